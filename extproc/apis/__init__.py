@@ -1,0 +1,10 @@
+"""The wire formats. One package per API; `CLIENT_APIS` and `PROVIDER_APIS` are the registry of both halves."""
+
+from __future__ import annotations
+
+from extproc.apis.anthropic import API as ANTHROPIC_CLIENT
+from extproc.apis.base import ClientApi, ProviderApi
+from extproc.apis.openai import PROVIDER as OPENAI_PROVIDER
+
+CLIENT_APIS: dict[str, ClientApi] = {ANTHROPIC_CLIENT.name: ANTHROPIC_CLIENT}
+PROVIDER_APIS: dict[str, ProviderApi] = {OPENAI_PROVIDER.name: OPENAI_PROVIDER}

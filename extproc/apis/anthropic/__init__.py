@@ -1,0 +1,48 @@
+"""The Anthropic Messages API as clients speak it: `API` fulfils `ClientApi`.
+
+`body`, `wire`, `blocks` and `request` read requests; `grammar`, `answer` and `errors` write answers; `models` holds the
+answers that need no provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from extproc.apis.anthropic import request as _request
+from extproc.apis.anthropic.answer import MessageEncoder, StreamEncoder
+from extproc.apis.anthropic.errors import http_error
+from extproc.apis.anthropic.models import count_body, models_body
+from extproc.apis.base import AnswerEncoder, Dropped, HttpError
+from extproc.conversation import Failure, Request
+from extproc.limits import Limits
+
+__all__ = ["API", "AnthropicApi", "count_body", "models_body"]
+
+
+class AnthropicApi:
+    """Stateless but for the limits it reads requests with."""
+
+    name = "anthropic"
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+
+    def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped) -> Request:
+        """POST /v1/messages. Raises BadRequest (the place and what to do)."""
+        return _request.decode_request(body, headers, dropped, self._limits)
+
+    def decode_count_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped) -> Request:
+        """POST /v1/messages/count_tokens: `max_tokens` may be absent. Raises BadRequest."""
+        return _request.decode_count_request(body, headers, dropped, self._limits)
+
+    def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
+        """A stream or one message, as the request wants; `model` is the name that the client asked for."""
+        encoder = StreamEncoder if request.stream else MessageEncoder
+        return encoder(request.model, message_id, prompt_estimate)
+
+    def error(self, failure: Failure, request_id: str | None = None) -> HttpError:
+        """The error response in this API's shape."""
+        return http_error(failure, request_id)
+
+
+API = AnthropicApi()

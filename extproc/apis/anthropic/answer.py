@@ -1,0 +1,304 @@
+"""Events of the conversation model -> the bytes of a Messages answer, as a stream or as one message.
+
+Called for every event of every answer, so a delta costs one lookup, one JSON string and one concatenation: what comes
+before and after the text is prepared when its block opens. The order of events is the grammar's (`grammar`); an event
+out of order raises GrammarError, an event after the end is ignored. Never forges a signature, never completes a call
+that was cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from extproc.apis.anthropic import grammar
+from extproc.apis.anthropic.errors import error_event
+from extproc.conversation import (
+    ArgumentsDelta,
+    BlockStop,
+    Event,
+    Failure,
+    Finish,
+    FinishReason,
+    RedactedThinking,
+    SignatureDelta,
+    Start,
+    TextDelta,
+    TextStart,
+    ThinkingDelta,
+    ThinkingStart,
+    ToolCallStart,
+    Usage,
+)
+
+STOP_REASONS: dict[FinishReason, str] = {
+    "stop": "end_turn",
+    "stop_sequence": "stop_sequence",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+    "pause": "pause_turn",
+    "context_length": "model_context_window_exceeded",
+}
+
+PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+
+_encode = msgspec.json.Encoder().encode
+_decode_object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
+
+
+def stop_reason(reason: FinishReason, called: bool) -> str:
+    """`called`: the answer holds a tool call. Clients take tool_use as the promise of one, and providers are careless
+    about it in both directions."""
+    if reason == "stop" and called:
+        return "tool_use"
+    if reason == "tool_calls" and not called:
+        return "end_turn"
+    return STOP_REASONS[reason]
+
+
+def usage_fields(usage: Usage, prompt_estimate: Callable[[], int]) -> dict[str, object]:
+    """`input_tokens` is what no cache served: the three input counts together are the prompt. A provider that says 0
+    for the prompt said nothing: then the estimate stands."""
+    uncached = usage.input - usage.cached - usage.cache_write if usage.input > 0 else prompt_estimate()
+    fields: dict[str, object] = {
+        "input_tokens": max(0, uncached),
+        "cache_creation_input_tokens": max(0, usage.cache_write),
+        "cache_read_input_tokens": max(0, usage.cached),
+        "output_tokens": max(0, usage.output),
+    }
+    if usage.reasoning > 0:
+        fields["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return fields
+
+
+class _Estimate:
+    """The prompt estimate, asked for at most once: it costs a run of the tokenizer."""
+
+    def __init__(self, ask: Callable[[], int]) -> None:
+        self._ask = ask
+        self._tokens: int | None = None
+
+    def __call__(self) -> int:
+        if self._tokens is None:
+            self._tokens = max(0, self._ask())
+        return self._tokens
+
+
+def _sse(name: str, rest: bytes) -> bytes:
+    """One event; `rest` are the members after the type, each with its leading comma."""
+    return b'event: %b\ndata: {"type":"%b"%b}\n\n' % (name.encode(), name.encode(), rest)
+
+
+# ----------------------------------------------------------------------------------------------------------- streamed
+
+_DELTAS: dict[type, tuple[str, bytes]] = {
+    TextDelta: ("text_delta", b"text"),
+    ThinkingDelta: ("thinking_delta", b"thinking"),
+    SignatureDelta: ("signature_delta", b"signature"),
+    ArgumentsDelta: ("input_json_delta", b"partial_json"),
+}
+"""Each delta event with its wire type and the name of the member that holds the string."""
+
+_DELTA_END = b"}}\n\n"
+
+
+class StreamEncoder:
+    """Writes a stream of server-sent events."""
+
+    content_type = "text/event-stream; charset=utf-8"
+
+    def __init__(self, model: str, message_id: str, prompt_estimate: Callable[[], int]) -> None:
+        self._model = model
+        self._message_id = message_id
+        self._estimate = _Estimate(prompt_estimate)
+        self._state: str = grammar.BEGIN
+        self._index = -1
+        self._called = False
+        self._delta: type | None = None     # the delta event that may pass at once, and the bytes before its string
+        self._prefix = b""
+
+    def events(self, events: Iterable[Event]) -> bytes:
+        """The bytes of these events; the same bytes however the events are grouped."""
+        out: list[bytes] = []
+        for event in events:
+            kind = type(event)
+            if kind is self._delta:
+                text = event.text if kind is not ArgumentsDelta else event.json  # type: ignore[union-attr]
+                if text:
+                    out += (self._prefix, _encode(text), _DELTA_END)
+            elif self._state is not grammar.END:
+                out.append(self._other(event))
+        return b"".join(out)
+
+    def ping(self) -> bytes:
+        """Keeps the connection alive. The grammar wants the message to begin first."""
+        if self._state is grammar.END:
+            return b""
+        if self._state is grammar.BEGIN:
+            return self._start() + PING
+        return PING
+
+    def _other(self, event: Event) -> bytes:
+        match event:
+            case Start():
+                # A ping may have begun the message already.
+                return self._start() if self._state is grammar.BEGIN else b""
+            case Finish():
+                return self._finish(event)
+            case Failure():
+                self._step("error")
+                return error_event(event)
+            case BlockStop():
+                self._step("stop")
+                return _sse("content_block_stop", b',"index":%d' % self._index)
+            case TextStart():
+                return self._open("text", b'{"type":"text","text":""}', TextDelta)
+            case ThinkingStart():
+                return self._open("thinking", b'{"type":"thinking","thinking":"","signature":""}', ThinkingDelta)
+            case RedactedThinking():
+                return self._open("complete", b'{"type":"redacted_thinking","data":%b}' % _encode(event.data), None)
+            case ToolCallStart():
+                self._called = True
+                block = b'{"type":"tool_use","id":%b,"name":%b,"input":{}}' % (_encode(event.id), _encode(event.name))
+                return self._open("tool_use", block, ArgumentsDelta)
+            case SignatureDelta():
+                self._step("signature_delta")
+                if not event.signature:
+                    return b""
+                return self._prefix_of(SignatureDelta) + _encode(event.signature) + _DELTA_END
+            case _:
+                self._step(_DELTAS[type(event)][0])     # a delta that does not fit the open block
+                return b""
+
+    def _step(self, symbol: str) -> None:
+        """Moves on in the grammar; every step but a plain delta takes the fast path away until a block opens."""
+        self._state = grammar.step(self._state, symbol)
+        self._delta = None
+
+    def _start(self) -> bytes:
+        self._step("message_start")
+        usage = {"input_tokens": self._estimate(), "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+                 "output_tokens": 1}
+        message: dict[str, object] = {
+            "id": self._message_id, "type": "message", "role": "assistant", "model": self._model, "content": [],
+            "stop_reason": None, "stop_sequence": None, "usage": usage}
+        return _sse("message_start", b',"message":' + _encode(message))
+
+    def _open(self, symbol: str, block: bytes, delta: type | None) -> bytes:
+        self._step(f"start {symbol}")
+        self._index += 1
+        self._delta = delta
+        if delta is not None:
+            self._prefix = self._prefix_of(delta)
+        return _sse("content_block_start", b',"index":%d,"content_block":%b' % (self._index, block))
+
+    def _prefix_of(self, delta: type) -> bytes:
+        wire_type, member = _DELTAS[delta]
+        return (b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
+                b'{"type":"%b","%b":' % (self._index, wire_type.encode(), member))
+
+    def _finish(self, event: Finish) -> bytes:
+        self._step("message_delta")
+        self._step("message_stop")
+        reason = stop_reason(event.reason, self._called)
+        delta = {"stop_reason": reason, "stop_sequence": event.stop_sequence if reason == "stop_sequence" else None}
+        usage = usage_fields(event.usage, self._estimate)
+        return (_sse("message_delta", b',"delta":%b,"usage":%b' % (_encode(delta), _encode(usage)))
+                + _sse("message_stop", b""))
+
+
+# -------------------------------------------------------------------------------------------------------------- whole
+
+
+class _Open(msgspec.Struct):
+    """The block that is being collected: its opening event, its pieces, its signature."""
+
+    event: TextStart | ThinkingStart | ToolCallStart | RedactedThinking
+    pieces: list[str] = []
+    signature: str = ""
+
+
+class MessageEncoder:
+    """Collects the answer and writes one message at its end. A failure writes nothing: the caller answers with
+    `API.error` instead."""
+
+    content_type = "application/json"
+
+    def __init__(self, model: str, message_id: str, prompt_estimate: Callable[[], int]) -> None:
+        self._model = model
+        self._message_id = message_id
+        self._estimate = _Estimate(prompt_estimate)
+        self._blocks: list[_Open] = []
+        self._ended = False
+
+    def events(self, events: Iterable[Event]) -> bytes:
+        """b"" until the Finish, then the message."""
+        out = b""
+        for event in events:
+            if self._ended:
+                break
+            out += self._event(event)
+        return out
+
+    def ping(self) -> bytes:
+        """A JSON body has no room for one."""
+        return b""
+
+    def _event(self, event: Event) -> bytes:
+        match event:
+            case TextDelta() | ThinkingDelta():
+                self._blocks[-1].pieces.append(event.text)
+            case ArgumentsDelta():
+                self._blocks[-1].pieces.append(event.json)
+            case SignatureDelta():
+                self._blocks[-1].signature = event.signature
+            case TextStart() | ThinkingStart() | ToolCallStart() | RedactedThinking():
+                self._blocks.append(_Open(event))
+            case Finish():
+                self._ended = True
+                return self._message(event)
+            case Failure():
+                self._ended = True
+            case Start() | BlockStop():
+                pass
+        return b""
+
+    def _message(self, finish: Finish) -> bytes:
+        content = [block for block in (self._content(open_block, finish) for open_block in self._blocks) if block]
+        reason = stop_reason(finish.reason, any(block["type"] == "tool_use" for block in content))
+        return _encode({
+            "id": self._message_id, "type": "message", "role": "assistant", "model": self._model, "content": content,
+            "stop_reason": reason, "stop_sequence": finish.stop_sequence if reason == "stop_sequence" else None,
+            "usage": usage_fields(finish.usage, self._estimate)})
+
+    def _content(self, block: _Open, finish: Finish) -> dict[str, object] | None:
+        text = "".join(block.pieces)
+        match block.event:
+            case TextStart():
+                return {"type": "text", "text": text}
+            case ThinkingStart():
+                return {"type": "thinking", "thinking": text, "signature": block.signature}
+            case RedactedThinking(data=data):
+                return {"type": "redacted_thinking", "data": data}
+            case ToolCallStart(id=call_id, name=name):
+                at_limit = finish.reason in ("length", "context_length")
+                arguments = call_input(text, at_limit, last=block is self._blocks[-1])
+                return None if arguments is None else {"type": "tool_use", "id": call_id, "name": name,
+                                                       "input": arguments}
+
+
+def call_input(arguments: str, at_limit: bool, *, last: bool) -> msgspec.Raw | dict[str, str] | None:
+    """The `input` of a call: the provider's own JSON, {} for none. `at_limit`: the output limit ended the answer; then
+    arguments that are not a complete object are a truncated call, and so is a `last` call that has none yet: None,
+    never a shorter call. Otherwise arguments that are no JSON object are wrapped, so that the client sees them and can
+    complain."""
+    if not arguments.strip():
+        return None if at_limit and last else {}
+    try:
+        _decode_object.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return None if at_limit else {"INVALID_JSON": arguments}
+    return msgspec.Raw(arguments.encode())

@@ -1,0 +1,249 @@
+"""A Messages request -> the conversation model, for providers that are not Anthropic.
+
+Called through `API.decode_request` and by `models.decode_count_request`. Everything that the conversation model cannot
+carry is named in `dropped`: as a loss when it changes what the model sees or may do, else as a hint. Never contacts
+anything, never checks whether tool calls and results pair up (the provider side does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from extproc.apis.anthropic import wire
+from extproc.apis.anthropic.blocks import Role, read_content
+from extproc.apis.anthropic.body import checked
+from extproc.apis.anthropic.wire import Shape, given, refused
+from extproc.apis.base import Dropped
+from extproc.conversation import (
+    Message,
+    Opaque,
+    OutputFormat,
+    Request,
+    ServerTool,
+    Text,
+    ThinkingConfig,
+    Tool,
+    ToolChoice,
+)
+from extproc.limits import Limits
+
+_body = Shape(wire.RequestBody)
+_turn = Shape(wire.Turn)
+_tool_head = Shape(wire.ToolHead)
+_tool = Shape(wire.ToolDefinition)
+_tool_choice = Shape(wire.ToolChoiceBody)
+_thinking = Shape(wire.ThinkingBody)
+_output_config = Shape(wire.OutputConfig)
+_format = Shape(wire.FormatBody)
+_metadata = Shape(wire.Metadata)
+_decode = msgspec.json.Decoder().decode
+
+ATTRIBUTION = "x-anthropic-billing-header:"
+"""Claude Code opens its system prompt with a line of this name that changes with version and request: sent on, it
+would break every prompt cache, and it is nothing a model should read."""
+
+PLACEHOLDER_TOOL = "DeferredToolPlaceholder"
+"""A dummy that Claude Code adds so that its tool list is never empty; a model that calls it gets an error."""
+
+_ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
+_EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
+    """POST /v1/messages. Raises BadRequest with the place."""
+    request = _decode_any(body, headers, dropped, limits)
+    if request.max_output_tokens is None:
+        raise refused("max_tokens", "this field is required")
+    if request.max_output_tokens < 1:
+        raise refused("max_tokens", f"expected at least 1, got {request.max_output_tokens}")
+    return request
+
+
+def decode_count_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
+    """POST /v1/messages/count_tokens: the same without an output limit. Raises BadRequest with the place."""
+    return _decode_any(body, headers, dropped, limits)
+
+
+def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
+    wired, unknown = _body.read(checked(body, limits.json_depth), "")
+    for field in unknown:
+        dropped.hint(field)
+    if any(name.lower() == "anthropic-beta" for name in headers):
+        dropped.hint("anthropic-beta")
+    for field in ("context_management", "service_tier", "container"):
+        if given(getattr(wired, field)):
+            dropped.hint(field)
+    if given(wired.mcp_servers) and bytes(wired.mcp_servers).strip() != b"[]":
+        dropped.loss("mcp_servers")
+    tools, server_tools = _tools(wired.tools or [], dropped)
+    choice, parallel = _choice(wired.tool_choice, dropped)
+    thinking, output_format = _reasoning_and_format(wired, dropped)
+    return Request(
+        model=wired.model, messages=_messages(wired.messages, dropped), system=_system(wired.system, dropped),
+        tools=tools, server_tools=server_tools, tool_choice=choice, parallel_tool_calls=parallel,
+        max_output_tokens=wired.max_tokens, temperature=wired.temperature, top_p=wired.top_p, top_k=wired.top_k,
+        stop=wired.stop_sequences or [], stream=bool(wired.stream), thinking=thinking, output_format=output_format,
+        user=_user(wired.metadata, dropped))
+
+
+# ------------------------------------------------------------------------------------------------ system and messages
+
+
+def _system(system: str | list[msgspec.Raw] | None, dropped: Dropped) -> list[Text]:
+    texts: list[Text] = []
+    for block in read_content(system, "system", "system", dropped):
+        if isinstance(block, Text):
+            text, cache = _without_attribution(block.text), block.cache
+        elif isinstance(block, Opaque):
+            text, cache = block.text or "", False
+            if not text:
+                dropped.loss(f"system.{block.type}")
+        else:
+            raise refused("system", "expected text blocks only")
+        if text:
+            texts.append(Text(text, cache=cache))
+    return texts
+
+
+def _without_attribution(text: str) -> str:
+    if not text.startswith(ATTRIBUTION):
+        return text
+    rest = text.partition("\n")[2]
+    return rest if rest.strip() else ""
+
+
+def _messages(messages: list[msgspec.Raw], dropped: Dropped) -> list[Message]:
+    if not messages:
+        raise refused("messages", "expected at least one message")
+    decoded = []
+    for position, raw in enumerate(messages):
+        path = f"messages[{position}]"
+        turn, unknown = _turn.read(raw, path)
+        for field in unknown:
+            dropped.hint(f"messages.{field}")
+        role = _ROLES.get(turn.role)
+        if role is None:
+            raise refused(f"{path}.role", f"unknown role {turn.role!r}: expected user, assistant or system")
+        decoded.append(Message(role, read_content(turn.content, role, f"{path}.content", dropped)))
+    return decoded
+
+
+# -------------------------------------------------------------------------------------------------------------- tools
+
+
+def _tools(tools: list[msgspec.Raw], dropped: Dropped) -> tuple[list[Tool], list[ServerTool]]:
+    own: list[Tool] = []
+    server: list[ServerTool] = []
+    seen: set[str] = set()
+    for position, raw in enumerate(tools):
+        path = f"tools[{position}]"
+        head, _ = _tool_head.read(raw, path)
+        if head.type is not None and head.type != "custom":
+            server.append(ServerTool("anthropic", head.type, head.name or head.type, bytes(raw)))
+            continue
+        tool = _own_tool(raw, path, dropped)
+        if tool.name in seen:
+            raise refused(f"{path}.name", f"tool names must be unique, {tool.name!r} was there before")
+        seen.add(tool.name)
+        if tool.name != PLACEHOLDER_TOOL:
+            own.append(tool)
+    return own, server
+
+
+def _own_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool:
+    tool, unknown = _tool.read(raw, path)
+    for field in unknown:
+        dropped.hint(f"tools.{field}")
+    if given(tool.input_examples) and bytes(tool.input_examples).strip() != b"[]":
+        dropped.loss("tools.input_examples")
+    return Tool(tool.name, tool.description, _schema(tool.input_schema), strict=tool.strict,
+                deferred=bool(tool.defer_loading), cache=given(tool.cache_control))
+
+
+def _schema(raw: msgspec.Raw) -> dict[str, object]:
+    """A tool without parameters is sent with no schema, null or worse; all of them mean an object without fields."""
+    schema = _decode(raw) if given(raw) else None
+    return schema if isinstance(schema, dict) else {"type": "object", "properties": {}}
+
+
+def _choice(raw: msgspec.Raw, dropped: Dropped) -> tuple[ToolChoice | None, bool | None]:
+    if not given(raw):
+        return None, None
+    choice, unknown = _tool_choice.read(raw, "tool_choice")
+    for field in unknown:
+        dropped.hint(f"tool_choice.{field}")
+    parallel = False if choice.disable_parallel_tool_use else None
+    if choice.type == "auto":
+        return ToolChoice("auto"), parallel
+    if choice.type == "any":
+        return ToolChoice("required"), parallel
+    if choice.type == "none":
+        return ToolChoice("none"), parallel
+    if choice.type != "tool":
+        raise refused("tool_choice.type", f"unknown type {choice.type!r}: expected auto, any, tool or none")
+    if not choice.name:
+        raise refused("tool_choice.name", "this field is required for the type tool")
+    return ToolChoice("tool", choice.name), parallel
+
+
+# --------------------------------------------------------------------------------------- thinking, output, metadata
+
+
+def _reasoning_and_format(wired: wire.RequestBody,
+                          dropped: Dropped) -> tuple[ThinkingConfig | None, OutputFormat | None]:
+    effort, output_format = None, None
+    if given(wired.output_format):
+        output_format = _output(wired.output_format, "output_format", dropped)
+    if given(wired.output_config):
+        config, unknown = _output_config.read(wired.output_config, "output_config")
+        for field in unknown:
+            dropped.hint(f"output_config.{field}")
+        effort = config.effort
+        if effort is not None and effort not in _EFFORTS:
+            dropped.hint("output_config.effort")
+            effort = None
+        if given(config.format):
+            output_format = _output(config.format, "output_config.format", dropped)
+    return _thinking_config(wired.thinking, effort, dropped), output_format
+
+
+def _output(raw: msgspec.Raw, path: str, dropped: Dropped) -> OutputFormat | None:
+    output, unknown = _format.read(raw, path)
+    for field in unknown:
+        dropped.hint(f"{path}.{field}")
+    if output.type == "json_schema":
+        if output.schema is None:
+            raise refused(f"{path}.schema", "this field is required")
+        return OutputFormat(output.schema, name=output.name or "output")
+    if output.type != "text":
+        dropped.loss(path)
+    return None
+
+
+def _thinking_config(raw: msgspec.Raw, effort: str | None, dropped: Dropped) -> ThinkingConfig | None:
+    """`between_tools` and whatever type comes next leave it to the model when to think: that is adaptive."""
+    if not given(raw):
+        return ThinkingConfig(effort=effort) if effort else None
+    thinking, unknown = _thinking.read(raw, "thinking")
+    for field in unknown:
+        dropped.hint(f"thinking.{field}")
+    if given(thinking.display):
+        dropped.hint("thinking.display")
+    if thinking.type == "enabled":
+        return ThinkingConfig("enabled", budget=thinking.budget_tokens, effort=effort)
+    if thinking.type == "disabled":
+        return ThinkingConfig("disabled", effort=effort)
+    if thinking.type != "adaptive":
+        dropped.hint(f"thinking.type.{thinking.type}")
+    return ThinkingConfig("adaptive", budget=thinking.budget_tokens, effort=effort)
+
+
+def _user(raw: msgspec.Raw, dropped: Dropped) -> str | None:
+    if not given(raw):
+        return None
+    metadata, unknown = _metadata.read(raw, "metadata")
+    for field in unknown:
+        dropped.hint(f"metadata.{field}")
+    return metadata.user_id or None

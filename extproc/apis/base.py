@@ -1,0 +1,160 @@
+"""What an API module offers: the two halves of translation, as protocols.
+
+A *client API* reads requests and writes answers; a *provider API* writes requests and reads answers. Each lives in
+its own package beside this file and is stateless: state of one exchange lives in the `AnswerDecoder` and
+`AnswerEncoder` it creates. Nothing here does I/O, reads a clock or draws a random number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from extproc.conversation import Event, Failure, Request, Usage
+from extproc.limits import Limits
+from extproc.profiles.profile import Profile
+
+
+class Dropped(msgspec.Struct):
+    """Names of what could not be carried, in order of discovery, without duplicates (design rule 4).
+
+    `losses` change what the model sees or may do; `hints` do not (cache marks, betas, metadata, service tiers).
+    """
+
+    losses: list[str] = []
+    hints: list[str] = []
+
+    def loss(self, name: str) -> None:
+        if name not in self.losses:
+            self.losses.append(name)
+
+    def hint(self, name: str) -> None:
+        if name not in self.hints:
+            self.hints.append(name)
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a request goes: the provider's model, its profile and the attempt's settings of the configuration."""
+
+    model: str
+    profile: Profile
+    max_output_tokens: int | None = None
+    """Larger requests are clamped to this."""
+    tool_style: str = "auto"
+    tool_choice: str | None = None
+    """Force "auto", "required" or "none", whatever the client said."""
+    parallel_tool_calls: bool | None = None
+    max_tools: int = 512
+    base_path: str = "/v1"
+    """The path of the backend's URL, without a trailing slash."""
+
+
+class ProviderRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The HTTP request for the provider. Header names are lower case; keys are added elsewhere (design rule 8)."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class NameMap(msgspec.Struct, frozen=True):
+    """Tool names as the provider knows them -> as the client knows them, for every offered tool."""
+
+    to_client: dict[str, str]
+    to_provider: dict[str, str]
+
+    def client(self, name: str) -> str:
+        """The client's name of a tool that the provider calls `name`. Some hosts put a namespace before it
+        (`functions.NAME`, Kimi and gpt-oss): it goes when the rest is an offered tool."""
+        known = self.to_client.get(name)
+        if known is None and name.startswith("functions."):
+            known = self.to_client.get(name.removeprefix("functions."))
+        return name if known is None else known
+
+
+class EncodedRequest(msgspec.Struct, frozen=True):
+    """`names` restores tool names in the answer."""
+
+    request: ProviderRequest
+    names: NameMap
+
+
+class AnswerDecoder(Protocol):
+    """Reads one provider answer, streamed or whole. `feed` gets the response body (identity encoding) in any cut;
+    `finish` is called once when the provider closed its stream. Both return conversation events in strict order.
+    After a Finish or a Failure the decoder ignores what comes."""
+
+    usage: Usage
+
+    def feed(self, data: bytes) -> list[Event]: ...
+
+    def finish(self) -> list[Event]: ...
+
+
+class AnswerEncoder(Protocol):
+    """Writes one answer for the client. `events` returns the bytes of these events (a whole answer: b"" until the
+    Finish). `ping` returns the keep-alive of the API, b"" where it has none. A Failure turns into the error event of
+    a stream; for a whole answer the caller uses `ClientApi.error_body` instead."""
+
+    content_type: str
+
+    def events(self, events: Iterable[Event]) -> bytes: ...
+
+    def ping(self) -> bytes: ...
+
+
+class HttpError(msgspec.Struct, frozen=True):
+    """An error answer in a client API's own shape. `headers` always holds content-type."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class ClientApi(Protocol):
+    """An API that clients speak."""
+
+    name: str
+
+    def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped) -> Request:
+        """Raises `errors.BadRequest` (the place and what to do)."""
+
+    def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
+        """Streaming or whole by `request.stream`. `message_id` is reproducible; `prompt_estimate` gives tokens for a
+        usage figure that is due before the provider's is known (it may be costly: call it at most once)."""
+
+    def error(self, failure: Failure, request_id: str | None = None) -> HttpError: ...
+
+
+class DecodeContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider's decoder needs to know of the request: `mint(ordinal)` gives a fresh tool call id for the
+    n-th call of this answer, `accept_id(id)` says whether the provider's own id may pass (new in the conversation and
+    legal for the client)."""
+
+    request: Request
+    target: Target
+    names: NameMap
+    mint: Callable[[int], str]
+    accept_id: Callable[[str], bool]
+    prompt_estimate: Callable[[], int]
+    """Tokens of the prompt, for usage figures of providers that send none."""
+    limits: Limits
+
+
+class ProviderApi(Protocol):
+    """An API that providers speak."""
+
+    name: str
+
+    def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
+        """Raises `errors.BadRequest` when the conversation cannot be sent (orphan results, too many tools...)."""
+
+    def answer_decoder(self, content_type: str, context: DecodeContext) -> AnswerDecoder:
+        """For a 2xx answer: a stream when the content type says text/event-stream, else a whole JSON body. The
+        decoder looks at the first byte where the content type is missing or wrong."""
+
+    def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """Any non-2xx answer, also HTML, empty or array-wrapped bodies."""

@@ -1,0 +1,30 @@
+"""OpenAI Chat Completions. Provider side: `request.py` writes requests, `answer.py` reads answers (`chunks.py` holds
+the wire records), `errors.py` reads errors. The client side comes with the OpenAI client surface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extproc.apis.base import AnswerDecoder, DecodeContext, Dropped, EncodedRequest, Target
+from extproc.apis.openai.answer import OpenAIAnswerDecoder
+from extproc.apis.openai.errors import decode_error
+from extproc.apis.openai.request import encode_request
+from extproc.conversation import Failure, Request
+
+
+class OpenAIProvider:
+    """`ProviderApi` for every server that speaks Chat Completions."""
+
+    name = "openai"
+
+    def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
+        return encode_request(request, target, dropped)
+
+    def answer_decoder(self, content_type: str, context: DecodeContext) -> AnswerDecoder:
+        return OpenAIAnswerDecoder(context)
+
+    def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return decode_error(status, headers, body)
+
+
+PROVIDER = OpenAIProvider()

@@ -1,0 +1,45 @@
+"""Arguments of past tool calls as text that every server can parse.
+
+Many servers decode the arguments of the history to render them into a prompt, and fail on anything but a JSON object.
+Called by the message encoder.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ANY = msgspec.json.Decoder()
+_ENCODER = msgspec.json.Encoder()
+
+
+def arguments_text(arguments: str) -> str:
+    """The text itself when it is a JSON object; "{}" for nothing; the object inside when the object was encoded
+    twice; else an object that holds the value (`arguments`) or the raw text (`INVALID_JSON`)."""
+    try:
+        _OBJECT.decode(arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return _repaired(arguments)
+    return arguments
+
+
+def _repaired(arguments: str) -> str:
+    if not arguments.strip():
+        return "{}"
+    try:
+        value = _ANY.decode(arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return _text({"INVALID_JSON": arguments.encode("utf-8", "replace").decode()})
+    if value is None:
+        return "{}"
+    if isinstance(value, str):
+        try:
+            _OBJECT.decode(value)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return _text({"arguments": value})
+        return value
+    return _text({"arguments": value})
+
+
+def _text(value: object) -> str:
+    return _ENCODER.encode(value).decode()

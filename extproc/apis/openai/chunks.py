@@ -1,0 +1,212 @@
+"""The wire records of Chat Completions answers, read leniently: JSON bytes -> typed chunks, and field readers.
+
+One record serves chunks of a stream (`delta`) and whole answers (`message`), since servers mix them up. Leaf fields are
+untyped on purpose: a server that sends an object where a string belongs must not cost the whole answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from extproc.conversation import Usage
+
+
+class JsonChunk(Exception):  # noqa: N818
+    """The bytes are no chunk: not JSON, or JSON of another shape. The text says what and where."""
+
+
+def _argument_text(value: object) -> str | None:
+    """Arguments are JSON text; some servers send the object itself (Ollama, Mistral)."""
+    if value is None or isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+class FunctionDelta(msgspec.Struct):
+    name: Any = None
+    arguments: Any = None
+
+    @property
+    def name_text(self) -> str | None:
+        return self.name if isinstance(self.name, str) else None
+
+    @property
+    def arguments_text(self) -> str | None:
+        return _argument_text(self.arguments)
+
+
+class CallDelta(msgspec.Struct):
+    index: Any = None
+    id: Any = None
+    function: FunctionDelta | None = None
+
+    @property
+    def function_name(self) -> str | None:
+        return self.function.name_text if self.function is not None else None
+
+    @property
+    def arguments_text(self) -> str | None:
+        if self.function is None:
+            return None
+        value = self.function.arguments
+        return value if isinstance(value, str) else _argument_text(value)
+
+
+class Delta(msgspec.Struct):
+    content: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    reasoning_details: list[Any] | None = None
+    tool_calls: list[CallDelta | None] | None = None
+    function_call: FunctionDelta | None = None
+    refusal: Any = None
+
+
+class Choice(msgspec.Struct):
+    index: Any = 0
+    delta: Delta | None = None
+    message: Delta | None = None
+    finish_reason: str | None = None
+    stop_reason: Any = None
+    """vLLM: the stop string that matched."""
+    matched_stop: Any = None
+    """SGLang: the same."""
+    usage: Any = None
+
+    def stop_sequence(self, asked: list[str]) -> str | None:
+        """The client's stop sequence that ended the answer, where the server tells."""
+        for value in (self.stop_reason, self.matched_stop):
+            if isinstance(value, str) and value in asked:
+                return value
+        return None
+
+
+class Chunk(msgspec.Struct):
+    id: Any = None
+    object: Any = None
+    model: Any = None
+    choices: list[Choice | None] | None = None
+    usage: Any = None
+    x_groq: Any = None
+    error: Any = None
+
+
+_decoder = msgspec.json.Decoder(Chunk)
+
+
+def decode_chunk(payload: bytes) -> Chunk | None:
+    """None: valid JSON that is no object (some proxies send such fillers). Raises JsonChunk."""
+    try:
+        return _decoder.decode(payload)
+    except msgspec.ValidationError as problem:
+        return _decode_oddity(payload, problem)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        return _decode_oddity(payload, problem)
+    except RecursionError:
+        raise JsonChunk("nested too deeply") from None
+
+
+def _decode_oddity(payload: bytes, problem: Exception) -> Chunk | None:
+    """The standard library's parser also takes NaN, lone surrogates and broken UTF-8; lone surrogates become U+FFFD."""
+    try:
+        value = json.loads(payload.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise JsonChunk(str(problem)) from None
+    if not isinstance(value, dict):
+        return None
+    if value.get("error") is not None:  # whatever else is odd about it, it is an error
+        return Chunk(error=value["error"])
+    try:
+        return msgspec.convert(_without_surrogates(value), Chunk)
+    except msgspec.ValidationError as shape:
+        raise JsonChunk(str(shape)) from None
+
+
+def _without_surrogates(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_surrogates(item) for key, item in value.items()}
+    return value
+
+
+def reasoning_text(delta: Delta) -> Iterator[tuple[str, str]]:
+    """("text" | "signature" | "redacted", value) of a delta or message, each text once: servers mirror the same
+    words in several fields (`reasoning_content`, `reasoning`, `reasoning_details`)."""
+    plain = delta.reasoning_content or delta.reasoning
+    if isinstance(plain, dict):
+        plain = plain.get("content") or plain.get("text")
+    if isinstance(plain, str) and plain:
+        yield "text", plain
+        plain_sent = True
+    else:
+        plain_sent = False
+    for detail in delta.reasoning_details or ():
+        if not isinstance(detail, dict):
+            continue
+        text = detail.get("text") or detail.get("summary")
+        if not plain_sent and isinstance(text, str) and text:
+            yield "text", text
+        signature = detail.get("signature")
+        if isinstance(signature, str) and signature and detail.get("format") == "anthropic-claude-v1":
+            yield "signature", signature
+        data = detail.get("data")
+        if detail.get("type") == "reasoning.encrypted" and isinstance(data, str) and data \
+                and detail.get("format") == "anthropic-claude-v1":
+            yield "redacted", data
+
+
+def content_parts(content: object) -> Iterator[tuple[str, str]]:
+    """("text" | "thinking", text) of a content list: Mistral sends blocks, with reasoning as nested text blocks."""
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        return
+    for part in content:
+        if isinstance(part, str) and part:
+            yield "text", part
+        elif isinstance(part, dict):
+            inner = part.get("thinking")
+            if isinstance(inner, str) and inner:
+                yield "thinking", inner
+            elif isinstance(inner, list):
+                for _, text in content_parts(inner):
+                    yield "thinking", text
+            elif isinstance(part.get("text"), str) and part["text"]:
+                yield "text", part["text"]
+            elif isinstance(part.get("refusal"), str) and part["refusal"]:
+                yield "text", part["refusal"]
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return 0
+    return max(0, int(value)) if value == value and abs(value) < 1e15 else 0
+
+
+def usage_of(value: object) -> Usage | None:
+    """OpenAI's usage object with the names other servers use for cached tokens; None when it holds no figures."""
+    if not isinstance(value, dict) or not ({"prompt_tokens", "completion_tokens", "total_tokens"} & value.keys()):
+        return None
+    prompt_details = value.get("prompt_tokens_details")
+    output_details = value.get("completion_tokens_details")
+    prompt = prompt_details if isinstance(prompt_details, dict) else {}
+    output = output_details if isinstance(output_details, dict) else {}
+    # DeepSeek: prompt_cache_hit_tokens; Moonshot: cached_tokens
+    cached = _count(prompt.get("cached_tokens")) or _count(value.get("prompt_cache_hit_tokens")) \
+        or _count(value.get("cached_tokens"))
+    total_input = _count(value.get("prompt_tokens"))
+    cached = min(cached, total_input)
+    return Usage(
+        input=total_input,
+        output=_count(value.get("completion_tokens")),
+        cached=cached,
+        cache_write=min(_count(prompt.get("cache_write_tokens")), total_input - cached),
+        reasoning=_count(output.get("reasoning_tokens")),
+    )

@@ -1,0 +1,146 @@
+"""Tool calls brought together with their results.
+
+Clients send results in any order, twice, late or not at all; providers demand that every call is answered at once and
+exactly once. `pair` turns the messages of a conversation into turns in which each call stands with its one result.
+Called by the request encoders of the provider APIs (it knows no API). It repairs what can be repaired without
+guessing and raises `BadRequest`, naming the ids, for the rest:
+
+* results out of order, in a later message, or behind user text: moved to their call;
+* a call without a result: answered by an error result that says so;
+* a result sent twice: the repetition is dropped; two different results of one call: joined, so that nothing is lost;
+* an id used by several calls: each further call gets its own id, results go to the nearest call before them;
+* a result without a call: refused. Sent on as text it could be taken for the user's words.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from extproc.apis.base import Dropped
+from extproc.conversation import Media, Message, Opaque, Text, Thinking, ToolCall, ToolResult
+from extproc.errors import BadRequest
+from extproc.ids import history_ids, repeated_id
+
+NO_RESULT = "no result was returned for this call"
+"""What the model reads where a result is missing."""
+
+
+class Exchange(msgspec.Struct):
+    """A call and its result. The call's id is unique in the conversation."""
+
+    call: ToolCall
+    result: ToolResult | None = None
+
+
+class Turn(msgspec.Struct):
+    """One turn without tool blocks, and the exchanges of an assistant turn, in call order."""
+
+    role: Literal["system", "user", "assistant"]
+    content: list[Text | Media | Thinking | Opaque]
+    exchanges: list[Exchange] = []
+
+
+def pair(messages: list[Message], dropped: Dropped) -> list[Turn]:
+    """The turns of a conversation; consecutive assistant messages become one turn, turns that held nothing but
+    results vanish. What was repaired is named as a hint. Raises `BadRequest`."""
+    pairing = _Pairing(messages)
+    for message in messages:
+        pairing.add(message)
+    return pairing.turns(dropped)
+
+
+class _Pairing:
+    def __init__(self, messages: list[Message]) -> None:
+        self._taken = set(history_ids(messages))
+        self._turns: list[Turn] = []
+        self._calls: dict[str, list[tuple[int, Exchange]]] = {}
+        """The client's id -> its calls with the position of their turn, in order."""
+        self._early: list[ToolResult] = []
+        self._previous: str | None = None
+        self._repairs: set[str] = set()
+
+    def add(self, message: Message) -> None:
+        if message.role == "assistant" and self._previous == "assistant":
+            turn = self._turns[-1]
+        else:
+            turn = Turn(role=message.role, content=[], exchanges=[])
+            self._turns.append(turn)
+        self._previous = message.role
+        position = len(self._turns) - 1
+        for block in message.content:
+            if isinstance(block, ToolResult):
+                self._place(block, position)
+            elif isinstance(block, ToolCall):
+                self._call(block, turn, position)
+            else:
+                turn.content.append(block)
+
+    def _call(self, call: ToolCall, turn: Turn, position: int) -> None:
+        if turn.role != "assistant":
+            raise BadRequest(f"the tool call {call.id!r} stands in a {turn.role} message; only assistant messages "
+                             "call tools")
+        earlier = self._calls.setdefault(call.id, [])
+        unique = call
+        if earlier:
+            number = len(earlier)
+            new = repeated_id(call.id, number)
+            while new in self._taken:
+                number += 1
+                new = repeated_id(new, number)
+            self._taken.add(new)
+            unique = msgspec.structs.replace(call, id=new)
+        exchange = Exchange(unique)
+        earlier.append((position, exchange))
+        turn.exchanges.append(exchange)
+
+    def _place(self, result: ToolResult, position: int) -> None:
+        calls = [entry for entry in self._calls.get(result.call_id, []) if entry[0] < position]
+        if not calls:
+            self._early.append(result)
+            return
+        waiting = [entry for entry in calls if entry[1].result is None]
+        if not waiting:
+            self._repeat(calls[-1][1], result)
+            return
+        nearest = max(at for at, _ in waiting)
+        exchange = next(exchange for at, exchange in waiting if at == nearest)
+        exchange.result = result
+        if nearest != position - 1:
+            self._repairs.add("tool_result.moved")
+
+    def _repeat(self, exchange: Exchange, result: ToolResult) -> None:
+        first = exchange.result
+        if first is None or (first.content == result.content and first.is_error == result.is_error):
+            self._repairs.add("tool_result.repeated")
+            return
+        exchange.result = ToolResult(call_id=first.call_id, content=[*first.content, *result.content],
+                                     is_error=first.is_error or result.is_error, name=first.name)
+        self._repairs.add("tool_result.joined")
+
+    def turns(self, dropped: Dropped) -> list[Turn]:
+        self._place_early()
+        for turn in self._turns:
+            for exchange in turn.exchanges:
+                if exchange.result is None:
+                    exchange.result = ToolResult(exchange.call.id, [Text(NO_RESULT)], is_error=True)
+                    self._repairs.add("tool_result.missing")
+        for name in sorted(self._repairs):
+            dropped.hint(name)
+        return [turn for turn in self._turns if turn.content or turn.exchanges]
+
+    def _place_early(self) -> None:
+        """Results that stood before their call: taken when the call got no other, refused when there is no call."""
+        orphans: list[str] = []
+        for result in self._early:
+            exchange = next((entry for _, entry in self._calls.get(result.call_id, []) if entry.result is None), None)
+            if exchange is None:
+                orphans.append(result.call_id)
+                continue
+            exchange.result = result
+            self._repairs.add("tool_result.moved")
+        if orphans:
+            named = ", ".join(repr(call_id) for call_id in dict.fromkeys(orphans))
+            raise BadRequest(f"tool results without a tool call before them: {named}. Send the assistant message that "
+                             "made these calls, or leave the results out")

@@ -1,0 +1,295 @@
+"""The one place that sequences an answer: pieces of text, reasoning and calls -> events in strict order.
+
+Every provider's decoder calls the methods of a `BlockSequencer` in the order in which things arrive; what comes out
+are conversation events in which blocks never overlap. While a call is open everything that follows it waits: further
+calls (parallel calls may interleave), text, reasoning. White space between blocks is framing of the model's template,
+not content. The sequencer knows no wire format and no markers of dialects.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from extproc.calls import PendingCall
+from extproc.conversation import (
+    ArgumentsDelta,
+    BlockStop,
+    Event,
+    Failure,
+    Finish,
+    FinishReason,
+    RedactedThinking,
+    SignatureDelta,
+    Start,
+    TextDelta,
+    TextStart,
+    ThinkingDelta,
+    ThinkingStart,
+    ToolCallStart,
+    Usage,
+)
+from extproc.limits import Limits
+
+_TEXT, _THINKING, _CALL = "text", "thinking", "call"
+_STOP = BlockStop()
+_TEXT_START = TextStart()
+_THINKING_START = ThinkingStart()
+
+_MAX_CALL_BUFFER = Limits().sse_line
+
+
+class _Prose:
+    """Text or reasoning that waits behind an open call."""
+
+    __slots__ = ("kind", "pieces")
+
+    def __init__(self, kind: str, first: str) -> None:
+        self.kind = kind
+        self.pieces = [first]
+
+
+class BlockSequencer:
+    """Collects events; `take` hands them over. `call_id(ordinal, provider_id)` gives the id a call goes out with,
+    `client_name(name)` restores a tool's name, `offered` are the provider-side names of the request's tools."""
+
+    def __init__(self, call_id: Callable[[int, str | None], str], client_name: Callable[[str], str],
+                 offered: frozenset[str] | dict[str, str], held_back: int = Limits().held_back) -> None:
+        self._call_id = call_id
+        self._client_name = client_name
+        self._offered = offered
+        self._held_back = held_back
+        self._out: list[Event] = []
+        self._open: str | None = None
+        self._live: PendingCall | None = None
+        self._waiting: deque[PendingCall | _Prose] = deque()
+        self._waiting_text = 0
+        self._waiting_calls = 0
+        self._blank_text = ""
+        self._blank_thinking = ""
+        self._blocks = 0
+        self.started = False
+        self.closed = False
+        self.calls = 0
+        self.unoffered = 0
+        self.characters = 0
+
+    def take(self) -> list[Event]:
+        out, self._out = self._out, []
+        return out
+
+    # ------------------------------------------------------------------------------------------------ what arrives
+
+    def start(self, id: str | None, model: str | None) -> None:
+        self.started = True
+        self._out.append(Start(id, model))
+
+    def text(self, text: str) -> None:
+        self.characters += len(text)
+        if self._open is _TEXT:
+            self._out.append(TextDelta(text))
+        elif self._live is not None:
+            self._prose_after_call(_TEXT, text)
+        elif text.isspace():
+            self._hold_blank(text)
+        else:
+            self._open_block(_TEXT, _TEXT_START)
+            self._out.append(TextDelta(self._blank_text + text if self._blank_text else text))
+            self._blank_text = self._blank_thinking = ""
+
+    def thinking(self, text: str) -> None:
+        self.characters += len(text)
+        if self._open is _THINKING:
+            self._out.append(ThinkingDelta(text))
+        elif self._live is not None:
+            self._prose_after_call(_THINKING, text)
+        elif text.isspace():
+            self._blank_thinking = (self._blank_thinking + text)[:self._held_back]
+        else:
+            self._open_block(_THINKING, _THINKING_START)
+            self._out.append(ThinkingDelta(self._blank_thinking + text if self._blank_thinking else text))
+            self._blank_text = self._blank_thinking = ""
+
+    def signature(self, signature: str) -> None:
+        """The signature of the reasoning block that is open (dropped when none is)."""
+        if self._open is _THINKING:
+            self._out.append(SignatureDelta(signature))
+            self._close_block()
+
+    def redacted_thinking(self, data: str) -> None:
+        if self._live is None:
+            self._open_block(_THINKING, RedactedThinking(data))
+            self._close_block()
+
+    def new_call(self, id: str | None = None) -> PendingCall:
+        """A further tool call begins; fragments of it go to `call_delta`."""
+        call = PendingCall(id)
+        if self._live is None:
+            self._live = call
+        else:
+            self._waiting.append(call)
+            self._advance()
+        return call
+
+    def call_delta(self, call: PendingCall, name: str | None, arguments: str | None) -> None:
+        if call.ended:
+            return  # its block went out whole; what still comes repeats it
+        if name:
+            call.add_name(name, self._offered)
+        if arguments:
+            self.characters += len(arguments)
+            before = call.buffered
+            call.add_arguments(arguments)
+            if call is self._live:
+                self._flush_live(call)
+                if self._waiting:
+                    self._advance()
+            else:
+                self._waiting_calls += call.buffered - before
+                if self._waiting_calls > _MAX_CALL_BUFFER:
+                    self.fail(Failure("server", "The provider interleaved more parallel tool call data than can be "
+                                                "held back."))
+
+    # ---------------------------------------------------------------------------------------------------- the end
+
+    def flush(self, clean: bool) -> bool:
+        """Sends all that waits and closes the open block: the provider says that its content is complete. `clean`:
+        it finished of its own accord. Returns whether a call was left truncated."""
+        truncated = False
+        while self._live is not None or self._waiting:
+            if self._live is not None:
+                self._live.end(clean)
+                truncated = truncated or self._live.truncated
+                if not self._end_live():
+                    return truncated
+            else:
+                self._promote()
+        if self._blocks == 0 and self._blank_text:
+            self._open_block(_TEXT, _TEXT_START)
+            self._out.append(TextDelta(self._blank_text))
+        self._close_block()
+        self._blank_text = self._blank_thinking = ""
+        return truncated
+
+    @property
+    def incomplete_call(self) -> bool:
+        """A call is open whose JSON is not a whole value."""
+        calls = [c for c in (self._live, *self._waiting) if isinstance(c, PendingCall)]
+        return any(c.truncated for c in calls)
+
+    @property
+    def ends_with_whole_calls(self) -> bool:
+        """The last thing that came is a call (or several) with whole JSON arguments: nothing seems to be missing."""
+        if self._live is None:
+            return False
+        return all(isinstance(item, PendingCall) and item.whole for item in (self._live, *self._waiting))
+
+    @property
+    def has_calls(self) -> bool:
+        return self.calls > 0 or self._live is not None or any(isinstance(c, PendingCall) for c in self._waiting)
+
+    def finish(self, reason: FinishReason, usage: Usage, stop_sequence: str | None = None) -> None:
+        """The answer is complete; `flush` was called before. The reason is made to agree with the blocks."""
+        if self.closed:
+            return
+        if self.calls and reason == "stop":
+            reason = "tool_calls"
+        elif not self.calls and reason == "tool_calls":
+            reason = "stop"
+        self.closed = True
+        self._out.append(Finish(reason, usage, stop_sequence))
+
+    def fail(self, failure: Failure) -> None:
+        """Nothing more can be trusted: no block is closed, nothing follows."""
+        if not self.closed:
+            self.closed = True
+            self._live = None
+            self._waiting.clear()
+            self._out.append(failure)
+
+    # --------------------------------------------------------------------------------------------------- mechanics
+
+    def _hold_blank(self, text: str) -> None:
+        self._blank_text += text
+        if len(self._blank_text) > self._held_back:
+            blank, self._blank_text = self._blank_text, ""
+            self._open_block(_TEXT, _TEXT_START)
+            self._out.append(TextDelta(blank))
+
+    def _open_block(self, kind: str, start: Event) -> None:
+        self._close_block()
+        self._open = kind
+        self._blocks += 1
+        self._out.append(start)
+
+    def _close_block(self) -> None:
+        if self._open is not None:
+            self._open = None
+            self._out.append(_STOP)
+
+    def _prose_after_call(self, kind: str, text: str) -> None:
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(last, _Prose) and last.kind is kind:
+            last.pieces.append(text)
+        elif text.isspace():
+            return  # the newline that templates put between calls
+        else:
+            self._waiting.append(_Prose(kind, text))
+        self._waiting_text += len(text)
+        self._advance()
+        if self._waiting_text > self._held_back:
+            self.fail(Failure("server", "The provider sent more text inside an unfinished tool call than can be "
+                                        f"held back ({self._held_back} characters)."))
+
+    def _flush_live(self, call: PendingCall) -> None:
+        """Sends what the live call may send; its block opens with the first piece of arguments."""
+        if not call.has_arguments:
+            return
+        if not call.opened and not self._open_call(call):
+            return
+        self._out.append(ArgumentsDelta(call.take()))
+
+    def _open_call(self, call: PendingCall) -> bool:
+        if not call.name:
+            self.fail(Failure("server", "The provider sent a tool call without a name."))
+            return False
+        call.opened = True
+        name = self._client_name(call.name)
+        if call.name not in self._offered and name not in self._offered:
+            self.unoffered += 1
+        self._open_block(_CALL, ToolCallStart(self._call_id(self.calls, call.id), name))
+        self._blank_text = self._blank_thinking = ""
+        self.calls += 1
+        return True
+
+    def _end_live(self) -> bool:
+        call = self._live
+        assert call is not None
+        call.ended = True
+        if not call.opened and not self._open_call(call):
+            return False
+        self._flush_live(call)
+        self._close_block()
+        self._live = None
+        return True
+
+    def _advance(self) -> None:
+        """Lets what waits go out as far as the calls before it are complete."""
+        while self._waiting and self._live is not None and self._live.complete and self._live.name:
+            if not self._end_live():
+                return
+            while self._waiting and self._live is None:
+                self._promote()
+
+    def _promote(self) -> None:
+        """The first that waits takes its turn (no call is live)."""
+        item = self._waiting.popleft()
+        if isinstance(item, PendingCall):
+            self._waiting_calls -= item.buffered
+            self._live = item
+            self._flush_live(item)
+            return
+        text = "".join(item.pieces)
+        self._waiting_text -= len(text)
+        self.characters -= len(text)
+        (self.text if item.kind is _TEXT else self.thinking)(text)

@@ -1,0 +1,128 @@
+"""Envoy's configuration in its two renderings: files that Envoy watches, or one static bootstrap.
+
+`build` is the entry point of `extproc up`; `static_bootstrap` that of `extproc envoy-config`, the examples and the
+tests. Nothing here starts or asks Envoy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import betterproto2
+from envoy_data_plane.envoy.config.bootstrap import v3 as bootstrap
+from envoy_data_plane.envoy.config.cluster import v3 as cluster
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.listener import v3 as listener
+from envoy_data_plane.envoy.extensions.bootstrap.internal_listener import v3 as internal
+from envoy_data_plane.envoy.service.discovery import v3 as discovery
+
+from extproc.bootstrap import clusters, listeners
+from extproc.bootstrap.layout import RuntimeLayout
+from extproc.bootstrap.rendering import extension, pack, to_json
+from extproc.bootstrap.routes import edge_table, hop_table
+from extproc.bootstrap.secrets import provider_secrets
+from extproc.bootstrap.sources import Inline, Sources, WatchedFiles, route_file, secret_file
+from extproc.config import Config
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class EnvoyConfig:
+    """What Envoy needs to serve one configuration."""
+
+    config: Config
+    runtime: RuntimeLayout
+
+    def files(self) -> dict[str, str]:
+        """File name -> content, for the runtime directory. Keys are in it: write it with `write` only."""
+        sources = WatchedFiles(self.runtime.config)
+        made: dict[str, Json] = {
+            "bootstrap.json": to_json(self._bootstrap(sources)),
+            "cds.json": _resources(_clusters(self.config, self.runtime.sockets, clusters.trusted_ca())),
+            "lds.json": _resources(_listeners(self.config, sources, with_secrets=True)),
+        }
+        for table in (edge_table(self.config, with_secrets=True),
+                      *(hop_table(name, self.config) for name in self.config.backends)):
+            made[route_file(table.name)] = _resources([table])
+        for secret in provider_secrets(self.config, with_secrets=True):
+            made[secret_file(secret.name)] = _resources([secret])
+        return {name: json.dumps(content, indent=1) for name, content in made.items()}
+
+    def write(self) -> None:
+        """Writes the files, each by rename so that Envoy never reads half of one.
+
+        Order matters when Envoy runs already: what others refer to comes first (secrets and clusters, then routes,
+        then listeners)."""
+        order = {"sds": 0, "cds": 1, "rds": 2, "lds": 3, "bootstrap": 4}
+        made = self.files()
+        for name in sorted(made, key=lambda file: order[file.split("-")[0].split(".")[0]]):
+            write_private(self.runtime.config / name, made[name])
+
+    def static(self, *, with_secrets: bool) -> Json:
+        """One bootstrap that holds everything. Without `with_secrets`, placeholders stand for all keys."""
+        return static_bootstrap(self.config, with_secrets=with_secrets, sockets=list(self.runtime.sockets))
+
+    def _bootstrap(self, sources: WatchedFiles) -> bootstrap.Bootstrap:
+        made = _frame()
+        made.admin = bootstrap.Admin(address=core.Address(pipe=core.Pipe(
+            path=str(self.runtime.envoy_admin), mode=0o600)))
+        made.dynamic_resources = bootstrap.BootstrapDynamicResources(
+            lds_config=sources.config_source("lds.json"), cds_config=sources.config_source("cds.json"))
+        return made
+
+
+def build(config: Config, runtime: RuntimeLayout) -> EnvoyConfig:
+    """The configuration for Envoy, its files to live in the given runtime directory."""
+    return EnvoyConfig(config, runtime)
+
+
+def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[str], ca: str | None = None) -> Json:
+    """One self-contained bootstrap as JSON data.
+
+    `sockets`: the workers' addresses (`unix:/path` or `host:port`). `ca`: the file of trusted certificates, this
+    machine's by default."""
+    made = _frame()
+    made.static_resources = bootstrap.BootstrapStaticResources(
+        listeners=_listeners(config, Inline(), with_secrets=with_secrets),
+        clusters=_clusters(config, sockets, ca or clusters.trusted_ca()),
+        secrets=provider_secrets(config, with_secrets=with_secrets))
+    return to_json(made)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replaces the file at once; only this user can read it."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")  # mkstemp makes it 0600
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def _frame() -> bootstrap.Bootstrap:
+    return bootstrap.Bootstrap(
+        node=core.Node(id="extproc", cluster="extproc"),
+        bootstrap_extensions=[extension("envoy.bootstrap.internal_listener", internal.InternalListener())])
+
+
+def _listeners(config: Config, sources: Sources, *, with_secrets: bool) -> list[listener.Listener]:
+    return [listeners.edge_listener(config, sources, with_secrets=with_secrets),
+            *(listeners.internal_listener(name, backend, config, sources)
+              for name, backend in config.backends.items())]
+
+
+def _clusters(config: Config, sockets: Sequence[str], ca: str) -> list[cluster.Cluster]:
+    made = [clusters.processor_cluster(sockets)]
+    for name, backend in config.backends.items():
+        made += [clusters.hop(name), clusters.provider(name, backend, config, ca)]
+    return made
+
+
+def _resources(messages: Iterable[betterproto2.Message]) -> Json:
+    """What Envoy reads from a file of resources."""
+    return to_json(discovery.DiscoveryResponse(resources=[pack(message) for message in messages]))

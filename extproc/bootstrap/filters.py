@@ -1,0 +1,149 @@
+"""The HTTP filters of both connection managers, in the order in which a request meets them.
+
+Edge: team keys, body limit, `select` (reads the request, chooses the route). Backend hop: `translate` (both ways), then
+the provider's key, which is added after translation so that nothing before it ever sees the key.
+"""
+
+from __future__ import annotations
+
+from envoy_data_plane.envoy.config.common.mutation_rules import v3 as rules
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.route import v3 as route
+from envoy_data_plane.envoy.extensions.filters.http.api_key_auth import v3 as keyauth
+from envoy_data_plane.envoy.extensions.filters.http.credential_injector import v3 as injector
+from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
+from envoy_data_plane.envoy.extensions.filters.http.header_to_metadata import v3 as to_metadata
+from envoy_data_plane.envoy.extensions.filters.http.router import v3 as router
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+from envoy_data_plane.envoy.extensions.http.early_header_mutation.header_mutation import v3 as early
+from envoy_data_plane.envoy.extensions.http.injected_credentials.generic import v3 as generic
+from envoy_data_plane.envoy.type import v3 as http_type
+from envoy_data_plane.envoy.type.matcher import v3 as matcher
+
+from extproc.bootstrap.messages import BodySizeLimit
+from extproc.bootstrap.rendering import extension, pack, seconds
+from extproc.bootstrap.replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID
+from extproc.bootstrap.secrets import KEY_HEADERS, placeholder, secret_name
+from extproc.bootstrap.sources import Sources
+from extproc.config import Backend, Config
+
+PROCESSOR = "processor"
+"""The cluster of the workers."""
+KEY_AUTH = "api_key_auth"
+SELECT = "select"
+TRANSLATE = "translate"
+METADATA_NAMESPACE = "extproc"
+"""Dynamic metadata that the processor may set (usage, for logs and limits)."""
+
+# Not an allow-list: the rule also holds for the replies that select gives itself, whose headers are many.
+_SELECT_MAY_NOT_SET = "^(:.*|host|authorization|cookie|x-api-key)$"
+
+_FULL_DUPLEX = ext_proc.ProcessingModeBodySendMode.FULL_DUPLEX_STREAMED
+_SEND = ext_proc.ProcessingModeHeaderSendMode.SEND
+_SKIP = ext_proc.ProcessingModeHeaderSendMode.SKIP
+
+
+def drop_clients_internal_headers() -> core.TypedExtensionConfig:
+    """Removes `x-extproc-*` and `x-envoy-*` that a client sends, before any filter or route sees them."""
+    return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
+        rules.HeaderMutation(remove_on_match=rules.HeaderMutationRemoveOnMatch(
+            key_matcher=matcher.StringMatcher(prefix=prefix, ignore_case=True)))
+        for prefix in ("x-extproc-", "x-envoy-")]))
+
+
+def key_auth() -> hcm.HttpFilter:
+    """The place of the team keys. It is off until a route table brings keys along (`team_keys`), so that teams come
+    and go without a new listener."""
+    return hcm.HttpFilter(name=KEY_AUTH, disabled=True, typed_config=pack(keyauth.ApiKeyAuth(
+        key_sources=_key_sources(), forwarding=_key_forwarding())))
+
+
+def team_keys(config: Config, *, with_secrets: bool) -> keyauth.ApiKeyAuthPerRoute:
+    """The keys of all teams, for a route table."""
+    credentials = [
+        keyauth.Credential(key=key if with_secrets else placeholder("team", f"{name}-{number}"), client=name)
+        for name, team in config.teams.items() for number, key in enumerate(team.keys, 1)]
+    return keyauth.ApiKeyAuthPerRoute(
+        credentials=credentials, key_sources=_key_sources(), forwarding=_key_forwarding())
+
+
+def _key_sources() -> list[keyauth.KeySource]:
+    """Anthropic's header first; the filter itself strips `Bearer `."""
+    return [keyauth.KeySource(header="x-api-key"), keyauth.KeySource(header="authorization")]
+
+
+def _key_forwarding() -> keyauth.Forwarding:
+    return keyauth.Forwarding(header="x-extproc-team", hide_credentials=True)
+
+
+def switched_off() -> route.FilterConfig:
+    """Per-route configuration that turns a filter off."""
+    return route.FilterConfig(disabled=True)
+
+
+def body_limit(limit: int) -> hcm.HttpFilter:
+    """413 for a body of more than `limit` bytes."""
+    return hcm.HttpFilter(name="body_size_limit", typed_config=pack(BodySizeLimit(max_request_bytes=limit)))
+
+
+def select() -> hcm.HttpFilter:
+    """Reads the whole request, may choose its route but not change where or who it is, never sees the answer."""
+    return hcm.HttpFilter(name=SELECT, typed_config=pack(ext_proc.ExternalProcessor(
+        grpc_service=_processor({"x-extproc-role": "select"}),
+        processing_mode=ext_proc.ProcessingMode(
+            request_header_mode=_SEND, request_body_mode=_FULL_DUPLEX, request_trailer_mode=_SEND,
+            response_header_mode=_SKIP, response_body_mode=ext_proc.ProcessingModeBodySendMode.NONE,
+            response_trailer_mode=_SKIP),
+        mutation_rules=rules.HeaderMutationRules(
+            disallow_expression=matcher.RegexMatcher(regex=_SELECT_MAY_NOT_SET)),
+        stat_prefix=SELECT,
+        status_on_error=http_type.HttpStatus(code=http_type.StatusCode.ServiceUnavailable))))
+
+
+def translate(backend: str) -> hcm.HttpFilter:
+    """Rewrites the request for this backend and its answer for the client, while both flow."""
+    return hcm.HttpFilter(name=TRANSLATE, typed_config=pack(ext_proc.ExternalProcessor(
+        grpc_service=_processor({"x-extproc-role": "translate", "x-extproc-backend": backend}),
+        processing_mode=ext_proc.ProcessingMode(
+            request_header_mode=_SEND, request_body_mode=_FULL_DUPLEX, request_trailer_mode=_SEND,
+            response_header_mode=_SEND, response_body_mode=_FULL_DUPLEX, response_trailer_mode=_SEND),
+        mutation_rules=rules.HeaderMutationRules(allow_all_routing=True),
+        metadata_options=ext_proc.MetadataOptions(
+            receiving_namespaces=ext_proc.MetadataOptionsMetadataNamespaces(untyped=[METADATA_NAMESPACE])),
+        stat_prefix=TRANSLATE,
+        status_on_error=http_type.HttpStatus(code=http_type.StatusCode.BadGateway))))
+
+
+def _processor(metadata: dict[str, str]) -> core.GrpcService:
+    """The workers, with what tells them which filter is calling. A stream that no worker took is sent again."""
+    return core.GrpcService(
+        envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR),
+        initial_metadata=[core.HeaderValue(key=key, value=value) for key, value in metadata.items()],
+        retry_policy=core.RetryPolicy(
+            retry_on="connect-failure,refused-stream,reset-before-request,unavailable,cancelled", num_retries=3,
+            retry_back_off=core.BackoffStrategy(base_interval=seconds(0.025), max_interval=seconds(0.25))))
+
+
+def remember_client() -> hcm.HttpFilter:
+    """Keeps the client's API and request id as metadata: the route removes their headers before a provider could
+    fail, and Envoy's own reply to that failure needs both."""
+    return hcm.HttpFilter(name="remember_client", typed_config=pack(to_metadata.Config(request_rules=[
+        _to_metadata("x-extproc-api", CLIENT_API), _to_metadata("x-request-id", CLIENT_REQUEST_ID)])))
+
+
+def _to_metadata(header: str, key: str) -> to_metadata.ConfigRule:
+    return to_metadata.ConfigRule(header=header, on_header_present=to_metadata.ConfigKeyValuePair(
+        metadata_namespace=CLIENT_NAMESPACE, key=key, type=to_metadata.ConfigValueType.STRING))
+
+
+def provider_key(name: str, backend: Backend, sources: Sources) -> hcm.HttpFilter:
+    """Puts the backend's key into the header its API expects, over whatever stands there."""
+    return hcm.HttpFilter(name="provider_key", typed_config=pack(injector.CredentialInjector(
+        overwrite=True, credential=extension("envoy.http.injected_credentials.generic", generic.Generic(
+            credential=sources.secret(secret_name(name)), header=KEY_HEADERS[backend.api][0])))))
+
+
+def terminal() -> hcm.HttpFilter:
+    """Envoy's router, without headers of its own towards the provider."""
+    return hcm.HttpFilter(name="envoy.filters.http.router", typed_config=pack(router.Router(
+        suppress_envoy_headers=True)))

@@ -1,0 +1,76 @@
+"""The listeners: the edge, where clients connect, and one internal listener per backend, where translation happens.
+
+An attempt goes through its backend's internal listener, so it starts from the client's original request: no header or
+key of an earlier attempt is left in it.
+"""
+
+from __future__ import annotations
+
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.listener import v3 as listener
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+
+from extproc.bootstrap import filters, replies
+from extproc.bootstrap.rendering import pack, seconds
+from extproc.bootstrap.routes import edge_table, hop_table
+from extproc.bootstrap.sources import Sources
+from extproc.config import Backend, Config, parse_address
+
+EDGE = "edge"
+
+
+def internal_listener_name(backend: str) -> str:
+    """The internal listener of this backend."""
+    return f"in-{backend}"
+
+
+def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> listener.Listener:
+    """Where clients connect: HTTP/1.1 and HTTP/2 in clear text."""
+    host, port = parse_address(config.listen)
+    manager = hcm.HttpConnectionManager(
+        stat_prefix=EDGE,
+        codec_type=hcm.HttpConnectionManagerCodecType.AUTO,
+        server_name="extproc",
+        use_remote_address=True,
+        normalize_path=True,
+        merge_slashes=True,
+        stream_idle_timeout=seconds(config.timeouts.stream_idle),
+        request_headers_timeout=seconds(10),
+        early_header_mutation_extensions=[filters.drop_clients_internal_headers()],
+        http_filters=[filters.key_auth(), filters.body_limit(config.limits.body), filters.select(),
+                      filters.terminal()],
+        local_reply_config=replies.edge_replies())
+    sources.attach_routes(manager, edge_table(config, with_secrets=with_secrets))
+    return listener.Listener(
+        name=EDGE, address=_socket("127.0.0.1" if host == "localhost" else host, port),
+        filter_chains=[_chain(manager)],
+        # Shared ports would let a second gateway start on the same port and take half of the connections.
+        enable_reuse_port=False,
+        # Draining stops listeners of this direction only; failover of running requests still needs the internal ones.
+        traffic_direction=core.TrafficDirection.INBOUND)
+
+
+def internal_listener(name: str, backend: Backend, config: Config, sources: Sources) -> listener.Listener:
+    """The hop of one backend: translation, key, provider."""
+    key = [filters.provider_key(name, backend, sources)] if backend.key else []
+    manager = hcm.HttpConnectionManager(
+        stat_prefix=internal_listener_name(name),
+        codec_type=hcm.HttpConnectionManagerCodecType.HTTP2,
+        server_header_transformation=hcm.HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH,
+        # The edge watches over silent streams; a second clock here would only race it.
+        stream_idle_timeout=seconds(0),
+        http_filters=[filters.remember_client(), filters.translate(name), *key, filters.terminal()],
+        local_reply_config=replies.hop_replies())
+    sources.attach_routes(manager, hop_table(name, config))
+    return listener.Listener(
+        name=internal_listener_name(name), internal_listener=listener.ListenerInternalListenerConfig(),
+        filter_chains=[_chain(manager)], traffic_direction=core.TrafficDirection.OUTBOUND)
+
+
+def _chain(manager: hcm.HttpConnectionManager) -> listener.FilterChain:
+    return listener.FilterChain(filters=[listener.Filter(
+        name="envoy.filters.network.http_connection_manager", typed_config=pack(manager))])
+
+
+def _socket(host: str, port: int) -> core.Address:
+    return core.Address(socket_address=core.SocketAddress(address=host, port_value=port))

@@ -1,0 +1,72 @@
+"""How parts of the configuration reach Envoy: from watched files (`extproc up`) or inline in one bootstrap.
+
+The builders of listeners ask here for "the secret of backend X" and "this route table" and do not know which of the
+two it is. Files are replaced by rename inside one directory that Envoy watches, so that a change of keys or routes
+reaches Envoy without a restart of anything and without cutting a stream.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.route import v3 as route
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
+
+from extproc.bootstrap.rendering import seconds
+
+
+class Sources(Protocol):
+    """What the builders of listeners need to know about delivery."""
+
+    def secret(self, name: str) -> tls.SdsSecretConfig:
+        """A reference to the secret of this name."""
+        ...
+
+    def attach_routes(self, manager: hcm.HttpConnectionManager, table: route.RouteConfiguration) -> None:
+        """Makes the connection manager use the route table."""
+        ...
+
+
+class WatchedFiles:
+    """Everything in files of one directory: `rds-TABLE.json`, `sds-SECRET.json`, `lds.json`, `cds.json`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def config_source(self, file: str) -> core.ConfigSource:
+        """The named file of the directory as a source of resources."""
+        return core.ConfigSource(
+            path_config_source=core.PathConfigSource(
+                path=str(self.directory / file), watched_directory=core.WatchedDirectory(path=str(self.directory))),
+            resource_api_version=core.ApiVersion.V3,
+            # Files are there before Envoy starts; 0 would wait for ever for one that is not.
+            initial_fetch_timeout=seconds(5))
+
+    def secret(self, name: str) -> tls.SdsSecretConfig:
+        return tls.SdsSecretConfig(name=name, sds_config=self.config_source(secret_file(name)))
+
+    def attach_routes(self, manager: hcm.HttpConnectionManager, table: route.RouteConfiguration) -> None:
+        manager.rds = hcm.Rds(config_source=self.config_source(route_file(table.name)), route_config_name=table.name)
+
+
+class Inline:
+    """Everything in the bootstrap itself: route tables in their listeners, secrets under `static_resources`."""
+
+    def secret(self, name: str) -> tls.SdsSecretConfig:
+        return tls.SdsSecretConfig(name=name)
+
+    def attach_routes(self, manager: hcm.HttpConnectionManager, table: route.RouteConfiguration) -> None:
+        manager.route_config = table
+
+
+def secret_file(name: str) -> str:
+    """The file that delivers one secret."""
+    return f"sds-{name}.json"
+
+
+def route_file(table: str) -> str:
+    """The file that delivers one route table."""
+    return f"rds-{table}.json"

@@ -1,0 +1,192 @@
+"""One tool call while its pieces arrive: fragments of a name and of arguments -> what can be said for certain.
+
+Providers disagree about how a native call travels (names in halves, names repeated, a stray `{}` before the real
+arguments, every chunk repeating all that came before). This module knows those habits; `blocks.py`, its only caller,
+decides when something goes out. It never decides which call a fragment belongs to: the API's decoder does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+import msgspec
+
+_IN_STRING = re.compile(r'["\\]')
+_OUTSIDE = re.compile(r'["{}\[\]]')
+_CLOSER = {"{": "}", "[": "]"}
+
+
+class JsonBalance:
+    """Follows the nesting of one JSON text, fragment by fragment; looks at each character once."""
+
+    __slots__ = ("_escape", "closers", "in_string", "started")
+
+    def __init__(self) -> None:
+        self.closers: list[str] = []
+        self.in_string = False
+        self.started = False
+        self._escape = False
+
+    def feed(self, text: str) -> None:
+        at, end = 0, len(text)
+        if self._escape and end:
+            self._escape, at = False, 1
+        while at < end:
+            if self.in_string:
+                found = _IN_STRING.search(text, at)
+                if found is None:
+                    return
+                at = found.end()
+                if found.group() == '"':
+                    self.in_string = False
+                elif at == end:
+                    self._escape = True
+                else:
+                    at += 1
+                continue
+            found = _OUTSIDE.search(text, at)
+            if found is None:
+                return
+            at = found.end()
+            mark = found.group()
+            self.started = True
+            if mark == '"':
+                self.in_string = True
+            elif mark in _CLOSER:
+                self.closers.append(_CLOSER[mark])
+            elif self.closers:
+                self.closers.pop()
+
+    @property
+    def complete(self) -> bool:
+        """A whole value went by (an object, an array or a string)."""
+        return self.started and not self.closers and not self.in_string
+
+
+def is_json_object(text: str) -> bool:
+    """Whether `text` is one valid JSON object."""
+    try:
+        return isinstance(msgspec.json.decode(text), dict)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+class PendingCall:
+    """A call that is being received. `send` is what may go out now; `opened` says that id and name went out."""
+
+    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_total", "ended", "id", "name", "opened", "send")
+
+    def __init__(self, id: str | None = None) -> None:
+        self.id = id
+        self.name = ""
+        self.opened = False
+        self.ended = False
+        self.send = ""
+        self._balance = JsonBalance()
+        self._pieces: list[str] = []
+        self._total = 0
+        self._held = True
+        self._snapshot = False
+
+    def add_name(self, fragment: str, offered: Container[str]) -> None:
+        """Names come whole, whole again in every chunk, in pieces, or growing. An offered name settles it."""
+        if self.opened or not fragment or fragment == self.name:
+            return
+        joined = self.name + fragment
+        if joined in offered or not self.name:
+            self.name = joined
+        elif fragment in offered and fragment.startswith(self.name):
+            self.name = fragment
+        elif self.name not in offered:
+            self.name = joined
+
+    def add_arguments(self, fragment: str) -> None:
+        """Takes a fragment of JSON text; what may be sent is appended to `send`."""
+        if not fragment:
+            return
+        if self._pieces and fragment[0] == "{" and len(fragment) >= self._total:
+            fragment = self._without_repeated(fragment)
+            if not fragment:
+                return
+        self._pieces.append(fragment)
+        self._total += len(fragment)
+        self._balance.feed(fragment)
+        if self._held:
+            self._release_first()
+        else:
+            self.send += fragment
+
+    def _without_repeated(self, fragment: str) -> str:
+        """Some servers send the arguments so far in every chunk, or all of them once more at the end.
+
+        A fragment that begins with everything received is such a repetition, unless an object may really begin here.
+        """
+        so_far = "".join(self._pieces)
+        if not fragment.startswith(so_far):
+            return fragment
+        value_expected = not self._balance.in_string and so_far.rstrip()[-1:] in (":", ",", "[")
+        if value_expected and not self._snapshot:
+            return fragment
+        self._snapshot = True
+        return fragment[len(so_far):]
+
+    def _release_first(self) -> None:
+        """Holds back a lone `{}` until it is known to be the arguments and not a stray prefix of them."""
+        text = "".join(self._pieces)
+        bare = "".join(text.split()) if len(text) < 16 else text
+        if bare in ("", "{", "{}"):
+            return
+        if bare.startswith("{}{"):
+            text = text[text.index("}") + 1:].lstrip()
+            self._pieces, self._total = [text], len(text)
+            self._balance = JsonBalance()
+            self._balance.feed(text)
+        self._held = False
+        self.send += text
+
+    def repeats(self, arguments: str) -> bool:
+        """Whether `arguments` is all that came so far, once more."""
+        return arguments == "".join(self._pieces)
+
+    @property
+    def has_arguments(self) -> bool:
+        return bool(self.send)
+
+    @property
+    def complete(self) -> bool:
+        """The arguments are a whole JSON value (no arguments yet is not complete: they may still come)."""
+        return self._balance.complete and not self._held
+
+    @property
+    def whole(self) -> bool:
+        """As `complete`, also when the value may still turn out to be a stray prefix."""
+        return self._balance.complete
+
+    @property
+    def buffered(self) -> int:
+        """Characters that wait to be sent."""
+        return len(self.send)
+
+    def end(self, clean: bool) -> None:
+        """No more fragments. A cleanly finished call gets its missing brackets, if that makes it valid JSON; a
+        truncated one is never closed."""
+        self.ended = True
+        if self._held:
+            self._held = False
+            self.send += "".join(self._pieces)
+        if clean and self._balance.closers and not self._balance.in_string:
+            closers = "".join(reversed(self._balance.closers))
+            if is_json_object("".join(self._pieces) + closers):
+                self.send += closers
+                self._balance.closers.clear()
+
+    @property
+    def truncated(self) -> bool:
+        """The arguments broke off inside the JSON text."""
+        return self._balance.in_string or bool(self._balance.closers)
+
+    def take(self) -> str:
+        """What may be sent now; it counts as sent."""
+        send, self.send = self.send, ""
+        return send

@@ -1,0 +1,149 @@
+"""A plain tree -> typed records, naming every error with its path.
+
+msgspec would stop at the first error, so the tree is walked here by msgspec's own description of the record types.
+A part that does not convert becomes None and the walk goes on: the caller may look for further problems in what is
+whole, and must throw the result away when there was any.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from extproc.config.records import Problems
+from extproc.config.source import FromEnvironment, join
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+def convert(tree: Any, record: type[msgspec.Struct], problems: Problems) -> Any:
+    """The record of this type that the tree describes; problems are appended."""
+    return _convert(tree, inspect.type_info(record), "", problems)
+
+
+def _convert(value: Any, kind: inspect.Type, path: str, problems: Problems) -> Any:
+    if isinstance(kind, inspect.StructType):
+        return _struct(value, kind, path, problems)
+    if isinstance(kind, inspect.ListType) and isinstance(value, list):
+        return [_convert(item, kind.item_type, join(path, index), problems) for index, item in enumerate(value)]
+    if isinstance(kind, inspect.DictType) and isinstance(value, dict):
+        return _dict(value, kind, path, problems)
+    if isinstance(kind, inspect.UnionType):
+        return _union(value, kind, path, problems)
+    fits, converted = _scalar(value, kind)
+    if not fits:
+        problems.append((path, f"expected {_describe(kind)}, got {_show(value)}"))
+    return converted
+
+
+def _struct(value: Any, kind: inspect.StructType, path: str, problems: Problems) -> Any:
+    if not isinstance(value, dict):
+        problems.append((path, f"expected a mapping, got {_show(value)}"))
+        return None
+    fields = {field.encode_name: field for field in kind.fields}
+    for key in value:
+        if key not in fields:
+            problems.append((join(path, str(key)), _unknown_key(str(key), list(fields))))
+    arguments: dict[str, Any] = {}
+    for name, field in fields.items():
+        place = join(path, name)
+        if name in value:
+            before = len(problems)
+            converted = _convert(value[name], field.type, place, problems)
+            # Where an optional key is wrong its default stands in, so that later checks do not report it again.
+            if len(problems) == before or converted is not None or field.required:
+                arguments[name] = converted
+        elif field.required:
+            problems.append((place, "is missing"))
+            arguments[name] = None
+    return kind.cls(**arguments)
+
+
+def _dict(value: dict[Any, Any], kind: inspect.DictType, path: str, problems: Problems) -> dict[str, Any]:
+    converted = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            problems.append((join(path, str(key)), "the name must be text: put it in quotes"))
+        converted[str(key)] = _convert(item, kind.value_type, join(path, str(key)), problems)
+    return converted
+
+
+def _union(value: Any, kind: inspect.UnionType, path: str, problems: Problems) -> Any:
+    if value is None and any(isinstance(choice, inspect.NoneType) for choice in kind.types):
+        return None
+    choices = [choice for choice in kind.types if not isinstance(choice, inspect.NoneType)]
+    for choice in choices:
+        container = (inspect.StructType, inspect.ListType, inspect.DictType)
+        if isinstance(choice, container) and (len(choices) == 1 or isinstance(value, list | dict)):
+            return _convert(value, choice, path, problems)
+        fits, converted = _scalar(value, choice)
+        if fits:
+            return converted
+    problems.append((path, f"expected {' or '.join(_describe(choice) for choice in choices)}, got {_show(value)}"))
+    return None
+
+
+def _scalar(value: Any, kind: inspect.Type) -> tuple[bool, Any]:
+    """(whether the value is of this kind, the value)."""
+    if isinstance(kind, inspect.StrType):
+        return (True, str(value)) if isinstance(value, str) else (False, None)
+    if isinstance(kind, inspect.LiteralType):
+        return (True, str(value)) if isinstance(value, str) and value in kind.values else (False, None)
+    if isinstance(value, FromEnvironment):
+        value = _from_environment(value, kind)
+    if isinstance(kind, inspect.BoolType):
+        return (True, value) if isinstance(value, bool) else (False, None)
+    if isinstance(value, bool):
+        return False, None
+    if isinstance(kind, inspect.IntType):
+        return (True, value) if isinstance(value, int) else (False, None)
+    if isinstance(kind, inspect.FloatType):
+        return (True, float(value)) if isinstance(value, int | float) else (False, None)
+    return False, None
+
+
+def _from_environment(text: str, kind: inspect.Type) -> Any:
+    """A variable is always text; where the key wants a number or a boolean the text is read as one."""
+    try:
+        if isinstance(kind, inspect.BoolType):
+            return _BOOLEANS.get(text.lower(), text)
+        if isinstance(kind, inspect.IntType):
+            return int(text)
+        if isinstance(kind, inspect.FloatType):
+            return float(text)
+    except ValueError:
+        pass
+    return text
+
+
+def _unknown_key(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.6)
+    return f'unknown key, did you mean "{near[0]}"?' if near else f"unknown key; known: {', '.join(sorted(known))}"
+
+
+def _describe(kind: inspect.Type) -> str:
+    if isinstance(kind, inspect.LiteralType):
+        return " or ".join(f'"{value}"' for value in kind.values)
+    if isinstance(kind, inspect.ListType):
+        return f"a list of {_describe(kind.item_type).removeprefix('a ')}s"
+    names: dict[type[inspect.Type], str] = {
+        inspect.StrType: "a text", inspect.IntType: "a whole number", inspect.FloatType: "a number",
+        inspect.BoolType: "true or false", inspect.StructType: "a mapping", inspect.DictType: "a mapping",
+    }
+    return names.get(type(kind), "another type")
+
+
+def _show(value: Any) -> str:
+    """What stands there, without its text where it may be a secret of some length."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "a text from the environment" if isinstance(value, FromEnvironment) else f'"{value[:40]}"'
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else type(value).__name__

@@ -1,0 +1,323 @@
+"""The configuration as typed records: what the YAML file may say, with the defaults and the meaning of every key.
+
+The loader (`extproc.config.load_config`) makes them, everything else reads them. The configuration reference in
+docs/ is generated from the docstrings below. Records are frozen, know nothing of files or the environment, and hold
+only what has been checked.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import ipaddress
+import re
+from functools import cached_property
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from extproc.config.globs import is_glob, matches, star_text
+from extproc.limits import Limits
+
+# The key `list` of a model rule hides the builtin inside that class, so the types get names of their own.
+Names = list[str]
+Problem = tuple[str, str]
+Problems = list[Problem]
+
+STAR = "{star}"
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`HOST:PORT` or `[IPv6]:PORT` -> (host without brackets, port). Raises ValueError that says what is wrong."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host:
+        raise ValueError(f'"{text}" is not HOST:PORT')
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f'"{text}": an IPv6 address needs brackets, as in [::1]:10000')
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f'"{text}": the port must be a number from 0 to 65535')
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the host reaches only this machine: localhost, 127.0.0.0/8 or ::1."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _masked(key: str | list[str] | None) -> str:
+    return "***" if key else "None"
+
+
+class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How tools go to one attempt's model and come back."""
+
+    style: str = "auto"
+    """`auto` (by the model's profile), `native` (the API's own tool fields), `prompted` (written into the prompt),
+    `off`, or the name of a dialect: tools, calls and results are then written in that dialect's own form."""
+    read: list[str] = []
+    """Dialects whose calls are also recognised when the model writes them as text."""
+    choice: Literal["auto", "required", "none"] | None = None
+    """Overrides what the client says about whether a tool must be called."""
+    parallel: bool | None = None
+    """Forces (`true`) or forbids (`false`) several calls in one answer, whatever the client says."""
+    max: int | None = None
+    """Most tools of a request for this attempt; a request with more is refused."""
+    arguments: Literal["as-is", "repair", "strict"] | None = None
+    """What happens to the arguments of a call: passed on as they came, repaired, or refused when they do not fit the
+    tool's schema. Unset: the profile decides."""
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One way to serve a model: a backend and the name of the model there."""
+
+    backend: str
+    """A name under `backends`."""
+    model: str
+    """The provider's name of the model. `"*"` passes the client's name on; `{star}` inside stands for the text that
+    the first `*` of the rule's `match` matched: with `match: "openrouter/*"`, `"{star}"` sends the name without the
+    prefix."""
+    max_output_tokens: int | None = None
+    """Larger requests are clamped to this many tokens."""
+    tools: ToolSettings = ToolSettings()
+    """How tools are offered to this model."""
+
+    def provider_model(self, match: str, client_model: str) -> str:
+        """The model's name for the provider, where `match` is the pattern of the rule that chose this attempt."""
+        if self.model == "*":
+            return client_model
+        if STAR in self.model:
+            return self.model.replace(STAR, star_text(match, client_model))
+        return self.model
+
+
+Attempts = list[Attempt]
+
+
+class ModelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """Which model names are served, and by what. The first rule that matches wins."""
+
+    match: str
+    """An exact model name or a glob: `*` stands for any text, `?` for one character. Case matters."""
+    attempts: Attempts
+    """Where the request goes, in failover order. The same backend may appear again with another model."""
+    list: Names = []
+    """For a glob: the names that `/v1/models` shows."""
+
+    @cached_property
+    def id(self) -> str:
+        """A header-safe name of the rule that changes when its content does (the value of `x-extproc-route`)."""
+        slug = re.sub(r"[^a-z0-9]+", "-", self.match.lower()).strip("-")[:40] or "any"
+        return f"{slug}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]}"
+
+    def matches(self, model: str) -> bool:
+        """Whether the client's model name falls under this rule."""
+        return matches(self.match, model)
+
+    @property
+    def names(self) -> Names:
+        """The names that this rule shows in `/v1/models`."""
+        return self.list if is_glob(self.match) else [self.match]
+
+
+class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """An endpoint of a provider."""
+
+    api: Literal["openai", "anthropic", "gemini"]
+    """The API that the endpoint speaks."""
+    url: str
+    """The base URL, with the path before the API's own one, such as `https://openrouter.ai/api/v1`."""
+    key: str | None = None
+    """The provider's key. Write `${VAR}` to take it from the environment."""
+    provider: str | None = None
+    """Whose peculiarities apply (a profile's name); found by the URL's host when unset."""
+
+    def __repr__(self) -> str:
+        """Without the key: a record ends up in logs sooner or later."""
+        return f"Backend(api={self.api!r}, url={self.url!r}, key={_masked(self.key)}, provider={self.provider!r})"
+
+    @cached_property
+    def host(self) -> str:
+        """The URL's host name or address, without brackets, lower case; "" for the built-in demo."""
+        return urlsplit(self.url).hostname or ""
+
+    @cached_property
+    def port(self) -> int:
+        """The URL's port, or its scheme's."""
+        return urlsplit(self.url).port or (443 if self.is_tls else 80)
+
+    @cached_property
+    def base_path(self) -> str:
+        """The URL's path without a trailing slash; "" for none."""
+        return "" if self.is_demo else urlsplit(self.url).path.rstrip("/")
+
+    @property
+    def authority(self) -> str:
+        """The value of the Host header: the port only where it is not the scheme's, IPv6 in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
+
+    @cached_property
+    def is_tls(self) -> bool:
+        """Whether the endpoint is reached over TLS."""
+        return urlsplit(self.url).scheme == "https"
+
+    @cached_property
+    def is_local(self) -> bool:
+        """Whether the endpoint is on this machine."""
+        return self.is_demo or is_loopback(self.host)
+
+    @property
+    def is_demo(self) -> bool:
+        """The built-in demo, whose address is known only once it runs (see `Config.with_backend_url`)."""
+        return self.url == "demo:"
+
+
+class TeamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a team may use."""
+
+    requests_per_minute: int | None = None
+    """Most requests in a minute. Unset: no limit."""
+    tokens_per_minute: int | None = None
+    """Most tokens, prompt and answer together, in a minute. Unset: no limit."""
+
+
+class Team(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of callers with a key of its own."""
+
+    key: str | list[str]
+    """The key or keys with which this team calls the gateway. Write `${VAR}` to take one from the environment."""
+    models: list[str] | None = None
+    """Names and globs of the models the team may use. Unset: all."""
+    limits: TeamLimits | None = None
+    """What the team may use."""
+
+    def __repr__(self) -> str:
+        """Without the keys: a record ends up in logs sooner or later."""
+        return f"Team(key={_masked(self.key)}, models={self.models!r}, limits={self.limits!r})"
+
+    @property
+    def keys(self) -> Names:
+        """All keys of the team."""
+        return [self.key] if isinstance(self.key, str) else self.key
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long things may take, in seconds."""
+
+    connect: float = 5
+    """To connect to a provider."""
+    idle: float = 240
+    """Silence of a provider after which the processor ends the answer with an error. Must be shorter than
+    `per_try_idle`."""
+    per_try_idle: float = 300
+    """Silence on one attempt after which Envoy gives the attempt up."""
+    commit_after: float = 8
+    """How long the response head is withheld while a further attempt remains and no content came."""
+    ping: float = 10
+    """Time without bytes to the client after which a keep-alive is sent."""
+    stream_idle: float = 900
+    """Silence after which Envoy closes a stream."""
+    drain: float = 600
+    """How long running answers may take to finish when the gateway stops."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """The whole configuration file."""
+
+    listen: str = "127.0.0.1:10000"
+    """`HOST:PORT` where clients connect. Without `teams` this must be a loopback address, unless `open` is set."""
+    admin: str = "127.0.0.1:9902"
+    """`HOST:PORT` of /metrics, /healthz and /readyz. The default port yields to a free one when it is taken."""
+    workers: Literal["auto"] | int = "auto"
+    """Number of processor processes; `auto` is one per core."""
+    backends: dict[str, Backend]
+    """The providers' endpoints, by a name of your own: letters, digits, `-`, `_` and `.`."""
+    models: list[ModelRule]
+    """The models that are served; the first match wins."""
+    teams: dict[str, Team] = {}
+    """Callers, by name. Without teams everybody who can connect may use every model."""
+    lossy: Literal["report", "reject"] = "report"
+    """When the provider cannot carry a part of a request: `report` drops it and names it in `x-extproc-dropped`,
+    `reject` answers 400."""
+    open: bool = False
+    """Allows a listen address beyond loopback without teams."""
+    cors: list[str] = []
+    """Origins (such as `https://app.example`) whose web pages may call a gateway without teams; `*` for all."""
+    limits: Limits = Limits()
+    """Bounds on sizes."""
+    timeouts: Timeouts = Timeouts()
+    """Time limits."""
+
+    def find_rule(self, model: str) -> ModelRule | None:
+        """The first rule that matches the client's model name."""
+        for rule in self.models:
+            if rule.matches(model):
+                return rule
+        return None
+
+    def rule_by_id(self, rule_id: str) -> ModelRule | None:
+        """The rule with this id (the value of `x-extproc-route`)."""
+        return self._rules_by_id.get(rule_id)
+
+    @cached_property
+    def _rules_by_id(self) -> dict[str, ModelRule]:
+        return {rule.id: rule for rule in reversed(self.models)}
+
+    def nearest(self, model: str, team: str | None = None) -> list[str]:
+        """Up to five listed names that look most like `model`, the most alike first."""
+        listed = self.listed_models(team)
+        folded = {name.lower(): name for name in reversed(listed)}
+        # A name of megabytes must not cost minutes: no listed name is alike to what follows the first 200 characters.
+        found = difflib.get_close_matches(model[:200].lower(), folded, n=5, cutoff=0.3)
+        return [folded[name] for name in found] or listed[:5]
+
+    def listed_models(self, team: str | None = None) -> list[str]:
+        """What `/v1/models` shows: exact names and the `list` of globs, in order, without duplicates; with a team
+        only what that team may use."""
+        names = dict.fromkeys(name for rule in self.models for name in rule.names)
+        return [name for name in names if team is None or self.allows(team, name)]
+
+    def allows(self, team: str | None, model: str) -> bool:
+        """Whether the team may use the model. Without teams everybody may; with teams, nobody without one."""
+        if not self.teams:
+            return True
+        found = self.teams.get(team) if team is not None else None
+        if found is None:
+            return False
+        return found.models is None or any(matches(pattern, model) for pattern in found.models)
+
+    def secrets(self) -> list[str]:
+        """All provider keys, longest first, for scrubbing them from texts."""
+        keys = {backend.key for backend in self.backends.values() if backend.key}
+        return sorted(keys, key=lambda key: (-len(key), key))
+
+    def with_backend_url(self, name: str, url: str) -> Config:
+        """The same configuration with another URL for one backend (the demo's, once it listens)."""
+        backend = msgspec.structs.replace(self.backends[name], url=url)
+        changed = msgspec.structs.replace(self, backends={**self.backends, name: backend})
+        return changed.with_literal_keys(self.literal_keys)
+
+    @property
+    def literal_keys(self) -> list[str]:
+        """Paths of keys that are written in the file itself."""
+        paths: list[str] = self.__dict__.get("literal_keys_", [])
+        return paths
+
+    def with_literal_keys(self, paths: list[str]) -> Config:
+        """Records what only the loader can see: where the file holds keys itself. Returns this very record."""
+        self.__dict__["literal_keys_"] = paths
+        return self
+
+    def warnings(self) -> Problems:
+        """What works but is unsafe or probably not meant, as (path, reason)."""
+        from extproc.config.checks import warnings
+
+        return warnings(self)

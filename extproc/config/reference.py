@@ -1,0 +1,155 @@
+"""The configuration records -> docs/configuration.md: one table per record, with every key, type, default and meaning.
+
+Run by `python -m extproc.config.reference > docs/configuration.md`; a test says when that file is out of date. The
+meanings are the docstrings under the fields of the records, so there is one place to write them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+from types import ModuleType
+from typing import Any
+
+import msgspec
+from msgspec import NODEFAULT
+from msgspec import inspect as types
+
+from extproc import limits
+from extproc.config import records
+from extproc.config.builtin import DEMO_URL_VARIABLE, PROVIDERS, SUPPORTED_APIS
+
+_RECORDS: tuple[tuple[str, type[msgspec.Struct], ModuleType], ...] = (
+    ("The file", records.Config, records),
+    ("`backends.NAME`", records.Backend, records),
+    ("`models[]`", records.ModelRule, records),
+    ("`models[].attempts[]`", records.Attempt, records),
+    ("`models[].attempts[].tools`", records.ToolSettings, records),
+    ("`teams.NAME`", records.Team, records),
+    ("`teams.NAME.limits`", records.TeamLimits, records),
+    ("`limits`", limits.Limits, limits),
+    ("`timeouts`", records.Timeouts, records),
+)
+
+_INTRODUCTION = """\
+# Configuration
+
+One file, YAML or JSON. `extproc check --config FILE` names every error at its path, for example
+`models[0].attempts[1].backend: no backend "x"; known: google, openrouter`, and unsafe settings as warnings.
+
+- `${VAR}` inside a text is replaced by the environment variable after the file was parsed, so a value can never change
+  the structure of the file. A variable that is not set is an error. `$${` stands for the characters `${`.
+- A key that is there twice and a key that is not known are errors.
+- `true` and `false` are the only booleans: `off`, `no` and dates are texts.
+- In patterns `*` stands for any text (slashes too) and `?` for one character; all else, brackets too, is literal.
+- A bold key has no default and must be given.
+
+```yaml
+listen: 127.0.0.1:10000
+backends:
+  openrouter: {api: openai, url: "https://openrouter.ai/api/v1", key: "${OPENROUTER_API_KEY}"}
+  local:      {api: openai, url: "http://127.0.0.1:1234/v1", provider: lmstudio}
+models:                          # the first match wins; attempts in failover order
+  - match: "claude-*"
+    list: [claude-sonnet-4-5]
+    attempts:
+      - {backend: openrouter, model: qwen/qwen3-coder, max_output_tokens: 65536}
+      - {backend: local, model: qwen3-coder-30b}
+  - match: "local/*"
+    attempts: [{backend: local, model: "{star}"}]
+teams:
+  red: {key: "${RED_KEY}", models: ["claude-*"], limits: {requests_per_minute: 600}}
+```
+"""
+
+
+def reference() -> str:
+    """The whole page, as Markdown."""
+    parts = [_INTRODUCTION]
+    for title, record, module in _RECORDS:
+        parts.append(f"## {title}\n\n{_one_line(inspect.getdoc(record) or '')}\n\n{_table(record, module)}")
+    parts.append(_without_a_file())
+    return "\n".join(parts)
+
+
+def _table(record: type[msgspec.Struct], module: ModuleType) -> str:
+    meanings = field_docstrings(record, module)
+    described = types.type_info(record)
+    assert isinstance(described, types.StructType)
+    lines = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for field in described.fields:
+        name = f"**`{field.encode_name}`**" if field.required else f"`{field.encode_name}`"
+        meaning = _one_line(meanings[field.name]).replace("|", "\\|")
+        lines.append(f"| {name} | {_type(field.type)} | {_default(field)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def field_docstrings(record: type[msgspec.Struct], module: ModuleType) -> dict[str, str]:
+    """The text under each field of a record, by the field's name."""
+    tree = ast.parse(inspect.getsource(module))
+    found = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == record.__name__)
+    meanings = {}
+    for node, following in zip(found.body, found.body[1:], strict=False):
+        if (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+                and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)):
+            meanings[node.target.id] = inspect.cleandoc(str(following.value.value))
+    return meanings
+
+
+def _type(kind: types.Type) -> str:
+    if isinstance(kind, types.UnionType):
+        return " or ".join(_type(choice) for choice in kind.types if not isinstance(choice, types.NoneType))
+    if isinstance(kind, types.LiteralType):
+        return ", ".join(f"`{value}`" for value in kind.values)
+    if isinstance(kind, types.ListType):
+        return f"list of {_plural(_type(kind.item_type))}"
+    if isinstance(kind, types.DictType):
+        return f"mapping of names to {_plural(_type(kind.value_type))}"
+    if isinstance(kind, types.StructType):
+        return "see below"
+    names: dict[type[types.Type], str] = {types.StrType: "text", types.IntType: "whole number",
+                                          types.FloatType: "number", types.BoolType: "true or false"}
+    return names[type(kind)]
+
+
+def _plural(name: str) -> str:
+    return "entries (see below)" if name == "see below" else f"{name}s"
+
+
+def _default(field: types.Field) -> str:
+    if field.required:
+        return ""
+    default: Any = field.default if field.default is not NODEFAULT else field.default_factory()
+    if default is None:
+        return "unset"
+    if isinstance(default, msgspec.Struct):
+        return "as below"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return "empty" if default in ([], {}) else f"`{default}`"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _without_a_file() -> str:
+    rows = "\n".join(f"| `{provider.name}/*` | {' or '.join(f'`{name}`' for name in provider.variables)} "
+                     f"| `{provider.url}` |" for provider in PROVIDERS if provider.api in SUPPORTED_APIS)
+    text = f"""\
+        ## Without a file
+
+        `extproc up` then serves the model `demo`, a small script that works offline (`{DEMO_URL_VARIABLE}` names another
+        address of it), and the models of each provider whose key is in the environment, under the provider's name:
+        `openrouter/qwen/qwen3-coder` goes to OpenRouter as `qwen/qwen3-coder`.
+
+        | models | key in | endpoint |
+        | --- | --- | --- |
+        """
+    return textwrap.dedent(text) + rows + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

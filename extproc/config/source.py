@@ -1,0 +1,113 @@
+"""The text of a configuration file -> a plain tree of mappings, lists and values.
+
+Two steps, both collecting problems with their paths instead of stopping at the first: `parse` reads YAML (JSON is
+YAML too) and refuses repeated keys; `expand` replaces `${VAR}` inside strings. Called by the loader only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from extproc.config.records import Problems
+
+_TAG = "tag:yaml.org,2002:"
+_VARIABLE = re.compile(r"\$?\$\{([^}]*)\}?")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML with the plain scalars of YAML 1.2: `off`, `no` and dates are text, as `style: off` needs it."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in (f"{_TAG}bool", f"{_TAG}timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(f"{_TAG}bool", re.compile(r"true|True|TRUE|false|False|FALSE"), list("tTfF"))
+
+
+class FromEnvironment(str):
+    """A string that holds text of the environment, so that it may also stand for a number or a boolean."""
+
+    __slots__ = ()
+
+
+def join(path: str, key: str | int) -> str:
+    """The path of a member: `models[0]`, `backends.local`."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key
+
+
+def parse(text: str, problems: Problems) -> Any:
+    """The plain tree of a YAML text, None when it is not YAML."""
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        problems.extend(_repeated_keys(node, "", ()))
+        return loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "file"
+        problems.append((place, f"not valid YAML: {error.problem or error.context}"))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problems.append(("file", f"not valid YAML: {str(error).splitlines()[0]}"))
+    finally:
+        loader.dispose()
+    return None
+
+
+def _repeated_keys(node: yaml.Node, path: str, above: tuple[int, ...]) -> Iterator[tuple[str, str]]:
+    if id(node) in above:
+        yield path, "refers to itself"
+        return
+    inside = (*above, id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from _repeated_keys(item, join(path, index), inside)
+    elif isinstance(node, yaml.MappingNode):
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            if name in lines:
+                yield join(path, name), f"the key is there twice (lines {lines[name]} and {key.start_mark.line + 1})"
+            lines.setdefault(name, key.start_mark.line + 1)
+            yield from _repeated_keys(value, join(path, name), inside)
+
+
+def expand(tree: Any, env: Mapping[str, str], problems: Problems, path: str = "") -> Any:
+    """The tree with `${VAR}` replaced in every string (values, not keys); `$${` stands for the characters `${`."""
+    if isinstance(tree, dict):
+        return {key: expand(value, env, problems, join(path, str(key))) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [expand(value, env, problems, join(path, index)) for index, value in enumerate(tree)]
+    if isinstance(tree, str) and "${" in tree:
+        return _expand_string(tree, env, problems, path)
+    return tree
+
+
+def _expand_string(text: str, env: Mapping[str, str], problems: Problems, path: str) -> str:
+    replaced = False
+
+    def replace(found: re.Match[str]) -> str:
+        nonlocal replaced
+        whole, name = found.group(0), found.group(1)
+        if whole.startswith("$$"):
+            return whole[1:]
+        if not whole.endswith("}") or not _VARIABLE_NAME.fullmatch(name):
+            problems.append((path, f'"{whole}" names no environment variable (write $${{ for the characters ${{)'))
+            return whole
+        if name not in env:
+            problems.append((path, f"the environment variable {name} is not set"))
+            return whole
+        replaced = True
+        return env[name]
+
+    expanded = _VARIABLE.sub(replace, text)
+    return FromEnvironment(expanded) if replaced else expanded

@@ -1,0 +1,265 @@
+"""The conversation model that every API decodes into and encodes from.
+
+A request is a `Request` of `Message`s made of content blocks; an answer is a stream of the events at the end of this
+file, in the strict order *start, (block start, delta*, block stop)*, finish* or, at any point, *failure*. Blocks never
+overlap. Wire names of an API never appear here, and this module imports nothing of the project: everything else may
+import it.
+
+Sources: the union of Anthropic Messages and OpenAI Chat Completions, with the words of the field.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+# --------------------------------------------------------------------------------------------------- content blocks
+
+
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """Visible text. `cache` marks the end of a prefix that the client wants cached."""
+
+    text: str
+    cache: bool = False
+
+
+class Media(msgspec.Struct, frozen=True, gc=False):
+    """An image, a document, a sound or a video. Exactly one of `data`, `url`, `file_id`, `text` is set.
+
+    `data` is base64 as the client sent it (never decoded here), `text` is the text of a plain-text document.
+    """
+
+    kind: Literal["image", "document", "audio", "video"]
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+    file_id: str | None = None
+    text: str | None = None
+    title: str | None = None
+    context: str | None = None
+    detail: str | None = None
+    cache: bool = False
+
+
+class Thinking(msgspec.Struct, frozen=True, gc=False):
+    """Reasoning. `signature` is opaque and belongs to the provider that issued it; `redacted` holds encrypted data
+    instead of text (then `text` is empty)."""
+
+    text: str
+    signature: str | None = None
+    redacted: str | None = None
+
+
+class ToolCall(msgspec.Struct, frozen=True, gc=False):
+    """A call of a client tool. `arguments` is JSON text exactly as it came ("" means no arguments)."""
+
+    id: str
+    name: str
+    arguments: str
+    cache: bool = False
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """The result of the call `call_id`. `content` holds Text and Media blocks and may be empty."""
+
+    call_id: str
+    content: list[Text | Media]
+    is_error: bool = False
+    name: str | None = None
+    cache: bool = False
+
+
+class Opaque(msgspec.Struct, frozen=True, gc=False):
+    """A block only the API `api` understands (server tool calls, containers...). `raw` is its JSON. Other APIs get
+    `text` when there is a faithful rendering, else they drop the block by its `type`, and name it."""
+
+    api: str
+    type: str
+    raw: bytes
+    text: str | None = None
+
+
+Block = Text | Media | Thinking | ToolCall | ToolResult | Opaque
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One turn. Tool results are blocks of a user message; `system` may stand anywhere in the conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: list[Block]
+
+
+# ----------------------------------------------------------------------------------------------------------- request
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A tool that the client runs. `schema` is the JSON Schema of its arguments as decoded JSON."""
+
+    name: str
+    description: str | None
+    schema: dict[str, object]
+    strict: bool | None = None
+    deferred: bool = False
+    """Known to the client, not loaded yet by the model (Anthropic's `defer_loading`)."""
+    cache: bool = False
+
+
+class ServerTool(msgspec.Struct, frozen=True):
+    """A tool that the provider runs (web search...). `raw` is its JSON in the API `api`."""
+
+    api: str
+    type: str
+    name: str
+    raw: bytes
+
+
+class ToolChoice(msgspec.Struct, frozen=True, gc=False):
+    """`tool` names the one tool when mode is "tool"."""
+
+    mode: Literal["auto", "required", "tool", "none"]
+    tool: str | None = None
+
+
+class ThinkingConfig(msgspec.Struct, frozen=True, gc=False):
+    """What the client asks of reasoning. `budget` is in tokens; `effort` one of minimal, low, medium, high, xhigh,
+    max. mode None: the client said nothing but an effort."""
+
+    mode: Literal["enabled", "adaptive", "disabled"] | None = None
+    budget: int | None = None
+    effort: str | None = None
+
+
+class OutputFormat(msgspec.Struct, frozen=True):
+    """Structured output. `schema` None: any JSON object."""
+
+    schema: dict[str, object] | None
+    name: str = "output"
+    strict: bool | None = None
+
+
+class Request(msgspec.Struct, kw_only=True):
+    """One request, whatever API it came in."""
+
+    model: str
+    messages: list[Message]
+    system: list[Text] = []
+    tools: list[Tool] = []
+    server_tools: list[ServerTool] = []
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: list[str] = []
+    stream: bool = False
+    thinking: ThinkingConfig | None = None
+    output_format: OutputFormat | None = None
+    user: str | None = None
+    """An opaque id of the end user, of any length and alphabet."""
+
+
+# ------------------------------------------------------------------------------------------------------------ answer
+
+FinishReason = Literal["stop", "stop_sequence", "length", "tool_calls", "content_filter", "refusal", "pause",
+                       "context_length"]
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """Tokens of one exchange. `input` is the whole prompt, with `cached` (read from a cache) and `cache_write` as
+    parts of it; `output` is everything generated, with `reasoning` as a part of it. `estimated`: the provider sent
+    no figures."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    estimated: bool = False
+
+
+class Start(msgspec.Struct, frozen=True, gc=False):
+    """The answer begins. `id` and `model` are the provider's own."""
+
+    id: str | None = None
+    model: str | None = None
+
+
+class TextStart(msgspec.Struct, frozen=True, gc=False):
+    """A text block begins; `TextDelta`s follow."""
+
+
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
+    text: str
+
+
+class ThinkingStart(msgspec.Struct, frozen=True, gc=False):
+    """A reasoning block begins; `ThinkingDelta`s and at most one `SignatureDelta` follow."""
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
+    text: str
+
+
+class SignatureDelta(msgspec.Struct, frozen=True, gc=False):
+    """The whole signature of the open reasoning block, just before its stop."""
+
+    signature: str
+
+
+class RedactedThinking(msgspec.Struct, frozen=True, gc=False):
+    """A complete block of encrypted reasoning; a block stop follows at once."""
+
+    data: str
+
+
+class ToolCallStart(msgspec.Struct, frozen=True, gc=False):
+    """A tool call begins. `id` and `name` are final and those of the client; `ArgumentsDelta`s follow."""
+
+    id: str
+    name: str
+
+
+class ArgumentsDelta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of the JSON text of the arguments."""
+
+    json: str
+
+
+class BlockStop(msgspec.Struct, frozen=True, gc=False):
+    """The open block is complete."""
+
+
+class Finish(msgspec.Struct, frozen=True, gc=False):
+    """The answer is complete: nothing follows."""
+
+    reason: FinishReason
+    usage: Usage
+    stop_sequence: str | None = None
+
+
+FailureKind = Literal["invalid_request", "authentication", "billing", "permission", "not_found", "conflict",
+                      "too_large", "context_length", "rate_limit", "server", "timeout", "overloaded", "unavailable"]
+
+
+class Failure(msgspec.Struct, frozen=True, gc=False):
+    """The exchange failed: as an HTTP error (`status`) while no header went out, else as an error event in the
+    client's stream, after which nothing follows. `message` is for people: no stack trace, no key.
+
+    `retry_after` is the provider's header value as it came. `prompt_tokens`/`context_limit`/`max_tokens` are known
+    only for some context_length failures.
+    """
+
+    kind: FailureKind
+    message: str
+    status: int = 502
+    retry_after: str | None = None
+    code: str | None = None
+    prompt_tokens: int | None = None
+    context_limit: int | None = None
+    max_tokens: int | None = None
+
+
+Event = (Start | TextStart | TextDelta | ThinkingStart | ThinkingDelta | SignatureDelta | RedactedThinking
+         | ToolCallStart | ArgumentsDelta | BlockStop | Finish | Failure)

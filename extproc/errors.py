@@ -1,0 +1,28 @@
+"""Errors that the translation raises before anything was sent to a provider.
+
+`BadRequest` is internal and neutral; `RequestError` is its public form in the client's own shape (design rule 3).
+"""
+
+from __future__ import annotations
+
+from extproc.conversation import Failure, FailureKind
+
+
+class BadRequest(Exception):  # noqa: N818 - the field's word
+    """The client's request cannot be served. The message says what is wrong, where, and what to do."""
+
+    def __init__(self, message: str, *, kind: FailureKind = "invalid_request", status: int = 400,
+                 code: str | None = None) -> None:
+        super().__init__(message)
+        self.failure = Failure(kind=kind, message=message, status=status, code=code)
+
+
+class RequestError(Exception):
+    """A refused request: `status`, `headers` and `body` are the answer in the client API's error shape."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes, failure: Failure) -> None:
+        super().__init__(f"{status}: {failure.message}")
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.failure = failure

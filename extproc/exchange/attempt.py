@@ -1,0 +1,88 @@
+"""Which attempt a backend hop serves, and the Translation that serves it.
+
+Called by the translate exchange. The edge hop says the rule (`x-extproc-route`), Envoy counts the attempts
+(`x-envoy-attempt-count`), the filter's own metadata names the backend: the three must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from extproc.apis.base import Dropped, ProviderRequest
+from extproc.config import Attempt, Backend, Config, ModelRule
+from extproc.conversation import Failure, Usage
+from extproc.translation import Head, Translation
+
+
+class Translating(Protocol):
+    """What the exchange uses of a Translation; tests put a scripted one in its place."""
+
+    head: Head | None
+    dropped: Dropped
+    failure: Failure | None
+    finish_reason: str | None
+    tool_calls: int
+    done: bool
+
+    @property
+    def usage(self) -> Usage: ...
+    def request(self, body: bytes, headers: Mapping[str, str] | None = None) -> ProviderRequest: ...
+    def start(self, status: int, headers: Mapping[str, str]) -> None: ...
+    def feed(self, data: bytes, now: float | None = None) -> bytes: ...
+    def tick(self, now: float) -> bytes: ...
+    def finish(self) -> bytes: ...
+    def fail(self, failure: Failure) -> bytes: ...
+    def commit(self) -> None: ...
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The attempt at hand. `number` counts from 1; `last`: no further attempt remains."""
+
+    rule: ModelRule
+    attempt: Attempt
+    number: int
+    last: bool
+
+
+class Misrouted(Exception):  # noqa: N818 - says what happened
+    """Envoy's configuration and ours do not agree."""
+
+
+def chosen_by_route(config: Config, headers: Mapping[str, str], backend: str) -> Choice:
+    """The attempt of a request that the edge hop has routed. Raises Misrouted."""
+    route = headers.get("x-extproc-route", "")
+    rule = config.rule_by_id(route)
+    if rule is None:
+        raise Misrouted(f"no model rule has the id {route[:80]!r}; Envoy and the processor run on different "
+                        "configurations")
+    count = headers.get("x-envoy-attempt-count", "1")
+    number = min(max(int(count) if count.isdecimal() else 1, 1), len(rule.attempts))
+    attempt = rule.attempts[number - 1]
+    if attempt.backend != backend:
+        raise Misrouted(f"attempt {number} of {rule.match!r} belongs to backend {attempt.backend!r}, "
+                        f"but came to {backend!r}")
+    return Choice(rule, attempt, number, number == len(rule.attempts))
+
+
+def chosen_by_backend(rule: ModelRule, backend: str) -> Choice | None:
+    """One-hop mode: the rule's first attempt on this backend. Retries there are the gateway's affair, which replays
+    the translated request, so nothing is withheld."""
+    for number, attempt in enumerate(rule.attempts, 1):
+        if attempt.backend == backend:
+            return Choice(rule, attempt, number, True)
+    return None
+
+
+def make_translation(config: Config, api: str, backend: Backend, choice: Choice, model: str,
+                     request_id: str) -> Translating:
+    """The Translation of one attempt. `model` is the client's name of it."""
+    attempt, tools, timeouts = choice.attempt, choice.attempt.tools, config.timeouts
+    return Translation(
+        api, backend.api, attempt.provider_model(choice.rule.match, model), backend.provider, url=backend.url,
+        withhold=not choice.last, lossy=config.lossy, max_output_tokens=attempt.max_output_tokens,
+        tool_style=tools.style, tool_choice=tools.choice, parallel_tool_calls=tools.parallel, max_tools=tools.max,
+        limits=config.limits, ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id,
+        secrets=config.secrets())

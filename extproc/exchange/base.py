@@ -1,0 +1,157 @@
+"""What both exchanges share: the guard around every step, refusals in the client's shape, the record.
+
+An exchange is one ext_proc stream without its I/O: messages and time in, messages out. The server calls `receive` for
+each message, `on_time` when `next_deadline` has passed, `closed` when the stream is gone. Whatever happens inside, the
+client gets an error and never an untranslated body: an exception turns into an error answer here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from google.protobuf.struct_pb2 import Struct
+
+from extproc.config import Config
+from extproc.conversation import Failure
+from extproc.errors import BadRequest
+from extproc.exchange import messages
+from extproc.exchange.clients import error_answer
+from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
+from extproc.exchange.record import Record
+
+Responses = list[ProcessingResponse]
+
+METADATA = "extproc"
+"""The namespace of the dynamic metadata that exchanges emit."""
+
+HEAVY_BODY = 256 * 1024
+"""Bodies past this size take long enough to hold up other streams."""
+
+
+class Refused(BadRequest):
+    """A refusal with a reason for the access log and headers of its own."""
+
+    def __init__(self, message: str, *, reason: str, headers: Mapping[str, str] | None = None, status: int = 400,
+                 kind: str = "invalid_request") -> None:
+        super().__init__(message, kind=kind, status=status)  # type: ignore[arg-type]
+        self.reason = reason
+        self.headers = dict(headers or {})
+
+
+class Exchange:
+    """One ext_proc stream. `request_id` names the exchange towards client and log until Envoy's own id is known;
+    times are seconds of any steady clock, always the same one."""
+
+    hop = ""
+
+    def __init__(self, config: Config, *, request_id: str, now: float) -> None:
+        self.config = config
+        self.record = Record(hop=self.hop, request_id=request_id)
+        self.done = False
+        """Nothing more will be sent; messages that still come are ignored."""
+        self.crash: Exception | None = None
+        """The exception that ended this exchange, for the server's log."""
+        self.api = "anthropic"
+        self.began = now
+        self.last_message = now
+
+    # ------------------------------------------------------------------------------------------- what the server calls
+
+    def receive(self, message: ProcessingRequest, now: float) -> Responses:
+        """One message of Envoy -> what to send, in this order."""
+        self.last_message = now
+        if self.done or message.observability_mode:
+            return []
+        try:
+            return self._receive(message, now)
+        except BadRequest as refusal:
+            return self.refuse(refusal, now)
+        except Exception as error:
+            return self.fail(error, now)
+
+    def on_time(self, now: float) -> Responses:
+        """What is due by now: pings, timeouts."""
+        if self.done:
+            return []
+        try:
+            return self._on_time(now)
+        except BadRequest as refusal:
+            return self.refuse(refusal, now)
+        except Exception as error:
+            return self.fail(error, now)
+
+    def fail(self, error: Exception, now: float) -> Responses:
+        """Ends the exchange after an exception."""
+        self.crash = error
+        failure = Failure(kind="server", status=500,
+                          message=f"Internal error of the gateway; its log has more under {self.record.request_id}.")
+        self.record.failed(failure, "error")
+        return self._fail(failure, "internal_error", now)
+
+    def closed(self, now: float) -> Record:
+        """The stream has ended, by whichever side; the record is complete now."""
+        if not self.done:
+            self._closed_early()
+            self.done = True
+        self.record.ms = self._ms(now)
+        return self.record
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When `on_time` wants to be called, unless messages come before."""
+        return None if self.done else self.last_message + self.config.timeouts.stream_idle
+
+    def is_heavy(self, message: ProcessingRequest) -> bool:
+        """Whether `receive` of this message may take long enough to be run in a thread."""
+        return False
+
+    # ------------------------------------------------------------------------------------------- what an exchange does
+
+    def _receive(self, message: ProcessingRequest, now: float) -> Responses:
+        raise NotImplementedError
+
+    def _on_time(self, now: float) -> Responses:
+        if now < self.last_message + self.config.timeouts.stream_idle:
+            return []
+        raise Refused("The request did not arrive in time.", reason="request_timeout", status=408, kind="timeout")
+
+    def _fail(self, failure: Failure, reason: str, now: float) -> Responses:
+        """Ends with this failure while no response head went out."""
+        answer = error_answer(self.api, failure, self.record.request_id)
+        return self.answer(answer.status, answer.headers, answer.body, reason, now)
+
+    def _closed_early(self) -> None:
+        self.record.outcome = self.record.outcome or "client_closed"
+
+    # --------------------------------------------------------------------------------------------------------- answers
+
+    def refuse(self, refusal: BadRequest, now: float) -> Responses:
+        """Ends with an error in the client's shape."""
+        failure = refusal.failure
+        self.record.failed(failure, "error")
+        answer = error_answer(self.api, failure, self.record.request_id)
+        headers = answer.headers
+        reason: str = failure.kind
+        if isinstance(refusal, Refused):
+            headers, reason = {**answer.headers, **refusal.headers}, refusal.reason
+        return self.answer(answer.status, headers, answer.body, reason, now)
+
+    def answer(self, status: int, headers: Mapping[str, str], body: bytes, reason: str, now: float) -> Responses:
+        """Ends with an answer of our own."""
+        self.done = True
+        record = self.record
+        record.status = status
+        record.reason = reason
+        record.outcome = record.outcome or ("ok" if status < 400 else "error")
+        record.ms_head = record.ms_head or self._ms(now)
+        record.response_bytes += len(body)
+        return [messages.immediate(status, headers, body, reason)]
+
+    def metadata(self, values: Mapping[str, str | float | None]) -> Struct:
+        """Dynamic metadata of the namespace `extproc`; None values are left out."""
+        struct = Struct()
+        struct.update({METADATA: {name: value for name, value in values.items() if value is not None}})
+        return struct
+
+    def _ms(self, now: float) -> float:
+        return round((now - self.began) * 1000, 1)

@@ -1,0 +1,46 @@
+"""Which exchange serves a new ext_proc stream: the stream's gRPC metadata -> an exchange.
+
+Called by the server once per stream. The metadata is static text of the Envoy configuration (`initial_metadata` of the
+filter), so a client cannot influence it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extproc.config import Config
+from extproc.exchange import messages
+from extproc.exchange.attempt import Misrouted
+from extproc.exchange.base import Exchange, Responses
+from extproc.exchange.intake import request_api
+from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
+from extproc.exchange.select import SelectExchange
+from extproc.exchange.translate import TranslateExchange
+
+ROLE = "x-extproc-role"
+BACKEND = "x-extproc-backend"
+
+
+class UnknownRole(Exchange):
+    """A filter that does not say what it is for: every request fails, in the client's shape."""
+
+    hop = "unknown"
+
+    def __init__(self, config: Config, role: str, *, request_id: str, now: float) -> None:
+        super().__init__(config, request_id=request_id, now=now)
+        self._role = role
+
+    def _receive(self, message: ProcessingRequest, now: float) -> Responses:
+        self.api = request_api(messages.read_headers(message.request_headers))
+        raise Misrouted(f"the filter's gRPC metadata {ROLE} is {self._role!r}; it must be select, translate or onehop")
+
+
+def make_exchange(config: Config, metadata: Mapping[str, str], *, request_id: str, now: float) -> Exchange:
+    """The exchange of one stream. `request_id` is used where Envoy sends none."""
+    role = metadata.get(ROLE, "")
+    backend = metadata.get(BACKEND, "")
+    if role == "select":
+        return SelectExchange(config, request_id=request_id, now=now)
+    if role in ("translate", "onehop"):
+        return TranslateExchange(config, backend, request_id=request_id, now=now, one_hop=role == "onehop")
+    return UnknownRole(config, role[:40], request_id=request_id, now=now)

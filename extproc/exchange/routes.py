@@ -1,0 +1,69 @@
+"""The paths that are served: HTTP request line -> endpoint, and in which API's shape everything else is answered.
+
+Called by both exchanges. Knows no configuration and no message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+Operation = Literal["messages", "count_tokens", "chat", "events", "models", "root"]
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """What a path offers. `api` is None where the request's headers decide (`/v1/models`)."""
+
+    operation: Operation
+    api: Literal["anthropic", "openai"] | None
+    methods: tuple[str, ...]
+
+
+ENDPOINTS: dict[str, Endpoint] = {
+    "/v1/messages": Endpoint("messages", "anthropic", ("POST",)),
+    "/v1/messages/count_tokens": Endpoint("count_tokens", "anthropic", ("POST",)),
+    "/v1/chat/completions": Endpoint("chat", "openai", ("POST",)),
+    "/v1/events": Endpoint("events", "openai", ("POST",)),
+    "/v1/models": Endpoint("models", None, ("GET", "HEAD")),
+    "/": Endpoint("root", None, ("GET", "HEAD")),
+}
+
+_PREFIXES = ("/anthropic", "/openai")
+_OPENAI_WORDS = ("chat", "completions", "responses", "embeddings", "audio", "images", "events", "moderations")
+
+
+def plain_path(target: str) -> str:
+    """The path without query string, `/anthropic` or `/openai` prefix and trailing slash."""
+    path = target.partition("?")[0]
+    for prefix in _PREFIXES:
+        if path == prefix or path.startswith(prefix + "/"):
+            path = path[len(prefix):]
+    return path.rstrip("/") or "/"
+
+
+def find_endpoint(target: str) -> Endpoint | None:
+    """The endpoint of a `:path`, query string and prefix tolerated; None for a path that is not served."""
+    return ENDPOINTS.get(plain_path(target))
+
+
+def api_of(target: str, headers: Mapping[str, str]) -> Literal["anthropic", "openai"]:
+    """The API whose shape answers this request: the path's own, else what the request looks most like."""
+    endpoint = find_endpoint(target)
+    if endpoint is not None and endpoint.api is not None:
+        return endpoint.api
+    if "anthropic-version" in headers or target.startswith("/anthropic"):
+        return "anthropic"
+    if target.startswith("/openai") or endpoint is not None:
+        return "openai"
+    words = plain_path(target).split("/")
+    if any(word in _OPENAI_WORDS for word in words) or ("x-api-key" not in headers and "messages" not in words):
+        return "openai"
+    return "anthropic"
+
+
+def served(apis: Mapping[str, object]) -> str:
+    """The served paths, for people."""
+    return ", ".join(f"{endpoint.methods[0]} {path}" for path, endpoint in ENDPOINTS.items()
+                     if endpoint.operation != "root" and (endpoint.api is None or endpoint.api in apis))

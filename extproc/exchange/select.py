@@ -1,0 +1,77 @@
+"""The edge hop: reads a request once, chooses the route of its model and hands the bytes on unchanged.
+
+Request headers and body in; out come the headers that Envoy routes by and the same body, or an answer of our own. The
+response never passes here. The head is withheld until the body is complete, because the model's name is in the body.
+"""
+
+from __future__ import annotations
+
+from extproc.config import Config
+from extproc.exchange import messages
+from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
+from extproc.exchange.intake import Intake, OwnAnswer, request_api
+from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
+
+INTERNAL = "x-extproc-"
+
+
+class SelectExchange(Exchange):
+    """One request at the edge. Once routed, the exchange is done: the backend hop records the rest."""
+
+    hop = "select"
+
+    def __init__(self, config: Config, *, request_id: str, now: float) -> None:
+        super().__init__(config, request_id=request_id, now=now)
+        self._intake = Intake(config, self.record, edge=True)
+        self.routed = False
+        """The request went on to a provider."""
+
+    def is_heavy(self, message: ProcessingRequest) -> bool:
+        return (message.WhichOneof("request") == "request_body" and message.request_body.end_of_stream
+                and (self._intake.heavy or len(message.request_body.body) > HEAVY_BODY))
+
+    def _receive(self, message: ProcessingRequest, now: float) -> Responses:
+        part = message.WhichOneof("request")
+        if part == "request_headers":
+            return self._head(message, now)
+        if part == "request_body":
+            self._intake.body.add(message.request_body.body)
+            return self._route(now) if message.request_body.end_of_stream else []
+        if part == "request_trailers":
+            raise trailers_refused()
+        raise RuntimeError(f"the edge hop got {part}; its filter must not send responses")
+
+    def _head(self, message: ProcessingRequest, now: float) -> Responses:
+        headers = messages.read_headers(message.request_headers)
+        self.api = request_api(headers)
+        self.record.api = self.api
+        self.record.path = headers.get(":path", "").partition("?")[0][:200]
+        self.record.request_id = headers.get("x-request-id", self.record.request_id)
+        if wrong := messages.wrong_body_mode(message, response=False):
+            raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
+        answer = self._intake.head(headers, self.api)
+        if answer is not None:
+            return self._own(answer, now)
+        return self._route(now) if message.request_headers.end_of_stream else []
+
+    def _route(self, now: float) -> Responses:
+        found = self._intake.complete()
+        if isinstance(found, OwnAnswer):
+            return self._own(found, now)
+        self.done = self.routed = True
+        self.record.outcome = "ok"
+        chosen = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api}
+        kept = {"x-extproc-team"} if self.config.teams else set()
+        spoofed = [name for name in self._intake.headers if name.startswith(INTERNAL) and name not in kept]
+        return [messages.request_head(chosen, spoofed, clear_route_cache=True), *self._echo()]
+
+    def _echo(self) -> list[ProcessingResponse]:
+        return list(messages.chunks(messages.request_chunk, self._intake.body.raw(), end=True))
+
+    def _own(self, answer: OwnAnswer, now: float) -> Responses:
+        return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
+
+
+def trailers_refused() -> Refused:
+    """Envoy sends a request that has trailers upstream with its body doubled when a retry policy is set."""
+    return Refused("Requests with trailers are not supported.", reason="request_trailers", status=400)

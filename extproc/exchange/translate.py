@@ -1,0 +1,377 @@
+"""The backend hop: one attempt on one provider, translated both ways; also the whole of one-hop mode.
+
+Envoy's messages in, Envoy's messages out, a `Translation` in between. The request's head is withheld until its body is
+complete and translated; the response's head until the Translation shows one (with a further attempt to come: until
+the first content or `commit_after`, so that an error before it becomes a status and fails over). Chooses no route,
+opens no socket, never ends without an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from extproc.config import Config
+from extproc.conversation import Failure, Usage
+from extproc.errors import RequestError
+from extproc.exchange import messages
+from extproc.exchange.attempt import (
+    Choice,
+    Misrouted,
+    Translating,
+    chosen_by_backend,
+    chosen_by_route,
+    make_translation,
+)
+from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
+from extproc.exchange.content import Asked, Body, read_asked
+from extproc.exchange.intake import Intake, OwnAnswer, request_api
+from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
+from extproc.exchange.record import usage_figures
+from extproc.exchange.select import trailers_refused
+
+TICK = 1.0
+"""Seconds between two looks at the clock while an answer is on its way."""
+
+LINGER = 1.0
+"""Seconds for which a complete answer waits for the provider to close, so that its connection can be used again."""
+
+ESTIMATE_EVERY = 2.0
+"""Seconds between two estimates of the tokens used, while the answer streams."""
+
+_BYTES_PER_TOKEN = 4
+_BYTES_PER_EVENT = 200
+"""An event of a provider's stream with its frame: about one token."""
+
+_PASSED = frozenset({"date", "retry-after", "retry-after-ms", "x-should-retry", "x-request-id", "request-id"})
+_PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+
+
+class Phase(Enum):
+    """What the exchange waits for."""
+
+    REQUEST = auto()
+    PROVIDER = auto()
+    ANSWER = auto()
+
+
+class TranslateExchange(Exchange):
+    """One attempt. `backend` is the name in the filter's gRPC metadata; `one_hop`: no edge hop came before."""
+
+    hop = "translate"
+
+    def __init__(self, config: Config, backend: str, *, request_id: str, now: float, one_hop: bool = False,
+                 translation: Callable[..., Translating] = make_translation) -> None:
+        self.hop = "onehop" if one_hop else "translate"
+        super().__init__(config, request_id=request_id, now=now)
+        self.record.backend = backend
+        self._backend = backend
+        self._intake = Intake(config, self.record, edge=False) if one_hop else None
+        self._body = self._intake.body if self._intake else Body(config.limits)
+        self._make = translation
+        self._phase = Phase.REQUEST
+        self._headers: dict[str, str] = {}
+        self._translation: Translating | None = None
+        self._choice: Choice | None = None
+        self._provider_headers: dict[str, str] = {}
+        self._head_sent = False
+        self._sent_at = now
+        self._next_tick = now
+        self._commit_at: float | None = None
+        self._linger_until: float | None = None
+        self._next_estimate = now
+        self._prompt_size = 0
+        self._received = 0
+
+    # ------------------------------------------------------------------------------------------------- steps and times
+
+    def is_heavy(self, message: ProcessingRequest) -> bool:
+        part = message.WhichOneof("request")
+        if part == "request_body":
+            return message.request_body.end_of_stream and (
+                self._body.size + len(message.request_body.body) > HEAVY_BODY
+                or "content-encoding" in self._headers or bool(self._intake and self._intake.heavy))
+        # A whole answer is decoded and encoded in one go at its end.
+        return (part == "response_body" and message.response_body.end_of_stream and not self._head_sent
+                and self._received + len(message.response_body.body) > HEAVY_BODY)
+
+    @property
+    def next_deadline(self) -> float | None:
+        if self.done:
+            return None
+        if self._phase is Phase.ANSWER:
+            due = self._next_tick
+            if self._commit_at is not None:
+                due = min(due, self._commit_at)
+            return due if self._linger_until is None else min(due, self._linger_until)
+        if self._phase is Phase.PROVIDER:
+            return self._sent_at + self.config.timeouts.idle
+        return super().next_deadline
+
+    def _receive(self, message: ProcessingRequest, now: float) -> Responses:
+        part = message.WhichOneof("request")
+        if part == "response_body":
+            return self._response_body(message, now)
+        if part == "request_headers":
+            return self._request_head(message, now)
+        if part == "request_body":
+            return self._request_body(message, now)
+        if part == "response_headers":
+            return self._response_head(message, now)
+        if part == "response_trailers":
+            return self._response_trailers(message, now)
+        if part == "request_trailers":
+            if self._phase is not Phase.REQUEST:
+                return []
+            raise trailers_refused()
+        raise RuntimeError("a message without a part")
+
+    def _on_time(self, now: float) -> Responses:
+        if self._phase is Phase.REQUEST:
+            return super()._on_time(now)
+        if self._phase is Phase.PROVIDER:
+            return self._provider_silent(now)
+        assert self._translation is not None
+        if self._linger_until is not None and now >= self._linger_until:
+            return self._answer(b"", now, end=True)
+        if self._commit_at is not None and now >= self._commit_at:
+            self._commit_at = None
+            self._translation.commit()
+        self._next_tick = now + TICK
+        return self._answer(self._translation.tick(now), now, end=False)
+
+    # --------------------------------------------------------------------------------------------------------- request
+
+    def _request_head(self, message: ProcessingRequest, now: float) -> Responses:
+        headers = self._headers = messages.read_headers(message.request_headers)
+        record = self.record
+        by_edge = headers.get("x-extproc-api") if self._intake is None else None
+        self.api = by_edge or request_api(headers)
+        record.api = self.api
+        record.path = headers.get(":path", "").partition("?")[0][:200]
+        record.request_id = headers.get("x-request-id", record.request_id)
+        record.team = headers.get("x-extproc-team")
+        if wrong := messages.wrong_body_mode(message, response=True):
+            raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
+        if self._backend not in self.config.backends:
+            raise Misrouted(f"the filter names the backend {self._backend!r}, which is not configured")
+        if self._intake is not None:
+            answer = self._intake.head(headers, self.api)
+            if answer is not None:
+                return self._own(answer, now)
+        else:
+            self._choice = chosen_by_route(self.config, headers, self._backend)
+            self._body.expect(headers.get("content-length"))
+        return self._send_request(now) if message.request_headers.end_of_stream else []
+
+    def _request_body(self, message: ProcessingRequest, now: float) -> Responses:
+        if self._phase is not Phase.REQUEST:
+            return []
+        self._body.add(message.request_body.body)
+        return self._send_request(now) if message.request_body.end_of_stream else []
+
+    def _send_request(self, now: float) -> Responses:
+        """The whole request is there: translate it and send it on."""
+        if self._intake is not None:
+            found = self._intake.complete()
+            if isinstance(found, OwnAnswer):
+                return self._own(found, now)
+            asked, body = found.asked, found.body
+            self._choice = chosen_by_backend(found.rule, self._backend)
+            if self._choice is None:
+                raise Refused(f'The model "{asked.model[:200]}" is not served by the backend "{self._backend}".',
+                              reason="model_elsewhere", status=404, kind="not_found")
+        else:
+            body = self._body.decoded(self._headers.get("content-encoding"))
+            asked = read_asked(body, self.config.limits, check_depth=False)
+        choice = self._choice
+        assert choice is not None
+        self._note_request(asked, choice)
+        backend = self.config.backends[self._backend]
+        translation = self._make(self.config, self.api, backend, choice, asked.model, self.record.request_id)
+        self._translation = translation
+        given = {name: value for name, value in self._headers.items()
+                 if not name.startswith(":") and name != "content-encoding"}
+        try:
+            request = translation.request(body, given)
+        except RequestError as refusal:
+            self.record.failed(refusal.failure, "error")
+            return self.answer(refusal.status, refusal.headers, refusal.body, refusal.failure.kind, now)
+        self._body.chunks.clear()
+        self._phase = Phase.PROVIDER
+        self._sent_at = now
+        self._prompt_size = len(request.body)
+        routing = {":path": request.path}
+        if request.method != self._headers.get(":method"):
+            routing[":method"] = request.method
+        head = messages.request_head({**routing, **request.headers}, self._headers)
+        head.dynamic_metadata.CopyFrom(self.metadata({**self._names(), **self._estimate()}))
+        return [head, *messages.chunks(messages.request_chunk, request.body, end=True)]
+
+    def _note_request(self, asked: Asked, choice: Choice) -> None:
+        record = self.record
+        record.model = asked.model[:200]
+        record.stream = asked.stream
+        record.rule = choice.rule.match
+        record.attempt = choice.number
+        record.provider_model = choice.attempt.provider_model(choice.rule.match, asked.model)[:200]
+        record.request_bytes = self._body.size
+
+    def _own(self, answer: OwnAnswer, now: float) -> Responses:
+        return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
+
+    def _provider_silent(self, now: float) -> Responses:
+        """No response head came; a status may still be sent while Envoy waits for the provider."""
+        idle = self.config.timeouts.idle
+        if now < self._sent_at + idle:
+            return []
+        failure = Failure(kind="timeout", status=504, message=f"The provider sent nothing for {idle:g} seconds.")
+        self.record.failed(failure, "provider_error")
+        return self._fail(failure, "provider_timeout", now)
+
+    # ---------------------------------------------------------------------------------------------------------- answer
+
+    def _response_head(self, message: ProcessingRequest, now: float) -> Responses:
+        headers = self._provider_headers = messages.read_headers(message.response_headers)
+        status = int(headers.get(":status", "0"))
+        translation = self._translation
+        if self._phase is not Phase.PROVIDER or translation is None:
+            # A local reply of Envoy may overtake a request that is still on its way in.
+            return self._local_reply(status, now)
+        self._phase = Phase.ANSWER
+        self._next_tick = now + TICK
+        self._next_estimate = now + ESTIMATE_EVERY
+        translation.start(status, {name: value for name, value in headers.items() if not name.startswith(":")})
+        if message.response_headers.end_of_stream:
+            return self._bodiless(translation.finish(), now)
+        if self._choice is not None and not self._choice.last:
+            self._commit_at = now + self.config.timeouts.commit_after
+        return self._answer(translation.tick(now), now, end=False)
+
+    def _response_body(self, message: ProcessingRequest, now: float) -> Responses:
+        translation = self._translation
+        assert translation is not None
+        part = message.response_body
+        self._received += len(part.body)
+        data = translation.feed(part.body, now) if part.body else b""
+        if not part.end_of_stream:
+            return self._answer(data, now, end=False) if data or translation.done or not self._head_sent else []
+        return self._answer(data + translation.finish(), now, end=True)
+
+    def _response_trailers(self, message: ProcessingRequest, now: float) -> Responses:
+        assert self._translation is not None
+        names = messages.read_map(message.response_trailers.trailers)
+        out = self._answer(self._translation.finish(), now, end=False, closing=True)
+        return [*out, messages.response_trailers(names)]
+
+    def _answer(self, data: bytes, now: float, *, end: bool, closing: bool = False) -> Responses:
+        """Sends what the Translation gave. `end`: these are the last bytes; `closing`: trailers follow them. A failure
+        is always an end, whatever the provider still sends."""
+        translation = self._translation
+        assert translation is not None
+        out: Responses = []
+        if not self._head_sent:
+            if translation.head is None:
+                if end or closing:
+                    raise RuntimeError("the answer ended without a head")
+                return out
+            out.append(messages.response_head(*self._head(now)))
+        failed = translation.failure is not None
+        end = end or (failed and not closing)
+        if data:
+            self.record.response_bytes += len(data)
+            if self.record.ms_first_token is None and not failed:
+                self.record.ms_first_token = self._ms(now)
+        out.extend(messages.chunks(messages.response_chunk, data, end=end))
+        if end or closing:
+            self._finished(out)
+        elif translation.done and self._linger_until is None:
+            self._linger_until = now + LINGER
+        elif out and now >= self._next_estimate:
+            self._next_estimate = now + ESTIMATE_EVERY
+            out[-1].dynamic_metadata.CopyFrom(self.metadata(self._estimate()))
+        return out
+
+    def _bodiless(self, data: bytes, now: float) -> Responses:
+        """The provider sent a head only; no chunk can follow, so a body goes out together with the head."""
+        set_headers, remove = self._head(now)
+        out = [messages.response_head_with_body(set_headers, remove, data) if data
+               else messages.response_head(set_headers, remove)]
+        self.record.response_bytes += len(data)
+        self._finished(out)
+        return out
+
+    def _head(self, now: float) -> tuple[dict[str, str], list[str]]:
+        """Headers for the client and the provider's that do not cross."""
+        assert self._translation is not None
+        head = self._translation.head
+        if head is None:
+            raise RuntimeError("the answer ended without a head")
+        self._head_sent = True
+        self._commit_at = None
+        self.record.status = head.status
+        self.record.ms_head = self._ms(now)
+        remove = [name for name in self._provider_headers
+                  if name not in _PASSED and not name.startswith(_PASSED_PREFIXES)]
+        return {":status": str(head.status), **head.headers}, remove
+
+    def _local_reply(self, status: int, now: float) -> Responses:
+        failure = Failure(kind="server", status=status if status >= 400 else 500,
+                          message="The gateway ended the request before a provider was asked.")
+        self.record.failed(failure, "error")
+        return self._fail(failure, "local_reply", now)
+
+    # ----------------------------------------------------------------------------------------------------------- ends
+
+    def _fail(self, failure: Failure, reason: str, now: float) -> Responses:
+        if not self._head_sent:
+            return super()._fail(failure, reason, now)
+        self.done = True
+        self.record.reason = reason
+        assert self._translation is not None
+        data = self._translation.fail(failure)
+        return list(messages.chunks(messages.response_chunk, data, end=True))
+
+    def _finished(self, out: Responses) -> None:
+        """The last message is in `out`: it takes the exact figures along."""
+        self.done = True
+        self._sum_up()
+        out[-1].dynamic_metadata.CopyFrom(self.metadata(self._figures()))
+
+    def _closed_early(self) -> None:
+        if self._translation is not None:
+            self._sum_up()
+            if self.record.outcome == "ok" and not self._translation.done:
+                self.record.outcome = "client_closed"
+        super()._closed_early()
+
+    def _sum_up(self) -> None:
+        translation, record = self._translation, self.record
+        assert translation is not None
+        failure = translation.failure
+        if failure is not None:
+            record.failed(failure, "provider_error")
+        record.outcome = record.outcome or "ok"
+        record.finish = translation.finish_reason
+        record.tool_calls = translation.tool_calls
+        record.usage = translation.usage
+        record.dropped = [*translation.dropped.losses, *translation.dropped.hints]
+
+    # ---------------------------------------------------------------------------------------------------------- figures
+
+    def _names(self) -> dict[str, str | float | None]:
+        record = self.record
+        return {"rule": record.rule, "model": record.model, "provider_model": record.provider_model,
+                "backend": record.backend, "api": record.api, "team": record.team, "attempt": record.attempt}
+
+    def _figures(self) -> dict[str, str | float | None]:
+        usage: Usage = self._translation.usage if self._translation is not None else Usage()
+        return {**usage_figures(usage), "estimated": usage.estimated}
+
+    def _estimate(self) -> dict[str, str | float | None]:
+        """The tokens used so far: the provider's own figures as far as they go, else a guess by size."""
+        usage = self._translation.usage if self._translation is not None else Usage()
+        prompt = usage.input or self._prompt_size // _BYTES_PER_TOKEN
+        size = _BYTES_PER_EVENT if self.record.stream else _BYTES_PER_TOKEN
+        output = max(usage.output, self._received // size)
+        return {"input": prompt, "output": output, "total": prompt + output, "estimated": True}

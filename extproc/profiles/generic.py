@@ -1,0 +1,13 @@
+"""Any OpenAI-compatible server that has no file of its own: the defaults of `Profile`.
+
+What the defaults rest on: the fields of Chat Completions that self-hosted servers (vLLM, SGLang, llama.cpp, LM
+Studio) accept or ignore. `reasoning_effort` is sent when the client asked for thinking, but only as low, medium or
+high: these three are known wherever the field is known, while servers that check it refuse "none", "xhigh" or "max".
+A server that refuses the field altogether needs a profile with `reasoning="none"`.
+"""
+
+from __future__ import annotations
+
+from extproc.profiles.profile import Profile, Provider
+
+PROVIDER = Provider(name="generic", base=Profile(name="generic"))

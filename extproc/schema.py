@@ -1,0 +1,390 @@
+"""JSON Schemas of tools, rewritten for what a provider takes.
+
+`SchemaVisitor` walks a schema and knows which keywords hold schemas; a subclass says what becomes of each keyword.
+`clean_parameters` and `clean_schema` apply the rules of the OpenAI format. Called by request encoders. The input is
+never changed; a schema that needs no change comes back as the same object. Names of properties are data, not
+keywords: a property may be called "type", "$ref" or "default" and stays.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from typing import cast
+
+import msgspec
+
+Schema = dict[str, object]
+
+MAX_DEPTH = 64
+"""Schemas nested deeper than this become `{}`, which allows anything."""
+
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SINGLES = frozenset({"items", "additionalProperties", "additionalItems", "contains", "propertyNames", "not", "if",
+                      "then", "else", "unevaluatedItems", "unevaluatedProperties", "contentSchema"})
+_DATA = frozenset({"default", "const", "examples", "example", "enum"})
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_TYPE_ALIASES = {
+    "str": "string", "text": "string", "char": "string", "varchar": "string", "date": "string", "datetime": "string",
+    "uuid": "string", "int": "integer", "int32": "integer", "int64": "integer", "long": "integer", "float": "number",
+    "double": "number", "decimal": "number", "bool": "boolean", "dict": "object", "map": "object", "struct": "object",
+    "list": "array", "tuple": "array", "set": "array", "none": "null", "nil": "null",
+}
+_NOTE_LIMIT = 2000
+
+
+class SchemaVisitor:
+    """Walks a schema and copies only what changes."""
+
+    def visit(self, node: object, depth: int = 0) -> Schema | bool:
+        """The rewritten schema; what is no schema at all becomes `{}`."""
+        if isinstance(node, bool):
+            return node
+        if not isinstance(node, dict) or depth > MAX_DEPTH:
+            return {}
+        out: Schema = node
+        for key, value in node.items():
+            new = self._subschemas(key, value, depth)
+            if new is not value:
+                out = writable(out, node)
+                out[key] = new
+        return self.rewrite(out, node)
+
+    def rewrite(self, out: Schema, node: Schema) -> Schema:
+        """One schema whose subschemas are done. `out` is `node` itself while nothing changed: copy before writing
+        (`writable`)."""
+        return out
+
+    def _subschemas(self, key: str, value: object, depth: int) -> object:
+        if key in _MAPS and isinstance(value, dict):
+            return _mapped(value, lambda child: self.visit(child, depth + 1))
+        if isinstance(value, list) and (key in _LISTS or key == "items"):
+            return _listed(value, lambda child: self.visit(child, depth + 1))
+        if key in _SINGLES and value is not None:
+            return self.visit(value, depth + 1)
+        return value
+
+
+def writable(out: Schema, node: Schema) -> Schema:
+    """`out`, or a shallow copy when it still is the client's own `node`."""
+    return dict(node) if out is node else out
+
+
+class OpenAISchema(SchemaVisitor):
+    """What servers of the OpenAI format refuse: draft-4 forms, nulls where a keyword has no value, types outside
+    the seven, arrays without items, patterns that are no regular expression for them."""
+
+    def rewrite(self, out: Schema, node: Schema) -> Schema:
+        for key in node:
+            if key in ("$schema", "$id") or (out[key] is None and key not in _DATA) or not _well_formed(key, out[key]):
+                out = writable(out, node)
+                del out[key]
+        if "type" in out:
+            out = self._type(out, node)
+        for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if isinstance(out.get(bound), bool):
+                out = _number_bound(writable(out, node), bound, limit)
+        if isinstance(out.get("items"), list):
+            out = _tuple_items(writable(out, node))
+        if "array" in _types(out) and "items" not in out and "prefixItems" not in out:
+            out = writable(out, node)
+            out["items"] = {}
+        return self._patterns(out, node)
+
+    def _type(self, out: Schema, node: Schema) -> Schema:
+        found = _types(out)
+        known = list(dict.fromkeys(name for name in map(_type_name, found) if name is not None))
+        if known == found and known:
+            return out
+        out = writable(out, node)
+        if not known:
+            del out["type"]
+        else:
+            out["type"] = known if isinstance(out["type"], list) else known[0]
+        return out
+
+    def _patterns(self, out: Schema, node: Schema) -> Schema:
+        pattern = out.get("pattern")
+        if isinstance(pattern, str) and not _is_regex(pattern):
+            out = writable(out, node)
+            del out["pattern"]
+            _describe(out, f"Must match the regular expression {pattern}")
+        keyed = out.get("patternProperties")
+        if isinstance(keyed, dict):
+            wrong = [key for key in keyed if not _is_regex(key)]
+            if wrong:
+                out = writable(out, node)
+                out["patternProperties"] = {key: child for key, child in keyed.items() if key not in wrong}
+                _describe(out, "Further property names match " + " or ".join(wrong))
+        return out
+
+
+_VISITOR = OpenAISchema()
+
+
+def clean_schema(schema: Schema) -> Schema:
+    """A schema that may have any type at its top (structured output)."""
+    return cast(Schema, _VISITOR.visit(schema))
+
+
+def clean_parameters(schema: Schema) -> Schema:
+    """The parameters of a function: type object with properties, and none of $ref, anyOf, oneOf, allOf, enum, const
+    and not at the top, where the OpenAI API refuses them. What they said is merged or goes into the description, so
+    that the model still knows it. Idempotent."""
+    return _object_on_top(clean_schema(_TopMerger(schema).merge(schema)))
+
+
+def fits_strict(schema: object, depth: int = 0) -> bool:
+    """Whether `strict: true` may be sent: every object lists all of its properties as required and allows no
+    others, and no keyword stands where strict mode refuses it."""
+    if not isinstance(schema, dict) or depth > MAX_DEPTH:
+        return False
+    if any(key in schema for key in ("oneOf", "allOf", "not", "if", "patternProperties", "propertyNames", "default")):
+        return False
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict):
+        return False
+    closed = schema.get("additionalProperties") is False and set(_names(schema)) == set(properties)
+    if not closed and ("object" in _types(schema) or properties):
+        return False
+    children = [*properties.values(), *_values(schema, "$defs"), *_values(schema, "definitions")]
+    children += [schema["items"]] if "items" in schema else []
+    union = schema.get("anyOf", [])
+    return isinstance(union, list) and all(fits_strict(child, depth + 1) for child in [*children, *union])
+
+
+# ------------------------------------------------------------------------------------------------ the top of a function
+
+
+def _object_on_top(schema: Schema) -> Schema:
+    wrong_type = schema.get("type") != "object"
+    if not wrong_type and isinstance(schema.get("properties"), dict):
+        return schema
+    out = dict(schema)
+    if wrong_type:
+        out = {"type": "object", **{key: value for key, value in schema.items() if key not in ("type", "items")}}
+    out.setdefault("properties", {})
+    return out
+
+
+class _TopMerger:
+    """Takes $ref, allOf, anyOf, oneOf, enum, const and not away from the top of a schema: follows the reference,
+    merges the branches, and tells the rest in words. References are followed a bounded number of times, because
+    they may be circular or fan out."""
+
+    _COMBINATIONS = ("allOf", "anyOf", "oneOf")
+    _VALUES = (("enum", "The arguments are one of "), ("const", "The arguments are "),
+               ("not", "The arguments must not match "))
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._follows = 200
+
+    def merge(self, schema: Schema, depth: int = 0) -> Schema:
+        """`schema` itself when its top holds none of these."""
+        if depth > MAX_DEPTH:
+            return {}
+        out = schema
+        notes: list[str] = []
+        while "$ref" in out:
+            out = self._follow(out, notes)
+        for key, words in self._VALUES:
+            if key in out:
+                if out[key] is not None:
+                    notes.append(words + _json(out[key]))
+                out = _without(out, key)
+        for key in self._COMBINATIONS:
+            if key in out:
+                out = self._merge_branches(out, key, notes, depth)
+        if notes:
+            out = dict(out)
+            for note in notes:
+                _describe(out, note)
+        return out
+
+    def _follow(self, schema: Schema, notes: list[str]) -> Schema:
+        rest = _without(schema, "$ref")
+        self._follows -= 1
+        target = _resolve(schema["$ref"], self._root) if self._follows > 0 else None
+        if target is None:
+            if isinstance(schema["$ref"], str):
+                notes.append(f"The arguments follow the schema {schema['$ref']}")
+            return rest
+        return {**target, **rest}
+
+    def _merge_branches(self, schema: Schema, key: str, notes: list[str], depth: int) -> Schema:
+        """The branches' properties become the schema's own; required is what every branch (allOf: any branch)
+        requires. What anyOf and oneOf demand beyond that is told in words."""
+        branches = schema[key]
+        out = _without(schema, key)
+        if not isinstance(branches, list):
+            return out
+        flat = [self.merge(branch, depth + 1) for branch in branches if isinstance(branch, dict)]
+        properties = dict(_items(out, "properties"))
+        for branch in flat:
+            for name, child in _items(branch, "properties"):
+                properties[name] = _either(properties[name], child) if name in properties else child
+            for table in ("$defs", "definitions"):
+                if _is_map(branch, table):
+                    out[table] = {**dict(_items(branch, table)), **dict(_items(out, table))}
+        if key == "allOf":
+            demanded = [name for branch in flat for name in _names(branch)]
+            for branch in flat:
+                for name, value in branch.items():
+                    if name not in ("type", "properties", "required", "$defs", "definitions"):
+                        out.setdefault(name, value)
+        else:
+            demanded = _shared_demands(flat, key, notes)
+            if len(flat) > 1:
+                out.pop("additionalProperties", None)
+        required = list(dict.fromkeys([*_names(out), *demanded]))
+        if properties:
+            out["properties"] = properties
+        if required:
+            out["required"] = required
+        return out
+
+
+def _shared_demands(branches: list[Schema], key: str, notes: list[str]) -> list[str]:
+    """The names that all branches require; a note tells the sets when they differ."""
+    demands = [_names(branch) for branch in branches]
+    if not demands:
+        return []
+    if any(demand != demands[0] for demand in demands):
+        word = "exactly one" if key == "oneOf" else "at least one"
+        notes.append(f"The arguments must have {word} of these sets of properties: "
+                     + "; ".join(", ".join(demand) or "none" for demand in demands))
+    return [name for name in demands[0] if all(name in other for other in demands[1:])]
+
+
+def _without(schema: Schema, key: str) -> Schema:
+    return {name: value for name, value in schema.items() if name != key}
+
+
+def _either(first: object, second: object) -> object:
+    if first == second:
+        return first
+    options = first["anyOf"] if isinstance(first, dict) and list(first) == ["anyOf"] else [first]
+    if not isinstance(options, list):
+        options = [first]
+    return first if second in options else {"anyOf": [*options, second]}
+
+
+def _resolve(reference: object, root: Schema) -> Schema | None:
+    """The target of a local reference such as `#/$defs/Item`, or None."""
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return None
+    node: object = root
+    for step in reference[2:].split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(node, dict) or name not in node:
+            return None
+        node = node[name]
+    return node if isinstance(node, dict) else None
+
+
+# -------------------------------------------------------------------------------------------------------- small rules
+
+
+def _well_formed(key: str, value: object) -> bool:
+    """Whether a keyword's value has a form that servers take."""
+    if key == "required":
+        return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    if key in _LISTS or key == "enum":
+        return isinstance(value, list) and bool(value)
+    if key in _MAPS:
+        return isinstance(value, dict)
+    if key in ("description", "title", "pattern", "$ref"):
+        return isinstance(value, str)
+    return True
+
+
+def _types(schema: Schema) -> list[object]:
+    found = schema.get("type")
+    return found if isinstance(found, list) else [] if found is None else [found]
+
+
+def _type_name(found: object) -> str | None:
+    if not isinstance(found, str):
+        return None
+    if found in _TYPES:
+        return found
+    lower = found.lower()
+    return lower if lower in _TYPES else _TYPE_ALIASES.get(lower)
+
+
+def _number_bound(out: Schema, bound: str, limit: str) -> Schema:
+    """Draft 4 wrote `minimum: 3, exclusiveMinimum: true`; later drafts write `exclusiveMinimum: 3`."""
+    exclusive = out.pop(bound)
+    value = out.get(limit)
+    if exclusive and isinstance(value, (int, float)) and not isinstance(value, bool):
+        out[bound] = out.pop(limit)
+    return out
+
+
+def _tuple_items(out: Schema) -> Schema:
+    """Draft 4 wrote tuples as a list in `items`; later drafts as `prefixItems`."""
+    items = out.pop("items")
+    if items:
+        out["prefixItems"] = items
+    if "additionalItems" in out:
+        out["items"] = out.pop("additionalItems")
+    return out
+
+
+@lru_cache(maxsize=4096)
+def _is_regex(pattern: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError, ValueError):
+        return False
+    return True
+
+
+def _describe(schema: Schema, note: str) -> None:
+    old = schema.get("description")
+    note = note[:_NOTE_LIMIT]
+    schema["description"] = f"{old}\n{note}." if isinstance(old, str) and old else f"{note}."
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _is_map(schema: Schema, key: str) -> bool:
+    return isinstance(schema.get(key), dict)
+
+
+def _items(schema: Schema, key: str) -> list[tuple[str, object]]:
+    value = schema.get(key)
+    return list(value.items()) if isinstance(value, dict) else []
+
+
+def _values(schema: Schema, key: str) -> list[object]:
+    return [child for _, child in _items(schema, key)]
+
+
+def _names(schema: Schema) -> list[str]:
+    value = schema.get("required")
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+
+
+def _mapped(value: dict[str, object], change: Callable[[object], object]) -> dict[str, object]:
+    out = value
+    for name, child in value.items():
+        new = change(child)
+        if new is not child:
+            if out is value:
+                out = dict(value)
+            out[name] = new
+    return out
+
+
+def _listed(value: list[object], change: Callable[[object], object]) -> list[object]:
+    out = [change(child) for child in value]
+    return value if all(new is old for new, old in zip(out, value, strict=True)) else out

@@ -1,0 +1,90 @@
+"""The worker's log: JSON lines on standard output, one per finished exchange and one per event of the worker.
+
+Never holds bodies or keys: configured secrets are masked in every line. The debug switch adds lines with bodies,
+masked in the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from extproc.config import Config
+from extproc.exchange.record import Record
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_encode = msgspec.json.Encoder().encode
+
+
+def _to_stdout(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+
+
+class Log:
+    """`write` gets whole lines. Secrets shorter than four characters are not masked: they would mask everything."""
+
+    def __init__(self, level: str = "info", secrets: Sequence[str] = (),
+                 write: Callable[[bytes], None] = _to_stdout) -> None:
+        self._level = LEVELS.get(level, 20)
+        self._secrets = [(_encode(secret)[1:-1], b"***") for secret in secrets if len(secret) >= 4]
+        self._write = write
+
+    def line(self, level: str, event: str, **fields: object) -> None:
+        """One event of the worker."""
+        if LEVELS[level] >= self._level:
+            self._put({"time": _now(), "level": level, "event": event, **fields})
+
+    def exchange(self, record: Record) -> None:
+        """One finished exchange; failed ones are warnings."""
+        level = "info" if record.outcome in ("ok", "client_closed") else "warning"
+        if LEVELS[level] >= self._level:
+            self._put({"time": _now(), "level": level, **msgspec.to_builtins(record), "event": "exchange"})
+
+    def crash(self, record: Record, error: BaseException) -> None:
+        """An exception inside an exchange, with its traceback (which holds no values of variables)."""
+        self.line("error", "internal_error", request_id=record.request_id, hop=record.hop, backend=record.backend,
+                  error=f"{type(error).__name__}: {error}"[:2000],
+                  traceback=traceback.format_exception(error, limit=-12))
+
+    def body(self, direction: str, request_id: str, data: bytes) -> None:
+        """A piece of a body, for debugging only."""
+        self._put({"time": _now(), "level": "debug", "event": "body", "direction": direction,
+                   "request_id": request_id, "text": data.decode("utf-8", "replace")})
+
+    def _put(self, fields: dict[str, object]) -> None:
+        line = _encode(fields)
+        for secret, mask in self._secrets:
+            line = line.replace(secret, mask)
+        self._write(line + b"\n")
+
+
+class LibraryHandler(logging.Handler):
+    """Warnings of libraries (asyncio, grpc) as lines of the same log."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f" ({type(record.exc_info[1]).__name__}: {record.exc_info[1]})"
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        self._log.line(level, "library", logger=record.name, message=text[:2000])
+
+
+def secrets_of(config: Config) -> list[str]:
+    """Provider keys and team keys, longest first."""
+    keys = {*config.secrets(), *(key for team in config.teams.values() for key in team.keys)}
+    return sorted(keys, key=lambda key: (-len(key), key))
+
+
+def _now() -> str:
+    seconds = time.time()
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"

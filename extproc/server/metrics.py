@@ -1,0 +1,75 @@
+"""What a worker counts: finished exchanges -> Prometheus metrics.
+
+`Metrics` is the interface the streams know. With PROMETHEUS_MULTIPROC_DIR in the environment every process writes its
+figures into files there, and whoever serves /metrics adds them up; labels come from the configuration only, never from
+what a client sends, so their number is bounded.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from extproc.exchange.record import Record
+
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+
+class Metrics(Protocol):
+    """Told of every stream."""
+
+    def began(self, hop: str) -> None: ...
+    def finished(self, record: Record) -> None: ...
+
+
+class PrometheusMetrics:
+    """One instance per process."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        of = {"registry": self.registry}
+        self._active = Gauge("extproc_streams", "ext_proc streams in progress", ["hop"],
+                             multiprocess_mode="livesum", **of)  # type: ignore[arg-type]
+        self._requests = Counter("extproc_requests", "Finished exchanges",
+                                 ["hop", "rule", "backend", "team", "outcome", "status"], **of)  # type: ignore[arg-type]
+        self._tokens = Counter("extproc_tokens", "Tokens as the providers report them",
+                               ["rule", "backend", "team", "kind"], **of)  # type: ignore[arg-type]
+        self._seconds = Histogram("extproc_request_seconds", "Duration of exchanges with a provider",
+                                  ["backend"], buckets=_SECONDS, **of)  # type: ignore[arg-type]
+        self._first = Histogram("extproc_first_token_seconds", "Time until the first bytes of an answer",
+                                ["backend"], buckets=_SECONDS, **of)  # type: ignore[arg-type]
+        self._dropped = Counter("extproc_dropped", "Requests of which something could not be carried",
+                                ["backend"], **of)  # type: ignore[arg-type]
+
+    def began(self, hop: str) -> None:
+        self._active.labels(hop).inc()
+
+    def finished(self, record: Record) -> None:
+        self._active.labels(record.hop).dec()
+        if record.hop == "select" and record.reason is None:
+            return  # The backend hop counts what was routed.
+        rule, backend, team = record.rule or "", record.backend or "", record.team or ""
+        self._requests.labels(record.hop, rule, backend, team, record.outcome or "", str(record.status or 0)).inc()
+        if record.usage is not None:
+            for kind in ("input", "output", "cached", "reasoning"):
+                if count := getattr(record.usage, kind):
+                    self._tokens.labels(rule, backend, team, kind).inc(count)
+        if record.dropped:
+            self._dropped.labels(backend).inc()
+        if record.attempt is not None:
+            if record.ms is not None:
+                self._seconds.labels(backend).observe(record.ms / 1000)
+            if record.ms_first_token is not None:
+                self._first.labels(backend).observe(record.ms_first_token / 1000)
+
+
+def render(registry: CollectorRegistry | None = None) -> bytes:
+    """The text of /metrics: of all processes that share PROMETHEUS_MULTIPROC_DIR, else of `registry`."""
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        merged = CollectorRegistry()
+        MultiProcessCollector(merged)  # type: ignore[no-untyped-call]
+        return generate_latest(merged)
+    return generate_latest(registry or CollectorRegistry())

@@ -1,0 +1,123 @@
+"""Server-sent events: bytes in any cut -> (event name, data) pairs.
+
+Used by every decoder of a streamed answer. It knows the framing of the WHATWG specification (LF, CRLF, lone CR, a byte
+order mark, comments, several data lines, fields without a space) and two habits of providers: a last event without
+its blank line, and a bare JSON object on a line of its own (an error that bypassed the framing). It never parses the
+data. Each byte is looked at once: the cost is linear whatever the cut.
+"""
+
+from __future__ import annotations
+
+from extproc.limits import Limits
+
+_BOM = b"\xef\xbb\xbf"
+
+SseEvent = tuple[bytes, bytes]
+"""(event name, b"" when absent; data, lines joined by LF)"""
+
+
+class SseTooLong(Exception):  # noqa: N818
+    """A line (or the lines of one event) is longer than `Limits.sse_line`."""
+
+
+class SseReader:
+    """One stream. `feed` and `finish` return the events that became complete."""
+
+    __slots__ = ("_data", "_event", "_limit", "_possible_bom", "_size", "_skip_lf", "_tail")
+
+    def __init__(self, limit: int = Limits().sse_line) -> None:
+        self._limit = limit
+        self._tail: list[bytes] = []
+        self._size = 0
+        self._data: list[bytes] = []
+        self._event = b""
+        self._skip_lf = False
+        self._possible_bom = True
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """Raises SseTooLong."""
+        if self._possible_bom:
+            chunk = self._strip_bom(chunk)
+        if self._skip_lf and chunk:
+            self._skip_lf = False
+            if chunk[0] == 0x0A:
+                chunk = chunk[1:]
+        if not chunk:
+            return []
+        out: list[SseEvent] = []
+        if (not self._tail and not self._data and chunk.startswith(b"data: ") and chunk.endswith(b"\n\n")
+                and b"\r" not in chunk and chunk.count(b"\n") == 2):
+            out.append((self._event, chunk[6:-2]))  # the usual case: one whole event in one chunk
+            self._event = b""
+            return out
+        self._lines(chunk, out)
+        return out
+
+    def finish(self) -> list[SseEvent]:
+        """The stream ended: the last line and the last event count even without their line ends."""
+        out: list[SseEvent] = []
+        if self._tail:
+            line = b"".join(self._tail)
+            self._tail = []
+            self._line(line, out)
+        self._dispatch(out)
+        return out
+
+    def _strip_bom(self, chunk: bytes) -> bytes:
+        head = b"".join(self._tail) + chunk
+        self._tail = []
+        self._size = 0
+        if len(head) < len(_BOM) and _BOM.startswith(head):
+            if head:
+                self._tail = [head]
+                self._size = len(head)
+            return b""
+        self._possible_bom = False
+        return head.removeprefix(_BOM)
+
+    def _lines(self, chunk: bytes, out: list[SseEvent]) -> None:
+        if b"\n" not in chunk and b"\r" not in chunk:
+            self._keep(chunk)
+            return
+        if self._tail:
+            chunk = b"".join([*self._tail, chunk])
+            self._tail = []
+        self._size = sum(map(len, self._data))
+        lines = chunk.splitlines(keepends=True)
+        last = lines[-1]
+        if last.endswith(b"\r"):
+            self._skip_lf = True
+        elif not last.endswith(b"\n"):
+            lines.pop()
+        else:
+            last = b""
+        for line in lines:
+            self._line(line.rstrip(b"\r\n") if line[-1] == 0x0A else line[:-1], out)
+        if last and not self._skip_lf:
+            self._keep(last)
+
+    def _keep(self, piece: bytes) -> None:
+        self._tail.append(piece)
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise SseTooLong
+
+    def _line(self, line: bytes, out: list[SseEvent]) -> None:
+        if not line:
+            self._dispatch(out)
+        elif line.startswith(b"data:"):
+            self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+            self._size += len(line)
+            if self._size > self._limit:
+                raise SseTooLong
+        elif line.startswith(b"event:"):
+            self._event = line[6:].strip()
+        elif line[:1] in (b"{", b"["):
+            self._data.append(line)
+
+    def _dispatch(self, out: list[SseEvent]) -> None:
+        if self._data:
+            out.append((self._event, b"\n".join(self._data)))
+            self._data = []
+        self._size = 0
+        self._event = b""

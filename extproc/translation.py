@@ -1,0 +1,395 @@
+"""One HTTP exchange between a client of one API and a provider of another: bytes in, bytes out (the public API).
+
+`request` turns the client's body into the provider's request; then the provider's answer goes in by `start`, `feed` and
+`finish`, and what comes out is the answer in the client's API, errors included. It is sans-IO: it opens no socket and
+reads no clock (time comes in by `tick` and `feed`), so the gateway, the command line and the tests run the same code.
+It never retries, routes or authenticates: that is Envoy's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from extproc.apis import CLIENT_APIS, PROVIDER_APIS
+from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropped, ProviderRequest, Target
+from extproc.conversation import (
+    ArgumentsDelta,
+    Event,
+    Failure,
+    Finish,
+    RedactedThinking,
+    Request,
+    Start,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolCallStart,
+    Usage,
+)
+from extproc.encoding import Decompressor, EncodingError
+from extproc.errors import BadRequest, RequestError
+from extproc.ids import IdMinter
+from extproc.limits import Limits
+from extproc.profiles import find_profile
+from extproc.tokens import quick_estimate
+
+_CONTENT = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallStart, ArgumentsDelta)
+"""Events that commit a withheld answer: after them an error can no longer become a status."""
+
+_MAX_ERROR_BODY = 1 << 20
+
+_DEFAULT_BASE_PATH = {"openai": "/v1", "anthropic": "/v1", "gemini": "/v1beta"}
+
+_PASSED_RESPONSE_HEADERS = ("retry-after", "x-should-retry")
+_PASSED_RESPONSE_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+"""Provider headers that reach the client (design rule 8: by allow-list)."""
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The response head for the client; header names are lower case."""
+
+    status: int
+    headers: dict[str, str]
+
+
+class _Answer(NamedTuple):
+    """What a 2xx answer needs."""
+
+    decoder: AnswerDecoder
+    encoder: AnswerEncoder
+
+
+class Translation:
+    """One exchange. Methods are called in the order `request`, `start`, (`feed` | `tick`)*, `finish`.
+
+    client, upstream: names of APIs. provider: a profile's name (None: found by the URL's host and the model).
+    url: the backend's URL, for its path and host. withhold: keep the response head back until the first content, so
+    that an error before it becomes a status. lossy: "reject" refuses what cannot be carried (RequestError 400).
+    secrets: values that must never appear in an error text. Raises ValueError for an API that is not known.
+    """
+
+    def __init__(self, client: str, upstream: str, model: str, provider: str | None = None,
+                 dialect: str | None = None, reasoning_open: bool | None = None, *,
+                 url: str | None = None, withhold: bool = False, lossy: str = "report",
+                 max_output_tokens: int | None = None, tool_style: str = "auto", tool_choice: str | None = None,
+                 parallel_tool_calls: bool | None = None, max_tools: int | None = None,
+                 limits: Limits | None = None, ping_interval: float = 10.0, idle_timeout: float = 240.0,
+                 request_id: str | None = None, secrets: Sequence[str] = ()) -> None:
+        if client not in CLIENT_APIS:
+            raise ValueError(f"unknown client API {client!r}; known: {', '.join(sorted(CLIENT_APIS))}")
+        if upstream not in PROVIDER_APIS:
+            raise ValueError(f"unknown upstream API {upstream!r}; known: {', '.join(sorted(PROVIDER_APIS))}")
+        self._client = CLIENT_APIS[client]
+        self._provider = PROVIDER_APIS[upstream]
+        self._limits = limits or Limits()
+        parts = urlsplit(url) if url else None
+        self._target = Target(
+            model=model,
+            profile=find_profile(provider, parts.hostname if parts else None, model),
+            max_output_tokens=max_output_tokens,
+            tool_style=dialect or tool_style,
+            tool_choice=tool_choice,
+            parallel_tool_calls=parallel_tool_calls,
+            max_tools=self._limits.tools if max_tools is None else min(max_tools, self._limits.tools),
+            base_path=parts.path.rstrip("/") if parts else _DEFAULT_BASE_PATH[upstream],
+        )
+        self._lossy = lossy
+        self._withhold = withhold
+        self._ping_interval = ping_interval
+        self._idle_timeout = idle_timeout
+        self._request_id = request_id
+        self._secrets = [secret for secret in secrets if len(secret) >= 4]
+        self._prompt_size = 0
+        self.conversation: Request | None = None
+        """The decoded request, once `request` returned."""
+        self.head: Head | None = None
+        """The response head for the client; None while it is withheld."""
+        self.dropped = Dropped()
+        self.failure: Failure | None = None
+        self.finish_reason: str | None = None
+        self.done = False
+        """Nothing more will come out: a finish or a failure went out, or waits in `feed`'s next result."""
+        self.tool_calls = 0
+        self._status = 0
+        self._answer: _Answer | None = None
+        self._context: DecodeContext | None = None
+        self._message_id = ""
+        self._response_headers: dict[str, str] = {}
+        self._inflate: Decompressor | None = None
+        self._error_body: bytearray | None = None
+        self._held: list[bytes] = []
+        self._began = False
+        self._spoke = False
+        self._heard = False
+        self._last_out: float | None = None
+        self._last_in: float | None = None
+
+    # ----------------------------------------------------------------------------------------------------- request
+
+    def request(self, body: bytes, headers: Mapping[str, str] | None = None) -> ProviderRequest:
+        """The provider's request for the client's. Raises RequestError in the client's error shape."""
+        try:
+            return self._request(body, {name.lower(): value for name, value in (headers or {}).items()})
+        except BadRequest as problem:
+            raise self._refusal(problem.failure) from None
+
+    def _request(self, body: bytes, headers: dict[str, str]) -> ProviderRequest:
+        coding = headers.get("content-encoding")
+        if coding:
+            try:
+                body = Decompressor(coding, self._limits.body).feed(body)
+            except EncodingError as problem:
+                raise _encoding_refusal(problem) from None
+        if len(body) > self._limits.body:
+            raise BadRequest(f"The request body has {len(body)} bytes; this gateway takes at most "
+                             f"{self._limits.body}.", kind="too_large", status=413)
+        conversation = self._client.decode_request(body, headers, self.dropped)
+        encoded = self._provider.encode_request(conversation, self._target, self.dropped)
+        if self._lossy == "reject" and self.dropped.losses:
+            raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
+                             + ". Leave these out, or let the gateway drop them (lossy: report).")
+        self.conversation = conversation
+        self._prompt_size = len(encoded.request.body)
+        digest = hashlib.blake2b(encoded.request.body, digest_size=16).digest()
+        self._message_id = "msg_" + hashlib.blake2b(digest, digest_size=12, person=b"message").hexdigest()
+        seen = {block.id for message in conversation.messages for block in message.content
+                if isinstance(block, ToolCall)}
+        minter = IdMinter(digest, seen)
+        self._context = DecodeContext(
+            request=conversation, target=self._target, names=encoded.names, mint=minter.mint,
+            accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits)
+        return encoded.request
+
+    def _prompt_estimate(self) -> int:
+        return quick_estimate(self._prompt_size)
+
+    def _refusal(self, failure: Failure) -> RequestError:
+        error = self._client.error(self._scrubbed(failure), self._request_id)
+        return RequestError(error.status, error.headers, error.body, failure)
+
+    # ------------------------------------------------------------------------------------------------------ answer
+
+    def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """The provider's response head. `head` is set now or later (see `withhold`)."""
+        if self._context is None or self.conversation is None:
+            raise RuntimeError("start() before a successful request()")
+        lower = {name.lower(): value for name, value in headers.items()}
+        self._status = status
+        self._response_headers = lower
+        self._heard = True
+        coding = lower.get("content-encoding")
+        if coding:
+            try:
+                self._inflate = Decompressor(coding, self._limits.body)
+            except EncodingError as problem:
+                self._keep(self._fail(Failure("server", f"The provider's answer cannot be read: {problem}.")))
+                return
+        if not 200 <= status < 300:
+            self._error_body = bytearray()
+            return
+        content_type = lower.get("content-type", "")
+        decoder = self._provider.answer_decoder(content_type, self._context)
+        encoder = self._client.answer_encoder(self.conversation, self._message_id, self._prompt_estimate)
+        self._answer = _Answer(decoder, encoder)
+        # A JSON body can still turn out to be an error: its head waits for the first content like a withheld one.
+        if self.conversation.stream and not self._withhold and content_type.startswith("text/event-stream"):
+            self._set_head()
+
+    def feed(self, data: bytes, now: float | None = None) -> bytes:
+        """A piece of the provider's body -> bytes for the client (b"" while the head is withheld)."""
+        out = self._feed(data)
+        if now is None:  # the time is that of the next tick
+            self._heard = True
+            self._spoke = self._spoke or bool(out)
+        else:
+            self._last_in = now
+            if out:
+                self._last_out = now
+        return out
+
+    def _feed(self, data: bytes) -> bytes:
+        if self.done:
+            return self._released()
+        if self._inflate is not None:
+            try:
+                data = self._inflate.feed(data)
+            except EncodingError as problem:
+                return self._fail(Failure("server", f"The provider's answer cannot be read: {problem}."))
+        if self._error_body is not None:
+            if len(self._error_body) < _MAX_ERROR_BODY:
+                self._error_body += data[:_MAX_ERROR_BODY]
+            return b""
+        if self._answer is None:
+            raise RuntimeError("feed() before start()")
+        events = self._answer.decoder.feed(data)
+        return self._events(events) if events else self._released()
+
+    def finish(self) -> bytes:
+        """The provider closed its stream: the last bytes for the client."""
+        if not self.done:
+            if self._error_body is not None:
+                failure = self._provider.decode_error(self._status, self._response_headers, bytes(self._error_body))
+                return self._fail(failure)
+            if self._answer is None:
+                return self._fail(Failure("server", "The provider closed the connection without an answer."))
+            out = self._events(self._answer.decoder.finish())
+            if not self.done:
+                return out + self._fail(Failure("server", "The provider's answer ended before it was complete."))
+            return out
+        return self._released()
+
+    def fail(self, failure: Failure) -> bytes:
+        """Ends the exchange from outside (a watchdog, a lost connection): the error for the client."""
+        return self._released() if self.done else self._fail(failure)
+
+    def commit(self) -> None:
+        """Ends withholding: from now on an error is an error event. Bytes that were held come with the next call."""
+        self._withhold = False
+        if (self.head is None and not self.done and self._answer is not None and self.conversation is not None
+                and self.conversation.stream):
+            self._set_head()
+
+    def tick(self, now: float) -> bytes:
+        """Time passes (seconds on any steady clock): pings after silence, an error after too long a silence."""
+        if self._heard or self._last_in is None:
+            self._last_in = now
+            self._heard = False
+        out = self._released()
+        if out or self._spoke or self._last_out is None:
+            self._last_out = now
+            self._spoke = False
+        if self.done:
+            return out
+        if now - self._last_in >= self._idle_timeout:
+            seconds = f"{self._idle_timeout:g}"
+            return out + self._fail(Failure("timeout", f"The provider sent nothing for {seconds} seconds.", 504))
+        if self.head is not None and self._answer is not None and now - self._last_out >= self._ping_interval:
+            self._last_out = now
+            out += self._begin() + self._answer.encoder.ping()
+        return out
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of this exchange, as far as the provider told them."""
+        return self._answer.decoder.usage if self._answer is not None else Usage()
+
+    @property
+    def client_stream(self) -> bool:
+        """Whether the client asked for a stream."""
+        return self.conversation is not None and self.conversation.stream
+
+    # --------------------------------------------------------------------------------------------------- mechanics
+
+    def _events(self, events: list[Event]) -> bytes:
+        assert self._answer is not None
+        last = events[-1] if events else None
+        if isinstance(last, Failure):
+            return self._write(events[:-1]) + self._fail(last)
+        if isinstance(last, Finish):
+            self.done = True
+            self.finish_reason = last.reason
+        return self._write(events)
+
+    def _write(self, events: list[Event]) -> bytes:
+        """Encodes events; opens the head when they hold content or the end."""
+        if not events:
+            return b""
+        assert self._answer is not None
+        if self._began:
+            if isinstance(events[0], Start):
+                events = events[1:]
+        else:
+            self._began = True
+            if not isinstance(events[0], Start):
+                events = [Start(), *events]
+        data = self._answer.encoder.events(events)
+        for event in events:
+            if type(event) is ToolCallStart:
+                self.tool_calls += 1
+        if self.head is None:
+            if data:
+                self._held.append(data)
+            if not self._opens(events):
+                return b""
+            self._set_head()
+            data = self._released()
+        return data
+
+    def _opens(self, events: list[Event]) -> bool:
+        if self.done:
+            return True
+        return self.client_stream and any(isinstance(event, _CONTENT) for event in events)
+
+    def _begin(self) -> bytes:
+        """Nothing may precede the start of an answer: before a first ping it is written without the provider."""
+        return b"" if self._began else self._write([Start()])
+
+    def _set_head(self) -> None:
+        assert self._answer is not None
+        headers = {"content-type": self._answer.encoder.content_type}
+        if self.client_stream:
+            headers["cache-control"] = "no-cache"
+        self.head = Head(200, self._with_common(headers))
+
+    def _with_common(self, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in self._response_headers.items():
+            if name in _PASSED_RESPONSE_HEADERS or name.startswith(_PASSED_RESPONSE_PREFIXES):
+                headers.setdefault(name, value)
+        if self._request_id is not None:
+            headers.setdefault("request-id", self._request_id)
+        names = dropped_header(self.dropped)
+        if names:
+            headers["x-extproc-dropped"] = names
+        return headers
+
+    def _fail(self, failure: Failure) -> bytes:
+        """A status and an error body while no head went out, else an error event; nothing follows."""
+        failure = self._scrubbed(failure)
+        self.failure = failure
+        self.done = True
+        if self.head is not None and self._answer is not None:
+            return self._released() + self._begin() + self._answer.encoder.events([failure])
+        self._held.clear()
+        error = self._client.error(failure, self._request_id)
+        self.head = Head(error.status, self._with_common(dict(error.headers)))
+        return error.body
+
+    def _keep(self, data: bytes) -> None:
+        if data:
+            self._held.append(data)
+
+    def _released(self) -> bytes:
+        """What was held, once the head is out."""
+        if not self._held or self.head is None:
+            return b""
+        held, self._held = b"".join(self._held), []
+        return held
+
+    def _scrubbed(self, failure: Failure) -> Failure:
+        message = failure.message
+        for secret in self._secrets:
+            message = message.replace(secret, "***")
+        return failure if message is failure.message else msgspec.structs.replace(failure, message=message)
+
+
+def dropped_header(dropped: Dropped) -> str:
+    """The value of `x-extproc-dropped`: names joined by commas, only safe characters, at most 1 KB."""
+    value = ""
+    for name in (*dropped.losses, *dropped.hints):
+        safe = "".join(c if c.isascii() and (c.isalnum() or c in "_.-[]:") else "_" for c in name)[:96]
+        joined = f"{value}, {safe}" if value else safe
+        if len(joined) > 1020:
+            return value + ",..."
+        value = joined
+    return value
+
+
+def _encoding_refusal(problem: EncodingError) -> BadRequest:
+    if problem.too_large:
+        return BadRequest(f"The request body is too large: {problem}.", kind="too_large", status=413)
+    return BadRequest(f"The request body cannot be decompressed: {problem}.")

@@ -1,0 +1,1 @@
+"""End to end: official SDK -> real Envoy -> processor -> strict scripted provider, and all the way back."""
