@@ -148,7 +148,7 @@ class Translation:
         if len(body) > self._limits.body:
             raise BadRequest(f"The request body has {len(body)} bytes; this gateway takes at most "
                              f"{self._limits.body}.", kind="too_large", status=413)
-        conversation = self._client.decode_request(body, headers, self.dropped)
+        conversation = self._client.decode_request(body, headers, self.dropped, self._limits)
         encoded = self._provider.encode_request(conversation, self._target, self.dropped)
         if self._lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)

@@ -119,7 +119,7 @@ class ClientApi(Protocol):
 
     name: str
 
-    def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped) -> Request:
+    def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
         """Raises `errors.BadRequest` (the place and what to do)."""
 
     def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:

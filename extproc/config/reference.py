@@ -141,9 +141,9 @@ def _without_a_file() -> str:
     text = f"""\
         ## Without a file
 
-        `extproc up` then serves the model `demo`, a small script that works offline (`{DEMO_URL_VARIABLE}` names another
-        address of it), and the models of each provider whose key is in the environment, under the provider's name:
-        `openrouter/qwen/qwen3-coder` goes to OpenRouter as `qwen/qwen3-coder`.
+        `extproc up` then serves the model `demo`, a small script that works offline (`{DEMO_URL_VARIABLE}` names
+        another address of it), and the models of each provider whose key is in the environment, under the provider's
+        name: `openrouter/qwen/qwen3-coder` goes to OpenRouter as `qwen/qwen3-coder`.
 
         | models | key in | endpoint |
         | --- | --- | --- |

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import grpc
 
@@ -23,8 +23,15 @@ from extproc.server.metrics import Metrics
 
 SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 
-Context = grpc.aio.ServicerContext[ProcessingRequest, ProcessingResponse]
 T = TypeVar("T")
+
+
+class Context(Protocol):
+    """What is used of grpc's context of a stream."""
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None: ...
+    async def read(self) -> Any: ...
+    async def write(self, message: ProcessingResponse) -> None: ...
 
 
 class Streams:

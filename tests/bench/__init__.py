@@ -1,0 +1,1 @@
+"""Measurements of the gateway on loopback: `python -m tests.bench [--quick]`. Never part of the test run."""

@@ -27,7 +27,8 @@ MB = 1024 * 1024
 def test_p18_a_request_of_20_mb(sdk: anthropic.Anthropic, provider: OpenAIProvider) -> None:
     words = "x" * (20 * MB)
     provider.script(text("that was long"))
-    with sdk.messages.stream(model="claude-test", max_tokens=9, messages=[{"role": "user", "content": words}]) as answer:
+    messages: Any = [{"role": "user", "content": words}]
+    with sdk.messages.stream(model="claude-test", max_tokens=9, messages=messages) as answer:
         assert answer.get_final_text() == "that was long"
     assert provider.last.messages[0]["content"] == words
 

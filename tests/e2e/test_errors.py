@@ -52,7 +52,7 @@ def test_p14_rate_limit_through_the_sdk(sdk: anthropic.Anthropic, provider: Open
         sdk.messages.create(model="claude-test", max_tokens=9, messages=HELLO)
     assert caught.value.status_code == 429
     assert caught.value.response.headers["retry-after"] == "7"
-    assert caught.value.body["error"]["type"] == "rate_limit_error"  # type: ignore[index,call-overload]
+    assert caught.value.body["error"]["type"] == "rate_limit_error"  # type: ignore[index]
     assert len(provider.seen) == 1
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.gateway import Gateway, Process, program
+from tests.e2e.gateway import READY, START_SECONDS, Gateway, Process, free_port, program
 from tests.e2e.wire import payload, post, request, stream
 from tests.providers.http import Gate
 from tests.providers.openai import OpenAIProvider, text
@@ -78,9 +79,10 @@ def test_a_worker_killed_under_load(start_gateway: StartGateway, provider: OpenA
             started.wait()
             try:
                 answer.read()
-                (clean if answer.seen[-1]["type"] == "message_stop" else broken).append(answer.text)
-            except (OSError, ValueError, AssertionError, Exception):  # noqa: BLE001, B014 - any failure counts
+            except Exception:
                 broken.append(answer.text)
+            else:
+                (clean if answer.seen[-1]["type"] == "message_stop" else broken).append(answer.text)
 
     clients = [threading.Thread(target=client) for _ in range(8)]
     for one in clients:
@@ -116,18 +118,13 @@ def test_admin_endpoints(gateway: Gateway) -> None:
     assert b"# TYPE" in request(base, "GET", "/metrics").body
 
 
-def test_up_without_a_configuration(tmp_path: object) -> None:
+def test_up_without_a_configuration() -> None:
     """The built-in demo works offline and without any key."""
-    import re
-    import sys
-
-    from tests.e2e.gateway import READY, START_SECONDS, free_port
-
     port = free_port()
     running = Process("extproc up", [sys.executable, "-m", "extproc", "up", "--port", str(port)])
     try:
         url = running.wait_for_line(READY, START_SECONDS)[1]
-        assert re.search(str(port), url)
+        assert url == f"http://127.0.0.1:{port}"
         with stream(url, {"model": "demo"}, headers={"content-type": "application/json"}) as answer:
             answer.read()
         assert answer.text.strip()

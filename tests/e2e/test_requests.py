@@ -51,11 +51,12 @@ def sent_for(gateway: Gateway, provider: OpenAIProvider, **fields: Any) -> dict[
 # -------------------------------------------------------------------------------------------------------- content
 def test_system_and_images(sdk: anthropic.Anthropic, provider: OpenAIProvider) -> None:
     provider.script(text("ok"))
+    messages: list[Any] = [{"role": "user", "content": [
+        {"type": "text", "text": "Look"}, IMAGE,
+        {"type": "image", "source": {"type": "url", "url": "https://example.com/cat.png"}}]}]
     sdk.messages.create(
         model="claude-test", max_tokens=9, system=[{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}],
-        messages=[{"role": "user", "content": [
-            {"type": "text", "text": "Look"}, IMAGE,  # type: ignore[list-item]
-            {"type": "image", "source": {"type": "url", "url": "https://example.com/cat.png"}}]}])
+        messages=messages)
     sent = provider.last.messages
     assert sent[0]["role"] == "system"
     assert "One." in text_of(sent[0])
@@ -103,7 +104,8 @@ def test_p21_images_in_tool_results(gateway: Gateway, provider: OpenAIProvider) 
 def test_p21_tool_reference_is_rendered(gateway: Gateway, provider: OpenAIProvider) -> None:
     result = {"type": "tool_result", "tool_use_id": "a",
               "content": [{"type": "tool_reference", "tool_name": "NotebookEdit"}]}
-    body = sent_for(gateway, provider, tools=TOOLS, messages=[*HELLO, called("a"), {"role": "user", "content": [result]}])
+    body = sent_for(gateway, provider, tools=TOOLS, messages=[
+        *HELLO, called("a"), {"role": "user", "content": [result]}])
     assert "NotebookEdit" in text_of(body["messages"][2])
 
 

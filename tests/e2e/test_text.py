@@ -131,7 +131,8 @@ def test_p20_many_events_in_one_chunk_and_one_huge_event(gateway: Gateway, provi
 def test_stop_sequences_and_sampling(sdk: anthropic.Anthropic, provider: OpenAIProvider) -> None:
     provider.script(text("ok"))
     answer = sdk.messages.with_raw_response.create(
-        model="claude-test", max_tokens=9, messages=HELLO, stop_sequences=["END"], temperature=0.5, top_p=0.25, top_k=3)
+        model="claude-test", max_tokens=9, messages=HELLO, stop_sequences=["END"],
+        extra_body={"temperature": 0.5, "top_p": 0.25, "top_k": 3})
     assert (provider.last.body["stop"], provider.last.body["temperature"], provider.last.body["top_p"]) == (
         ["END"], 0.5, 0.25)
     assert "top_k" not in provider.last.body

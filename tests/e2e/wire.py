@@ -19,7 +19,7 @@ from tests.e2e.gateway import CLIENT_KEY
 
 TIMEOUT = 20.0
 ANTHROPIC = {"x-api-key": CLIENT_KEY, "anthropic-version": "2023-06-01", "content-type": "application/json"}
-HELLO: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]
+HELLO: list[Any] = [{"role": "user", "content": "hello"}]
 
 
 @dataclass

@@ -26,6 +26,7 @@ from extproc.conversation import (
     ToolResult,
 )
 from extproc.errors import BadRequest
+from extproc.limits import Limits
 
 WORD = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 JSON = st.recursive(st.none() | st.booleans() | st.integers(-10**9, 10**9) | WORD,
@@ -121,7 +122,7 @@ def write(request: Request) -> bytes:
 @given(REQUEST)
 def test_a_request_is_read_as_it_was_meant(request: Request) -> None:
     dropped = Dropped()
-    assert API.decode_request(write(request), {}, dropped) == request
+    assert API.decode_request(write(request), {}, dropped, Limits()) == request
     assert dropped == Dropped()
 
 
@@ -129,7 +130,7 @@ def test_a_request_is_read_as_it_was_meant(request: Request) -> None:
 def test_unknown_fields_change_nothing_but_are_named(request: Request, extra: dict[str, object]) -> None:
     dropped = Dropped()
     body = json.dumps({**extra, **json.loads(write(request))}).encode()
-    assert API.decode_request(body, {}, dropped) == request
+    assert API.decode_request(body, {}, dropped, Limits()) == request
     assert dropped == Dropped(hints=list(extra))
 
 
@@ -139,7 +140,7 @@ def test_a_damaged_body_is_a_400_and_nothing_worse(request: Request, data: st.Da
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(BadRequest):
-        API.decode_request(bytes(body), {}, Dropped())
+        API.decode_request(bytes(body), {}, Dropped(), Limits())
 
 
 @given(st.dictionaries(st.sampled_from(["model", "messages", "max_tokens", "system", "tools", "tool_choice", "thinking",
@@ -148,7 +149,7 @@ def test_fields_of_any_type_are_read_or_refused_with_their_place(fields: dict[st
     body = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}], **fields}
     places = re.compile("|".join(body))
     try:
-        API.decode_request(json.dumps(body).encode(), {}, Dropped())
+        API.decode_request(json.dumps(body).encode(), {}, Dropped(), Limits())
     except BadRequest as error:
         refusal = error.failure.message
     else:

@@ -20,20 +20,13 @@ __all__ = ["API", "AnthropicApi", "count_body", "models_body"]
 
 
 class AnthropicApi:
-    """Stateless but for the limits it reads requests with."""
+    """Stateless."""
 
     name = "anthropic"
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
-
-    def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped) -> Request:
+    def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
         """POST /v1/messages. Raises BadRequest (the place and what to do)."""
-        return _request.decode_request(body, headers, dropped, self._limits)
-
-    def decode_count_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped) -> Request:
-        """POST /v1/messages/count_tokens: `max_tokens` may be absent. Raises BadRequest."""
-        return _request.decode_count_request(body, headers, dropped, self._limits)
+        return _request.decode_request(body, headers, dropped, limits)
 
     def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
         """A stream or one message, as the request wants; `model` is the name that the client asked for."""

@@ -6,13 +6,13 @@ Called by `request`. Turns a body into one that every later decoder accepts, or 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
 from extproc.errors import BadRequest
 
-_any: msgspec.json.Decoder[object] = msgspec.json.Decoder()
-_skim: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_decode = msgspec.json.Decoder().decode
 
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
                      rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
@@ -28,14 +28,15 @@ def checked(body: bytes, depth: int) -> bytes:
         raise BadRequest("the body is empty: expected a JSON object")
     _check_utf8(body)
     try:
-        _skim.decode(body)
+        try:
+            tree = _decode(body)
+        except msgspec.DecodeError as error:
+            body, tree = _repaired(body, error)
     except RecursionError:
         raise _too_deep(depth) from None
-    except msgspec.ValidationError:
-        raise BadRequest("the body: expected a JSON object") from None
-    except msgspec.DecodeError as error:
-        body = _repaired(body, error)
-    _check_depth(body, depth)
+    if not isinstance(tree, dict):
+        raise BadRequest("the body: expected a JSON object")
+    _check_depth(tree, depth)
     return body
 
 
@@ -48,15 +49,13 @@ def _check_utf8(body: bytes) -> None:
         raise BadRequest(f"the body is not valid UTF-8: {_position(body, error.start)}") from None
 
 
-def _repaired(body: bytes, error: msgspec.DecodeError) -> bytes:
+def _repaired(body: bytes, error: msgspec.DecodeError) -> tuple[bytes, object]:
     if b"\\u" in body:
         fixed = _ESCAPE.sub(lambda m: b"\\ufffd" if m.group(1) else m.group(0), body)
         try:
-            _skim.decode(fixed)
-        except (msgspec.DecodeError, RecursionError):
+            return fixed, _decode(fixed)
+        except msgspec.DecodeError:
             pass
-        else:
-            return fixed
     raise BadRequest(_malformed(body, str(error))) from None
 
 
@@ -73,16 +72,11 @@ def _position(body: bytes, offset: int) -> str:
     return f"line {line}, column {column} (byte {offset})"
 
 
-def _check_depth(body: bytes, limit: int) -> None:
-    """Most bodies without tools have fewer brackets than the limit, which settles it without decoding."""
-    if body.count(b"{") + body.count(b"[") <= limit:
-        return
-    try:
-        level: list[object] = [_any.decode(body)]
-    except RecursionError:
-        raise _too_deep(limit) from None
+def _check_depth(tree: dict[str, object], limit: int) -> None:
+    """Level by level, so that a body of any depth costs no recursion."""
+    level: list[Any] = [tree]
     for _ in range(limit):
-        level = [child for node in level for child in (node.values() if type(node) is dict else node)  # type: ignore[attr-defined]
+        level = [child for node in level for child in (node.values() if type(node) is dict else node)
                  if type(child) is dict or type(child) is list]
         if not level:
             return

@@ -224,7 +224,8 @@ def type_of(raw: Raw, path: str) -> str:
 
 def given(raw: Raw) -> bool:
     """Whether an optional raw field holds something (absent and null are the same here)."""
-    return len(memoryview(raw)) > 0 and bytes(raw) != b"null"
+    view = memoryview(raw)
+    return len(view) > 0 and (len(view) != 4 or bytes(view) != b"null")
 
 
 # -------------------------------------------------------------------------------------------------- where it is wrong

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from extproc.apis.anthropic import API, AnthropicApi
+from extproc.apis.anthropic import API
+from extproc.apis.anthropic.request import decode_count_request
 from extproc.apis.base import Dropped
 from extproc.conversation import (
     Media,
@@ -33,7 +34,8 @@ NO_FIELDS = {"type": "object", "properties": {}}
 def decode(*messages: object, dropped: Dropped | None = None, headers: dict[str, str] | None = None,
            **fields: object) -> Request:
     body = {"model": "m", "max_tokens": 100, "messages": list(messages) or [HELLO], **fields}
-    return API.decode_request(json.dumps(body).encode(), headers or {}, Dropped() if dropped is None else dropped)
+    return API.decode_request(json.dumps(body).encode(), headers or {}, Dropped() if dropped is None else dropped,
+                              Limits())
 
 
 def content(role: str, *blocks: object, dropped: Dropped | None = None) -> list[object]:
@@ -48,7 +50,7 @@ def result_content(value: object, dropped: Dropped | None = None) -> list[object
 def complaint(body: bytes | dict[str, object]) -> str:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     with pytest.raises(BadRequest) as caught:
-        API.decode_request(data, {}, Dropped())
+        API.decode_request(data, {}, Dropped(), Limits())
     assert caught.value.failure.status == 400
     return caught.value.failure.message
 
@@ -145,7 +147,7 @@ def test_search_results_become_text() -> None:
 def test_arguments_are_the_clients_own_bytes() -> None:
     body = (b'{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t1",'
             b'"name":"f","input": {"z": 1.0,  "a": 1e3, "u": "\\u00e4"}}]}]}')
-    request = API.decode_request(body, {}, Dropped())
+    request = API.decode_request(body, {}, Dropped(), Limits())
     assert request.messages[0].content == [ToolCall("t1", "f", '{"z": 1.0,  "a": 1e3, "u": "\\u00e4"}')]
 
 
@@ -316,7 +318,7 @@ def test_nothing_is_named_for_a_plain_request() -> None:
 
 def test_a_count_request_needs_no_output_limit() -> None:
     body = json.dumps({"model": "m", "messages": [HELLO], "tools": [{"name": "a"}]}).encode()
-    request = API.decode_count_request(body, {}, Dropped())
+    request = decode_count_request(body, {}, Dropped(), Limits())
     assert request.max_output_tokens is None
     assert request.tools == [Tool("a", None, NO_FIELDS)]
 
@@ -380,13 +382,13 @@ def nested(levels: int) -> bytes:
 
 
 def test_a_body_nested_too_deep_is_refused_in_words() -> None:
-    API.decode_request(nested(128), {}, Dropped())
+    API.decode_request(nested(128), {}, Dropped(), Limits())
     assert "nested deeper than 128 levels" in complaint(nested(129))
     assert "nested deeper than 128 levels" in complaint(nested(50_000))
     with pytest.raises(BadRequest, match="nested deeper than 20 levels"):
-        AnthropicApi(Limits(json_depth=20)).decode_request(nested(21), {}, Dropped())
+        API.decode_request(nested(21), {}, Dropped(), Limits(json_depth=20))
 
 
 def test_half_an_emoji_does_not_end_the_session() -> None:
     body = rb'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"a \ud83d b \\ud83d \ud83d\ude00"}]}'
-    assert API.decode_request(body, {}, Dropped()).messages == [Message("user", [Text("a � b \\ud83d 😀")])]
+    assert API.decode_request(body, {}, Dropped(), Limits()).messages == [Message("user", [Text("a � b \\ud83d 😀")])]

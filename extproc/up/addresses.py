@@ -1,0 +1,60 @@
+"""Addresses to listen on: is the port free, which one is."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from extproc.up.children import StartError
+
+
+def show(host: str, port: int) -> str:
+    """`host:port`, with brackets around IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a program could listen there now."""
+    try:
+        _bind(host, port).close()
+    except OSError:
+        return False
+    return True
+
+
+def usable_port(host: str, port: int) -> int:
+    """The port itself, or a free one for port 0. Raises StartError that says what to do when it cannot be used."""
+    try:
+        with _bind(host, port) as bound:
+            return int(bound.getsockname()[1])
+    except OSError as error:
+        raise StartError(_reason(host, port, error)) from None
+
+
+def _reason(host: str, port: int, error: OSError) -> str:
+    where = show(host, port)
+    if error.errno == errno.EADDRINUSE:
+        return (f"port {port} is taken: another program listens on {where}. Stop it, or choose another port, "
+                f"for instance --port {_free_near(host, port)}")
+    if error.errno == errno.EACCES:
+        return f"not allowed to listen on {where}: ports below 1024 need privileges; choose a higher one with --port"
+    return f"cannot listen on {where}: {error.strerror or error}"
+
+
+def _free_near(host: str, port: int) -> int:
+    return next((other for other in range(port + 1, min(port + 50, 65536)) if is_free(host, other)), 0)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        # Where an address is only bound but not listened on, bind alone would succeed.
+        bound.listen(1)
+    except OSError:
+        bound.close()
+        raise
+    return bound

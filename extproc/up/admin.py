@@ -1,0 +1,72 @@
+"""The gateway's admin port: /metrics, /healthz and /readyz, on a thread of the parent process."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from extproc.config import Config, parse_address
+from extproc.up.addresses import is_free, usable_port
+
+
+def shared_metrics(directory: Path) -> bytes:
+    """The figures of all workers, added up, as Prometheus text."""
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=str(directory))  # type: ignore[no-untyped-call]
+    return generate_latest(registry)
+
+
+class AdminServer:
+    """`metrics` gives the text of /metrics; `ready` is whether requests would be served."""
+
+    def __init__(self, address: tuple[str, int], metrics: Callable[[], bytes]) -> None:
+        self.ready = False
+        self._metrics = metrics
+        admin = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, kind, body = admin._answer(self.path.partition("?")[0])
+                self.send_response(status)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Not worth a line."""
+
+        self._server = http.server.ThreadingHTTPServer(address, Handler)
+        self.port = int(self._server.server_address[1])
+        threading.Thread(target=self._server.serve_forever, name="admin", daemon=True).start()
+
+    def _answer(self, path: str) -> tuple[int, str, bytes]:
+        text = "text/plain; charset=utf-8"
+        if path == "/metrics":
+            return 200, CONTENT_TYPE_LATEST, self._metrics()
+        if path == "/healthz":
+            return 200, text, b"ok\n"
+        if path == "/readyz":
+            return (200, text, b"ready\n") if self.ready else (503, text, b"not ready\n")
+        return 404, text, b"served here: /metrics /healthz /readyz\n"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def admin_address(config: Config) -> tuple[str, int]:
+    """Where the admin port listens. Only the default yields to a free port when it is taken; a chosen one that is
+    taken raises StartError."""
+    host, port = parse_address(config.admin)
+    if config.admin == Config.__struct_defaults__[_ADMIN_INDEX] and not is_free(host, port):
+        return host, 0
+    return host, usable_port(host, port)
+
+
+_ADMIN_INDEX = 1

