@@ -112,8 +112,8 @@ def up(config: OptionalConfig = None,
     from extproc.up import run_up
 
     with _problems_printed():
-        result: object = run_up(config, port, env=os.environ)
-    _exit_with(result)
+        code = run_up(config, port, env=os.environ)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -126,8 +126,8 @@ def serve(config: ConfigOption,
     from extproc.up import run_serve
 
     with _problems_printed():
-        result: object = run_serve(config, listen or [DEFAULT_PROCESSOR])
-    _exit_with(result)
+        code = run_serve(config, listen or [DEFAULT_PROCESSOR])
+    raise typer.Exit(code)
 
 
 @app.command(hidden=True)
@@ -137,8 +137,8 @@ def worker(listen: Annotated[str, typer.Option("--listen")], config: OptionalCon
     from extproc.server.worker import run_worker
 
     with _problems_printed():
-        result: object = run_worker(loaded, listen)
-    _exit_with(result)
+        code = run_worker(loaded, listen)
+    raise typer.Exit(code)
 
 
 @app.command(hidden=True)
@@ -152,12 +152,6 @@ def demo(listen: Annotated[str, typer.Option("--listen")] = "127.0.0.1:0") -> No
     except ValueError as error:
         _fail(f"--listen: {error}")
     run_demo(host, port)
-
-
-def _exit_with(result: object) -> None:
-    """A command that returns a number ends with it."""
-    if isinstance(result, int) and result:
-        raise typer.Exit(result)
 
 
 def _fail(reason: str) -> NoReturn:

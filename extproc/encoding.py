@@ -1,27 +1,40 @@
 """Content codings: compressed bytes in any cut -> plain bytes, within a bound.
 
 Used for request bodies (some clients compress them) and for providers that compress although they were asked not to.
+What is decompressed is bounded while it grows, not afterwards: a few kilobytes can claim to be gigabytes.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Protocol
 
 import brotli
 import zstandard
 
+from extproc.errors import BadRequest
+
+_STEP = 1 << 20
+"""Bytes of output that are made at a time."""
+
 
 class EncodingError(Exception):
-    """The bytes are not what the content-encoding says, the coding is unknown, or the result passes the bound."""
+    """Raised with `status`: 400 the bytes are not what the content-encoding says, 415 the coding is not known, 413
+    the result passes the bound."""
 
-    def __init__(self, message: str, *, too_large: bool = False) -> None:
+    def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
-        self.too_large = too_large
+        self.status = status
 
 
-class _Inflater(Protocol):
-    def step(self, data: bytes) -> bytes: ...
+class _Coding(Protocol):
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Pieces of at most about `_STEP` bytes."""
+
+    @property
+    def ended(self) -> bool:
+        """The compressed data is complete."""
 
 
 class _Zlib:
@@ -29,80 +42,140 @@ class _Zlib:
 
     def __init__(self, gzip: bool) -> None:
         self._gzip = gzip
-        self._object = zlib.decompressobj(wbits=31 if gzip else 15)
-        self._first = True
+        self._window = 31
+        self._object = zlib.decompressobj(wbits=31) if gzip else None
+        self._head = b""
+        self._over = False
 
-    def step(self, data: bytes) -> bytes:
-        out = []
-        while data:
-            try:
-                out.append(self._object.decompress(data))
-            except zlib.error:
-                if self._gzip or not self._first:
-                    raise
-                self._object = zlib.decompressobj(wbits=-15)
-                out.append(self._object.decompress(data))
-            self._first = False
-            data = self._object.unused_data
-            if data and self._gzip:
-                self._object = zlib.decompressobj(wbits=31)
-            else:
-                data = b""
-        return b"".join(out)
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._object is None:
+            data = self._head + data
+            if len(data) < 2:
+                self._head = data
+                return
+            wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+            self._object = zlib.decompressobj(wbits=15 if wrapped else -15)
+        while data and not self._over:
+            if self._object.eof:
+                self._object = zlib.decompressobj(wbits=self._window)
+            yield self._object.decompress(data, _STEP)
+            data = self._object.unconsumed_tail or self._object.unused_data
+            if self._object.eof and (not self._gzip or data[:1] == b"\0"):
+                self._over = True  # what follows is padding
+
+    @property
+    def ended(self) -> bool:
+        return self._object is not None and self._object.eof
 
 
 class _Brotli:
     def __init__(self) -> None:
         self._object = brotli.Decompressor()
 
-    def step(self, data: bytes) -> bytes:
-        return bytes(self._object.process(data))
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        yield bytes(self._object.process(data, output_buffer_limit=_STEP))
+        while not self._object.can_accept_more_data() and not self._object.is_finished():
+            yield bytes(self._object.process(b"", output_buffer_limit=_STEP))
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._object.is_finished())
 
 
 class _Zstd:
-    def __init__(self) -> None:
-        self._object = zstandard.ZstdDecompressor().decompressobj()
+    """Small input slices bound the output of one step: a block of zstd is at most 128 KB."""
 
-    def step(self, data: bytes) -> bytes:
-        return bytes(self._object.decompress(data))
+    _SLICE = 64
+
+    def __init__(self) -> None:
+        self._object = zstandard.ZstdDecompressor(max_window_size=2 ** 27).decompressobj()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        at = 0
+        while at < len(data):
+            if self._object.eof:
+                data, at = self._object.unused_data + data[at:], 0
+                self._object = zstandard.ZstdDecompressor(max_window_size=2 ** 27).decompressobj()
+            yield bytes(self._object.decompress(data[at:at + self._SLICE]))
+            at += self._SLICE
+        while self._object.eof and self._object.unused_data:
+            rest = self._object.unused_data
+            self._object = zstandard.ZstdDecompressor(max_window_size=2 ** 27).decompressobj()
+            yield bytes(self._object.decompress(rest))
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._object.eof)
+
+
+def _coding(name: str) -> _Coding:
+    if name in ("gzip", "x-gzip"):
+        return _Zlib(gzip=True)
+    if name == "deflate":
+        return _Zlib(gzip=False)
+    if name == "br":
+        return _Brotli()
+    if name == "zstd":
+        return _Zstd()
+    raise EncodingError(f'content-encoding "{name[:40]}" is not supported; use gzip, br, zstd, deflate or none', 415)
 
 
 class Decompressor:
     """One body. `codings` is the value of content-encoding ("gzip", "br, gzip"...).
 
-    Raises EncodingError for an unknown coding, from `feed` for damaged data or more than `limit` bytes.
+    Raises EncodingError: for an unknown coding at once, from `feed` for damaged data or more than `limit` bytes, from
+    `finish` for data that ends early.
     """
 
     def __init__(self, codings: str, limit: int) -> None:
-        self._steps: list[_Inflater] = []
+        names = [name.strip() for name in codings.lower().split(",")]
+        self._codings = [(name, _coding(name)) for name in reversed(names) if name not in ("", "identity")]
         self._limit = limit
         self._size = 0
-        for coding in reversed([c.strip().lower() for c in codings.split(",") if c.strip()]):
-            if coding in ("gzip", "x-gzip"):
-                self._steps.append(_Zlib(gzip=True))
-            elif coding == "deflate":
-                self._steps.append(_Zlib(gzip=False))
-            elif coding == "br":
-                self._steps.append(_Brotli())
-            elif coding == "zstd":
-                self._steps.append(_Zstd())
-            elif coding != "identity":
-                raise EncodingError(f"unknown content-encoding {coding!r}")
+        self._fed = False
 
     def feed(self, data: bytes) -> bytes:
-        if not self._steps:
+        if not self._codings:
             return data
-        # In slices, so that a small bomb is noticed before it has grown.
+        self._fed = self._fed or bool(data)
         out = []
-        for at in range(0, len(data), 65536):
-            piece = data[at:at + 65536]
-            try:
-                for step in self._steps:
-                    piece = step.step(piece)
-            except (zlib.error, brotli.error, zstandard.ZstdError) as problem:
-                raise EncodingError(f"the compressed data is damaged ({problem})") from None
+        for piece in self._through(data, 0):
             self._size += len(piece)
             if self._size > self._limit:
-                raise EncodingError(f"more than {self._limit} bytes after decompression", too_large=True)
+                raise EncodingError(f"more than {self._limit} bytes after decompression", 413)
             out.append(piece)
         return b"".join(out)
+
+    def finish(self) -> None:
+        """The body is complete. An empty body passes: some servers send none with a content-encoding."""
+        for name, coding in self._codings:
+            if self._fed and not coding.ended:
+                raise EncodingError(f"the {name} data ends early")
+
+    def _through(self, data: bytes, at: int) -> Iterator[bytes]:
+        if at == len(self._codings):
+            if data:
+                yield data
+            return
+        name, coding = self._codings[at]
+        try:
+            for piece in coding.feed(data):
+                yield from self._through(piece, at + 1)
+        except (zlib.error, brotli.error, zstandard.ZstdError) as problem:
+            raise EncodingError(f"the data is not valid {name} ({problem})") from None
+
+
+def decompress(data: bytes, codings: str, limit: int) -> bytes:
+    """A whole body at once. Raises EncodingError."""
+    whole = Decompressor(codings, limit)
+    out = whole.feed(data)
+    whole.finish()
+    return out
+
+
+def refused_encoding(problem: EncodingError, limit: int) -> BadRequest:
+    """The refusal of a client's compressed body."""
+    if problem.status == 413:
+        return BadRequest(f"The request body is larger than this gateway's limit of {limit} bytes (limits.body) after "
+                          "decompression.", kind="too_large", status=413)
+    return BadRequest(f"The request body cannot be read: {problem}.", status=problem.status)

@@ -27,13 +27,12 @@ from extproc.conversation import (
     Start,
     TextDelta,
     ThinkingDelta,
-    ToolCall,
     ToolCallStart,
     Usage,
 )
-from extproc.encoding import Decompressor, EncodingError
+from extproc.encoding import Decompressor, EncodingError, decompress, refused_encoding
 from extproc.errors import BadRequest, RequestError
-from extproc.ids import IdMinter
+from extproc.ids import IdMinter, history_ids
 from extproc.limits import Limits
 from extproc.profiles import find_profile
 from extproc.tokens import quick_estimate
@@ -44,6 +43,10 @@ _CONTENT = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallStart, Arguments
 _MAX_ERROR_BODY = 1 << 20
 
 _DEFAULT_BASE_PATH = {"openai": "/v1", "anthropic": "/v1", "gemini": "/v1beta"}
+
+_NOT_THE_CLIENTS = ("authentication", "billing", "permission")
+"""Refusals that concern the gateway's own key or credit at the provider: asking again cannot help, and the official
+SDKs and coding clients stop at once when told so by `x-should-retry: false`."""
 
 _PASSED_RESPONSE_HEADERS = ("retry-after", "x-should-retry")
 _PASSED_RESPONSE_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
@@ -142,9 +145,9 @@ class Translation:
         coding = headers.get("content-encoding")
         if coding:
             try:
-                body = Decompressor(coding, self._limits.body).feed(body)
+                body = decompress(body, coding, self._limits.body)
             except EncodingError as problem:
-                raise _encoding_refusal(problem) from None
+                raise refused_encoding(problem, self._limits.body) from None
         if len(body) > self._limits.body:
             raise BadRequest(f"The request body has {len(body)} bytes; this gateway takes at most "
                              f"{self._limits.body}.", kind="too_large", status=413)
@@ -157,9 +160,7 @@ class Translation:
         self._prompt_size = len(encoded.request.body)
         digest = hashlib.blake2b(encoded.request.body, digest_size=16).digest()
         self._message_id = "msg_" + hashlib.blake2b(digest, digest_size=12, person=b"message").hexdigest()
-        seen = {block.id for message in conversation.messages for block in message.content
-                if isinstance(block, ToolCall)}
-        minter = IdMinter(digest, seen)
+        minter = IdMinter(digest, history_ids(conversation.messages))
         self._context = DecodeContext(
             request=conversation, target=self._target, names=encoded.names, mint=minter.mint,
             accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits)
@@ -237,6 +238,11 @@ class Translation:
                 return self._fail(failure)
             if self._answer is None:
                 return self._fail(Failure("server", "The provider closed the connection without an answer."))
+            if self._inflate is not None:
+                try:
+                    self._inflate.finish()
+                except EncodingError as problem:
+                    return self._fail(Failure("server", f"The provider's answer cannot be read: {problem}."))
             out = self._events(self._answer.decoder.finish())
             if not self.done:
                 return out + self._fail(Failure("server", "The provider's answer ended before it was complete."))
@@ -356,7 +362,10 @@ class Translation:
             return self._released() + self._begin() + self._answer.encoder.events([failure])
         self._held.clear()
         error = self._client.error(failure, self._request_id)
-        self.head = Head(error.status, self._with_common(dict(error.headers)))
+        headers = dict(error.headers)
+        if self._error_body is not None and failure.kind in _NOT_THE_CLIENTS:
+            headers.setdefault("x-should-retry", "false")
+        self.head = Head(error.status, self._with_common(headers))
         return error.body
 
     def _keep(self, data: bytes) -> None:
@@ -387,9 +396,3 @@ def dropped_header(dropped: Dropped) -> str:
             return value + ",..."
         value = joined
     return value
-
-
-def _encoding_refusal(problem: EncodingError) -> BadRequest:
-    if problem.too_large:
-        return BadRequest(f"The request body is too large: {problem}.", kind="too_large", status=413)
-    return BadRequest(f"The request body cannot be decompressed: {problem}.")

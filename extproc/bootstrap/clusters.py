@@ -58,6 +58,12 @@ def processor_cluster(sockets: Sequence[str]) -> cluster.Cluster:
             timeout=seconds(2), interval=seconds(1), no_traffic_interval=seconds(1),
             unhealthy_threshold=3, healthy_threshold=1,
             grpc_health_check=core.HealthCheckGrpcHealthCheck())],
+        # A worker that refuses connections is dead; health checks alone would take seconds to say so.
+        outlier_detection=cluster.OutlierDetection(
+            split_external_local_origin_errors=True, consecutive_local_origin_failure=2,
+            enforcing_consecutive_5xx=0, enforcing_consecutive_gateway_failure=0, enforcing_success_rate=0,
+            enforcing_local_origin_success_rate=0, base_ejection_time=seconds(1), max_ejection_time=seconds(5),
+            max_ejection_percent=90),
         load_assignment=_endpoints(PROCESSOR, [endpoint.Endpoint(address=_worker_address(text)) for text in sockets]))
 
 

@@ -17,6 +17,7 @@ from envoy_data_plane.envoy.extensions.filters.http.router import v3 as router
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.envoy.extensions.http.early_header_mutation.header_mutation import v3 as early
 from envoy_data_plane.envoy.extensions.http.injected_credentials.generic import v3 as generic
+from envoy_data_plane.envoy.extensions.retry.host.previous_hosts import v3 as previous_hosts
 from envoy_data_plane.envoy.type import v3 as http_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
@@ -115,12 +116,17 @@ def translate(backend: str) -> hcm.HttpFilter:
 
 
 def _processor(metadata: dict[str, str]) -> core.GrpcService:
-    """The workers, with what tells them which filter is calling. A stream that no worker took is sent again."""
+    """The workers, with what tells them which filter is calling. A stream that no worker took is sent again, to
+    another worker: a dead one has the fewest requests and would be chosen every time."""
     return core.GrpcService(
         envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR),
         initial_metadata=[core.HeaderValue(key=key, value=value) for key, value in metadata.items()],
         retry_policy=core.RetryPolicy(
             retry_on="connect-failure,refused-stream,reset-before-request,unavailable,cancelled", num_retries=3,
+            retry_host_predicate=[core.RetryPolicyRetryHostPredicate(
+                name="envoy.retry_host_predicates.previous_hosts",
+                typed_config=pack(previous_hosts.PreviousHostsPredicate()))],
+            host_selection_retry_max_attempts=5,
             retry_back_off=core.BackoffStrategy(base_interval=seconds(0.025), max_interval=seconds(0.25))))
 
 

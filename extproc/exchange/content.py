@@ -6,12 +6,9 @@ the translation's affair. Every function is linear in the body's size and runs i
 
 from __future__ import annotations
 
-import zlib
-
-import brotli
 import msgspec
-import zstandard
 
+from extproc.encoding import EncodingError, decompress, refused_encoding
 from extproc.errors import BadRequest
 from extproc.limits import Limits
 
@@ -58,11 +55,14 @@ class Body:
         return self.chunks[0] if self.chunks else b""
 
     def decoded(self, content_encoding: str | None) -> bytes:
-        """The body without its content encodings, at most `limits.body` bytes."""
-        data = self.raw()
-        for coding in reversed((content_encoding or "").lower().split(",")):
-            data = _decode(data, coding.strip(), self._limits.body)
-        return data
+        """The body without its content encodings, at most `limits.body` bytes. Raises BadRequest: 415 for an unknown
+        one, 413 past the limit, 400 for broken data."""
+        if not content_encoding:
+            return self.raw()
+        try:
+            return decompress(self.raw(), content_encoding, self._limits.body)
+        except EncodingError as problem:
+            raise refused_encoding(problem, self._limits.body) from None
 
 
 def too_large(limit: int) -> BadRequest:
@@ -82,7 +82,8 @@ def read_asked(body: bytes, limits: Limits, *, check_depth: bool = True) -> Aske
     except msgspec.ValidationError as error:
         raise BadRequest(_in_words(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"The request body is not valid JSON: {error}.") from None
+        place = "" if "byte" in str(error) else f" (it ends at byte {len(body)})"
+        raise BadRequest(f"The request body is not valid JSON: {str(error).rstrip('.')}{place}.") from None
     if not asked.model:
         raise BadRequest("model: the name of a model is required.")
     if check_depth and is_deeper(body, limits.json_depth):
@@ -107,68 +108,10 @@ def is_deeper(body: bytes, depth: int) -> bool:
     if body.count(b"[") + body.count(b"{") <= depth:
         return False
     structure = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_BRACKETS, _NOT_STRUCTURE)
-    structure = b"".join(structure.split(b'"')[::2])
+    # A pair of neighbouring quotes changes for no bracket whether it stands inside a string: most strings go here.
+    structure = b"".join(structure.replace(b'""', b"").split(b'"')[::2])
     for _ in range(depth):
         if not structure:
             return False
         structure = structure.replace(b"[]", b"")
     return bool(structure)
-
-
-def _decode(data: bytes, coding: str, limit: int) -> bytes:
-    """Undoes one content coding. Raises BadRequest: 415 for an unknown one, 413 past `limit`, 400 for broken data."""
-    if coding in ("", "identity"):
-        return data
-    try:
-        if coding in ("gzip", "x-gzip"):
-            return _inflate(data, 16 + zlib.MAX_WBITS, limit)
-        if coding == "deflate":
-            zlib_wrapped = len(data) >= 2 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
-            return _inflate(data, zlib.MAX_WBITS if zlib_wrapped else -zlib.MAX_WBITS, limit)
-        if coding == "br":
-            return _brotli(data, limit)
-        if coding == "zstd":
-            return _zstd(data, limit)
-    except (zlib.error, brotli.error, zstandard.ZstdError, EOFError) as error:
-        raise BadRequest(f"The request body is not valid {coding}: {error}") from None
-    raise BadRequest(f'content-encoding "{coding[:40]}" is not supported; use gzip, br, zstd, deflate or none.',
-                     status=415)
-
-
-def _inflate(data: bytes, window: int, limit: int) -> bytes:
-    decoder = zlib.decompressobj(window)
-    out = decoder.decompress(data, limit + 1)
-    if len(out) > limit:
-        raise too_large(limit)
-    if not decoder.eof:
-        raise EOFError("it ends early")
-    return out
-
-
-def _brotli(data: bytes, limit: int) -> bytes:
-    decoder = brotli.Decompressor()
-    out = decoder.process(data, output_buffer_limit=limit + 1)
-    pieces = [out]
-    size = len(out)
-    while not decoder.can_accept_more_data() and not decoder.is_finished():
-        if size > limit:
-            raise too_large(limit)
-        pieces.append(decoder.process(b"", output_buffer_limit=limit + 1))
-        size += len(pieces[-1])
-    if size > limit:
-        raise too_large(limit)
-    if not decoder.is_finished():
-        raise EOFError("it ends early")
-    return b"".join(pieces)
-
-
-def _zstd(data: bytes, limit: int) -> bytes:
-    pieces, size = [], 0
-    reader = zstandard.ZstdDecompressor(max_window_size=2 ** 27).stream_reader(data, read_across_frames=True)
-    while piece := reader.read(_BLOCK):
-        size += len(piece)
-        if size > limit:
-            raise too_large(limit)
-        pieces.append(piece)
-    return b"".join(pieces)
-

@@ -135,10 +135,14 @@ class Intake:
 
     def _find(self, target: str, api: str) -> Endpoint:
         endpoint = find_endpoint(target)
-        if endpoint is not None and (endpoint.api is None or endpoint.api in CLIENT_APIS):
+        known = endpoint is not None and (endpoint.api is None or endpoint.api in CLIENT_APIS)
+        # Who posts to the root has left out the path: that is the error to name, not the method.
+        misses_path = (endpoint is not None and endpoint.operation == "root"
+                       and self.headers.get(":method") not in endpoint.methods)
+        if endpoint is not None and known and not misses_path:
             return endpoint
         path = plain_path(target)[:200]
-        why = f"{path} is not served here" + (" yet" if endpoint is not None else "")
+        why = f"{path} is not served here" + (" yet" if endpoint is not None and not known else "")
         raise Refused(f"{why}. Served: {served(CLIENT_APIS)}.", reason="unknown_path", status=404, kind="not_found")
 
     def _check_method(self, endpoint: Endpoint) -> None:

@@ -26,7 +26,7 @@ from extproc.exchange.attempt import (
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.content import Asked, Body, read_asked
 from extproc.exchange.intake import Intake, OwnAnswer, request_api
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
+from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
 from extproc.exchange.record import usage_figures
 from extproc.exchange.select import trailers_refused
 
@@ -138,7 +138,7 @@ class TranslateExchange(Exchange):
             self._commit_at = None
             self._translation.commit()
         self._next_tick = now + TICK
-        return self._answer(self._translation.tick(now), now, end=False)
+        return self._answer(self._translation.tick(now), now)
 
     # --------------------------------------------------------------------------------------------------------- request
 
@@ -246,7 +246,7 @@ class TranslateExchange(Exchange):
             return self._bodiless(translation.finish(), now)
         if self._choice is not None and not self._choice.last:
             self._commit_at = now + self.config.timeouts.commit_after
-        return self._answer(translation.tick(now), now, end=False)
+        return self._answer(translation.tick(now), now)
 
     def _response_body(self, message: ProcessingRequest, now: float) -> Responses:
         translation = self._translation
@@ -255,35 +255,37 @@ class TranslateExchange(Exchange):
         self._received += len(part.body)
         data = translation.feed(part.body, now) if part.body else b""
         if not part.end_of_stream:
-            return self._answer(data, now, end=False) if data or translation.done or not self._head_sent else []
+            return self._answer(data, now) if data or translation.done or not self._head_sent else []
         return self._answer(data + translation.finish(), now, end=True)
 
     def _response_trailers(self, message: ProcessingRequest, now: float) -> Responses:
         assert self._translation is not None
-        names = messages.read_map(message.response_trailers.trailers)
-        out = self._answer(self._translation.finish(), now, end=False, closing=True)
-        return [*out, messages.response_trailers(names)]
+        answer = messages.response_trailers(messages.read_map(message.response_trailers.trailers))
+        return self._answer(self._translation.finish(), now, trailers=answer)
 
-    def _answer(self, data: bytes, now: float, *, end: bool, closing: bool = False) -> Responses:
-        """Sends what the Translation gave. `end`: these are the last bytes; `closing`: trailers follow them. A failure
-        is always an end, whatever the provider still sends."""
+    def _answer(self, data: bytes, now: float, *, end: bool = False,
+                trailers: ProcessingResponse | None = None) -> Responses:
+        """Sends what the Translation gave. `end`: these are the last bytes; `trailers` follow them and end the answer
+        instead. A failure is always an end, whatever the provider still sends."""
         translation = self._translation
         assert translation is not None
         out: Responses = []
         if not self._head_sent:
             if translation.head is None:
-                if end or closing:
+                if end or trailers:
                     raise RuntimeError("the answer ended without a head")
                 return out
             out.append(messages.response_head(*self._head(now)))
         failed = translation.failure is not None
-        end = end or (failed and not closing)
+        end = end or (failed and not trailers)
         if data:
             self.record.response_bytes += len(data)
             if self.record.ms_first_token is None and not failed:
                 self.record.ms_first_token = self._ms(now)
         out.extend(messages.chunks(messages.response_chunk, data, end=end))
-        if end or closing:
+        if trailers:
+            out.append(trailers)
+        if end or trailers:
             self._finished(out)
         elif translation.done and self._linger_until is None:
             self._linger_until = now + LINGER
@@ -324,12 +326,15 @@ class TranslateExchange(Exchange):
     # ----------------------------------------------------------------------------------------------------------- ends
 
     def _fail(self, failure: Failure, reason: str, now: float) -> Responses:
-        if not self._head_sent:
+        if not self._head_sent or self._translation is None:
             return super()._fail(failure, reason, now)
         self.done = True
         self.record.reason = reason
-        assert self._translation is not None
-        data = self._translation.fail(failure)
+        try:
+            data = self._translation.fail(failure)
+        except Exception:
+            # Envoy cuts the answer off: a broken stream must not look finished.
+            return super()._fail(failure, reason, now)
         return list(messages.chunks(messages.response_chunk, data, end=True))
 
     def _finished(self, out: Responses) -> None:
@@ -365,8 +370,12 @@ class TranslateExchange(Exchange):
                 "backend": record.backend, "api": record.api, "team": record.team, "attempt": record.attempt}
 
     def _figures(self) -> dict[str, str | float | None]:
+        """The provider's figures; where it gave none for an answer that had begun, the estimate."""
         usage: Usage = self._translation.usage if self._translation is not None else Usage()
-        return {**usage_figures(usage), "estimated": usage.estimated}
+        told = usage.input + usage.output > 0 and not usage.estimated
+        if not told and self.record.status == 200:
+            return {**usage_figures(usage), **self._estimate()}
+        return {**usage_figures(usage), "estimated": False}
 
     def _estimate(self) -> dict[str, str | float | None]:
         """The tokens used so far: the provider's own figures as far as they go, else a guess by size."""

@@ -55,8 +55,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     # --------------------------------------------------------------------------------------------------- messages
     system_anywhere: bool = True
-    """Whether `system` messages may stand in the middle. If not, those before the first turn join the system text at
-    the head, later ones become user text."""
+    """Whether `system` messages may stand in the middle. If not, they become user text there. (Those before the first
+    turn join the system text at the head either way.)"""
     empty_content: Literal["null", "empty"] = "null"
     """`content` of an assistant message that only calls tools: null (the OpenAI form) or ""."""
     bridge_after_tools: str | None = None

@@ -77,6 +77,7 @@ class Worker:
         await self._health.enter_graceful_shutdown()
         self._log.line("info", "draining", streams=self.streams.active)
         await self._unnoticed()
+        self._log.line("info", "closed", streams=self.streams.active)
         stopping = asyncio.ensure_future(self._server.stop(self._config.timeouts.drain))
         hurried = asyncio.ensure_future(self._hurry.wait())
         await asyncio.wait([stopping, hurried], return_when=asyncio.FIRST_COMPLETED)

@@ -7,11 +7,17 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from extproc.config import Config, parse_address
 from extproc.up.addresses import is_free, usable_port
+
+_DEFAULT = next(field.default for field in msgspec.structs.fields(Config) if field.name == "admin")
+
+_READY_METRIC = (b"# HELP extproc_ready Whether requests would be served\n# TYPE extproc_ready gauge\n"
+                 b"extproc_ready %d\n")
 
 
 def shared_metrics(directory: Path) -> bytes:
@@ -48,7 +54,7 @@ class AdminServer:
     def _answer(self, path: str) -> tuple[int, str, bytes]:
         text = "text/plain; charset=utf-8"
         if path == "/metrics":
-            return 200, CONTENT_TYPE_LATEST, self._metrics()
+            return 200, CONTENT_TYPE_LATEST, self._metrics() + _READY_METRIC % self.ready
         if path == "/healthz":
             return 200, text, b"ok\n"
         if path == "/readyz":
@@ -64,9 +70,6 @@ def admin_address(config: Config) -> tuple[str, int]:
     """Where the admin port listens. Only the default yields to a free port when it is taken; a chosen one that is
     taken raises StartError."""
     host, port = parse_address(config.admin)
-    if config.admin == Config.__struct_defaults__[_ADMIN_INDEX] and not is_free(host, port):
+    if config.admin == _DEFAULT and not is_free(host, port):
         return host, 0
     return host, usable_port(host, port)
-
-
-_ADMIN_INDEX = 1

@@ -83,8 +83,8 @@ class Child:
             self.send(signal.SIGKILL)
         await self.wait()
 
-    def last_words(self) -> str:
-        """The last lines it wrote, indented, and how it ended."""
+    def last_words(self, lines: int = 12) -> str:
+        """How it ended, and the last lines it wrote, indented."""
         code = self.exit_code
         if code is None:
             how = "still runs"
@@ -92,7 +92,8 @@ class Child:
             how = f"was ended by {signal.Signals(-code).name}"
         else:
             how = f"ended with exit code {code}"
-        return "\n".join([f"{self.name} {how}", *(f"    {line}" for line in self.tail)])
+        said = list(self.tail)[-lines:] if lines else []
+        return "\n".join([f"{self.name} {how}", *(f"    {line}" for line in said)])
 
     async def _read(self, stream: asyncio.StreamReader | None, on_line: Line) -> None:
         """Splits by hand: a line (a body in a debug log) may be longer than asyncio's own limit."""
@@ -110,5 +111,5 @@ class Child:
 
     def _line(self, data: bytes, on_line: Line) -> None:
         text = data.decode("utf-8", "replace")
-        self.tail.append(text[:2000])
+        self.tail.append(text[:500])
         on_line(text)

@@ -97,14 +97,19 @@ class Envoy:
         end = time.monotonic() + patience
         with contextlib.suppress(OSError, http.client.HTTPException):
             await asyncio.to_thread(self._admin, "POST", "/drain_listeners?inboundonly&graceful")
-            while await asyncio.to_thread(self._active) > 0:
-                if time.monotonic() > end:
-                    return False
-                await asyncio.sleep(0.05)
-            # Idle: close the door, then look once more for a request that came in between.
+            if not await self._idle(end):
+                return False
+            # Close the door, then look once more for a request that came in between.
             await asyncio.to_thread(self._admin, "POST", "/drain_listeners?inboundonly")
-            while await asyncio.to_thread(self._active) > 0 and time.monotonic() < end:
-                await asyncio.sleep(0.05)
+            return await self._idle(end)
+        return True
+
+    async def _idle(self, end: float) -> bool:
+        """Whether no request runs any more before the clock says `end`."""
+        while await asyncio.to_thread(self._active) > 0:
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(0.05)
         return True
 
     async def end(self) -> None:

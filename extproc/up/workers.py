@@ -80,8 +80,7 @@ class Workers:
             child.send(signal.SIGKILL)
 
     async def _start_one(self, address: str) -> None:
-        if address.startswith("unix:"):
-            Path(address.removeprefix("unix:")).unlink(missing_ok=True)
+        _remove_old_socket(address)
         child = await Child.start("worker", self._command(address), env=self._env, on_line=self._on_line,
                                   on_error=lambda line: print(line, file=sys.stderr, flush=True))
         self._children[address] = child
@@ -98,11 +97,17 @@ class Workers:
             multiprocess.mark_process_dead(child.pid, path=str(self._metrics))  # type: ignore[no-untyped-call]
             if time.monotonic() - since > STEADY:
                 pause = FIRST_PAUSE
-            self._say(f"{child.last_words().splitlines()[0]}; starting it again in {pause:g} s")
+            self._say(f"the {child.last_words(0)}; starting it again in {pause:g} s")
             await asyncio.sleep(pause)
             pause, since = min(pause * 2, LONGEST_PAUSE), time.monotonic()
             with contextlib.suppress(StartError):  # seen again at the top of the loop
                 await self._start_one(address)
+
+
+def _remove_old_socket(address: str) -> None:
+    """A worker that was killed leaves its socket behind."""
+    if address.startswith("unix:"):
+        Path(address.removeprefix("unix:")).unlink(missing_ok=True)
 
 
 async def _healthy(child: Child, address: str) -> None:
@@ -115,7 +120,7 @@ async def _healthy(child: Child, address: str) -> None:
         while time.monotonic() < end:
             if child.exit_code is not None:
                 await child.wait()
-                raise StartError(f"the {child.last_words()}")
+                raise StartError(f"the {child.last_words(1)}")  # the rest went to standard error as it came
             with contextlib.suppress(grpc.aio.AioRpcError):
                 answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=1)
                 if answer.status == health_pb2.HealthCheckResponse.SERVING:
@@ -123,4 +128,4 @@ async def _healthy(child: Child, address: str) -> None:
             await asyncio.sleep(0.03)
     child.send(signal.SIGKILL)
     await child.wait()
-    raise StartError(f"a worker was not healthy within {START_PATIENCE:g} s on {address}; the {child.last_words()}")
+    raise StartError(f"a worker was not healthy within {START_PATIENCE:g} s on {address}; the {child.last_words(1)}")

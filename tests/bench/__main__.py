@@ -12,7 +12,7 @@ import re
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,11 +81,9 @@ def streamed_events(bench: Bench) -> list[Row]:
     rows: list[Row] = []
     for label, model, streams in (("events alone", f"events-{100 if bench.quick else 400}-10", 10),
                                   ("events in bulk", f"events-{1000 if bench.quick else 4000}-0", 4)):
-        worker, envoy, taken = spent(bench.workers, bench.envoy, lambda m=model, s=streams: asyncio.run(
-            together(bench.through, m, s)))
+        worker, envoy, taken = spent(bench.workers(), bench.envoy(), together(bench.through, model, streams))
         events = sum(one.events for one in taken)
-        _, plain, straight = spent(list, lambda: [bench.plain.process.pid], lambda m=model, s=streams: asyncio.run(
-            together(bench.straight, m, s)))
+        _, plain, straight = spent([], [bench.plain.process.pid], together(bench.straight, model, streams))
         count = sum(one.events for one in straight)
         rows += [(f"{label}: processor CPU per event", f"{worker * 1e6 / events:.0f} us", "-"),
                  (f"{label}: Envoy CPU per event", f"{envoy * 1e6 / events:.0f} us", f"{plain * 1e6 / count:.0f} us")]
@@ -108,10 +106,8 @@ def large_requests(bench: Bench) -> list[Row]:
     for label, size, count in (("400 KB request", 400_000, 10 if bench.quick else 40),
                                ("10 MB request", 10_000_000, 3 if bench.quick else 10)):
         words = "word " * (size // 5)
-        worker, envoy, taken = spent(bench.workers, bench.envoy, lambda w=words, n=count: asyncio.run(
-            one_by_one(bench.through, "short", n, w)))
-        _, plain, straight = spent(list, lambda: [bench.plain.process.pid], lambda w=words, n=count: asyncio.run(
-            one_by_one(bench.straight, "short", n, w)))
+        worker, envoy, taken = spent(bench.workers(), bench.envoy(), one_by_one(bench.through, "short", count, words))
+        _, plain, straight = spent([], [bench.plain.process.pid], one_by_one(bench.straight, "short", count, words))
         rows += [(f"{label}: time, median", ms(statistics.median(t.whole for t in taken)),
                   ms(statistics.median(t.whole for t in straight))),
                  (f"{label}: processor CPU", ms(worker / count), "-"),
@@ -137,18 +133,18 @@ def idle_memory(bench: Bench) -> list[Row]:
 
 def core_alone(bench: Bench) -> list[Row]:
     count = 5_000 if bench.quick else 50_000
-    return [("translation core, text: CPU per event", f"{core.microseconds_per_event(core.text_events(count)):.1f} us", "-"),
-            ("translation core, calls: CPU per event", f"{core.microseconds_per_event(core.call_events(count)):.1f} us",
-             "-")]
+    kinds = (("text", core.text_events(count)), ("calls", core.call_events(count)))
+    return [(f"translation core, {kind}: CPU per event", f"{core.microseconds_per_event(events):.1f} us", "-")
+            for kind, events in kinds]
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers
-def spent(first: Callable[[], list[int]], second: Callable[[], list[int]],
-          work: Callable[[], list[Taken]]) -> tuple[float, float, list[Taken]]:
-    """CPU seconds that two groups of processes spend while `work` runs."""
-    groups = (first(), second())
+def spent(first: list[int], second: list[int],
+          work: Coroutine[None, None, list[Taken]]) -> tuple[float, float, list[Taken]]:
+    """CPU seconds that two groups of processes spend while `work` runs, and what it returns."""
+    groups = (first, second)
     before = [cpu_seconds(pids) for pids in groups]
-    taken = work()
+    taken = asyncio.run(work)
     after = [cpu_seconds(pids) for pids in groups]
     return after[0] - before[0], after[1] - before[1], taken
 
@@ -172,8 +168,8 @@ def main() -> None:
             table.add_row(*row)
     else:
         with running(options.quick) as bench:
-            for measure in (core_alone, first_token, streamed_events, large_requests, idle_memory):
-                for row in measure(bench):
+            for measure in (core_alone, idle_memory, first_token, streamed_events, large_requests):
+                for row in measure(bench):  # idle memory first: what larger requests free would hide it
                     table.add_row(*row)
     Console(width=100).print(table)
 

@@ -25,7 +25,8 @@ class Side:
         body = json.dumps({"model": model, "max_tokens": 100, "stream": True,
                            "messages": [{"role": "user", "content": text}]}).encode()
         head = (f"POST {self.path} HTTP/1.1\r\nhost: 127.0.0.1:{self.port}\r\nx-api-key: {KEY}\r\n"
-                f"content-type: application/json\r\nanthropic-version: 2023-06-01\r\ncontent-length: {len(body)}\r\n\r\n")
+                "content-type: application/json\r\nanthropic-version: 2023-06-01\r\n"
+                f"content-length: {len(body)}\r\n\r\n")
         return head.encode() + body
 
 

@@ -26,9 +26,9 @@ def event(delta: bytes, finish: bytes = b"null") -> bytes:
 
 FIRST = event(b'{"role":"assistant","content":""}')
 WORD = event(b'{"content":" some"}')
-LAST = (event(b"{}", b'"stop"') + chunked(b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,'
-        b'"model":"bench","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}\n\n')
-        + chunked(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+USAGE = chunked(b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"bench",'
+                b'"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}\n\n')
+LAST = event(b"{}", b'"stop"') + USAGE + chunked(b"data: [DONE]\n\n") + b"0\r\n\r\n"
 
 
 async def read_body(reader: asyncio.StreamReader) -> bytes | None:

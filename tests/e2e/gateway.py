@@ -72,9 +72,10 @@ class Process:
         self.name = name
         self.lines: list[str] = []
         self._new_line = threading.Condition()
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         clean = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
         self.process = subprocess.Popen(
-            command, cwd=ROOT, env={**clean, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT), **(env or {})},
+            command, cwd=ROOT, env={**clean, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path, **(env or {})},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             start_new_session=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -91,7 +92,11 @@ class Process:
 
     @property
     def output(self) -> str:
-        return "\n".join(self.lines)
+        """The last lines, for failure messages."""
+        return "\n".join(line[:400] for line in self.lines[-40:])
+
+    def said(self, text: str) -> bool:
+        return any(text in line for line in self.lines)
 
     def wait_for_line(self, pattern: re.Pattern[str], timeout: float) -> re.Match[str]:
         def found() -> re.Match[str] | None:
@@ -175,6 +180,14 @@ def program(pid: int) -> str:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
         return ""
+
+
+def ended(pid: int) -> bool:
+    """Whether the process is gone or a zombie: its sockets are closed then."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 def listens(pid: int) -> bool:

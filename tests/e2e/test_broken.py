@@ -165,9 +165,9 @@ def test_sdk_leaves_mid_stream(sdk: anthropic.Anthropic, provider: OpenAIProvide
 @pytest.mark.fault
 @pytest.mark.parametrize("end", ["end", "cut", "reset"])
 def test_p01_every_cut(gateway: Gateway, provider: OpenAIProvider, end: Any) -> None:
-    """The stream ends after any byte before the finish chunk: never a clean stop at the client."""
-    whole = b"".join(p for p in deltas([{"content": "ab"}, call_start(0, "c", "now", "{}")], finish=None, usage=None,
-                                       done=False).body if isinstance(p, bytes))
+    """The stream ends after any byte of text or of a call whose arguments are not complete: never a clean stop."""
+    whole = b"".join(p for p in deltas([{"content": "ab"}, call_start(0, "c", "now", '{"a":["b"')], finish=None,
+                                       usage=None, done=False).body if isinstance(p, bytes))
     for at in range(0, len(whole), 3):
         provider.script(Reply(200, dict(EVENT_STREAM), [whole[:at]], end=end))
         with stream(gateway.base_url, {"tools": TOOLS}) as answer:

@@ -49,3 +49,9 @@ def test_prefix_and_query_are_tolerated(gateway: Gateway, provider: OpenAIProvid
         provider.script(text("ok"))
         assert post(gateway.base_url, payload(), path=path).status == 200
         assert provider.last.path == "/v1/chat/completions"
+
+
+def test_probes_of_claude_code(gateway: Gateway) -> None:
+    """Claude Code asks HEAD / before anything else; any answer but a failure is fine."""
+    for path in ("/", "/api/hello"):
+        assert request(gateway.base_url, "HEAD", path).status < 500

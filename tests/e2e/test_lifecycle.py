@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.gateway import READY, START_SECONDS, Gateway, Process, free_port, program
+from tests.e2e.gateway import READY, START_SECONDS, Gateway, Process, ended, free_port
 from tests.e2e.wire import payload, post, request, stream
 from tests.providers.http import Gate
-from tests.providers.openai import OpenAIProvider, text
+from tests.providers.openai import OpenAIProvider, completion, text
 from tests.providers.openai import stream as deltas
 
 StartGateway = Callable[..., Gateway]
@@ -28,6 +28,12 @@ def wait_until(holds: Callable[[], bool], seconds: float, what: str) -> None:
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         ticker.wait(0.05)
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, until the kernel has closed the process's sockets: what is sent afterwards is not in flight on it."""
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: ended(pid), 5, "the killed worker is dead")
 
 
 def test_drain_finishes_the_running_stream(start_gateway: StartGateway, provider: OpenAIProvider) -> None:
@@ -46,7 +52,7 @@ def test_drain_finishes_the_running_stream(start_gateway: StartGateway, provider
         answer.read()
         assert answer.text == "before after"
     assert gateway.process.wait(15) == 0, gateway.output
-    wait_until(lambda: not any(program(pid) for pid in children), 2, "all children are gone")
+    wait_until(lambda: all(ended(pid) for pid in children), 2, "all children are gone")
 
 
 def test_a_second_signal_ends_at_once(start_gateway: StartGateway, provider: OpenAIProvider) -> None:
@@ -68,9 +74,10 @@ def test_a_worker_killed_under_load(start_gateway: StartGateway, provider: OpenA
     workers = gateway.worker_pids()
     assert len(workers) == 2
     gate = Gate()
-    provider.answer(lambda seen: deltas([{"content": "a"}, gate, {"content": "b"}]) if seen.body.get("stream")
-                    else text("later")(seen))
-    clean, broken = [], []
+    held = deltas([{"content": "a"}, gate, {"content": "b"}])
+    provider.always(lambda seen: held if seen.body.get("stream") else completion({"content": "later"}))
+    clean: list[str] = []
+    broken: list[str] = []
     started = threading.Barrier(9, timeout=20)
 
     def client() -> None:
@@ -88,7 +95,7 @@ def test_a_worker_killed_under_load(start_gateway: StartGateway, provider: OpenA
     for one in clients:
         one.start()
     started.wait()
-    os.kill(workers[0], signal.SIGKILL)
+    kill(workers[0])
     later = [post(gateway.base_url, payload()).status for _ in range(20)]
     gate.open()
     for one in clients:
@@ -104,10 +111,10 @@ def test_a_worker_killed_under_load(start_gateway: StartGateway, provider: OpenA
 @pytest.mark.fault
 def test_workers_killed_again_and_again(start_gateway: StartGateway, provider: OpenAIProvider) -> None:
     gateway = start_gateway()
-    provider.answer(lambda seen: text("fine")(seen))
+    provider.always(text("fine"))
     for _ in range(6):
         wait_until(lambda: len(gateway.worker_pids()) == 2, 15, "two workers run")
-        os.kill(gateway.worker_pids()[0], signal.SIGKILL)
+        kill(gateway.worker_pids()[0])
         assert [post(gateway.base_url, payload()).status for _ in range(30)] == [200] * 30
 
 

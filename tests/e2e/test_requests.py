@@ -110,7 +110,7 @@ def test_p21_tool_reference_is_rendered(gateway: Gateway, provider: OpenAIProvid
 
 
 def test_p09_orphan_and_missing_results_are_repaired_or_refused(gateway: Gateway, provider: OpenAIProvider) -> None:
-    provider.answer(text("ok"))  # type: ignore[arg-type]
+    provider.always(text("ok"))
     missing = [*HELLO, called("id-without-result"), {"role": "user", "content": "never mind"}]
     orphan = [{"role": "user", "content": [
         {"type": "tool_result", "tool_use_id": "id-without-call", "content": "x"}, {"type": "text", "text": "hm"}]}]

@@ -1,7 +1,7 @@
 """A strict, scripted Chat Completions provider: requests in, scripted answers out, every request recorded.
 
 A test gives it a script (`provider.script(text("hi"), status(429), ...)`): each request takes the next answer; or a
-function that chooses by the request (`provider.answer`). A request that OpenAI would refuse gets OpenAI's 400 and is
+function that chooses by the request (`provider.always`). A request that OpenAI would refuse gets OpenAI's 400 and is
 kept in `provider.violations`. Answers adapt to the request (a stream when it asks for one) unless they are raw.
 """
 
@@ -62,7 +62,7 @@ class OpenAIProvider(ScriptedServer):
         self.strict = strict
         self.seen: list[Seen] = []
         self._script: list[Answer] = []
-        self._choose: Callable[[Seen], Reply] | None = None
+        self._always: Answer | None = None
         self._changed = threading.Condition()
 
     @property
@@ -73,18 +73,19 @@ class OpenAIProvider(ScriptedServer):
     def script(self, *answers: Answer) -> None:
         with self._changed:
             self._script = list(answers)
-            self._choose = None
+            self._always = None
 
-    def answer(self, choose: Callable[[Seen], Reply]) -> None:
+    def always(self, answer: Answer) -> None:
+        """Every request gets this answer."""
         with self._changed:
-            self._choose = choose
+            self._always = answer
 
     def clear(self) -> None:
         """Forgets requests and script; requests without a script are then answered with 500."""
         with self._changed:
             self.seen = []
             self._script = []
-            self._choose = None
+            self._always = None
             self.strict = True
 
     @property
@@ -135,8 +136,8 @@ class OpenAIProvider(ScriptedServer):
 
     def _next(self) -> Answer:
         with self._changed:
-            if self._choose is not None:
-                return self._choose
+            if self._always is not None:
+                return self._always
             if self._script:
                 return self._script.pop(0)
         return status(500, openai_error("the script of this test has no further answer"))

@@ -11,9 +11,8 @@ right after whole tool calls (some servers just stop there). Anything else is br
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-
-import msgspec
 
 from extproc.apis.base import DecodeContext
 from extproc.apis.openai.chunks import (
@@ -178,7 +177,7 @@ class OpenAIAnswerDecoder:
 
     def _chunk(self, chunk: Chunk, payload: bytes) -> None:
         if chunk.error is not None or chunk.object == "error":
-            self._seq.fail(failure_from_chunk(msgspec.json.decode(payload)))
+            self._seq.fail(failure_from_chunk(_object(payload)))
             return
         if not self._seq.started:
             self._seq.start(_text_or_none(chunk.id), _text_or_none(chunk.model))
@@ -368,6 +367,14 @@ class CallIndex:
         id)."""
         return bool(name) and call.complete and bool(arguments) and arguments is not None \
             and arguments.lstrip()[:1] == "{" and not (name == call.name and call.repeats(arguments))
+
+
+def _object(payload: bytes) -> dict[str, object]:
+    """The error object of a chunk whose text the lenient reader took."""
+    value = json.loads(payload.decode("utf-8", "replace"))
+    if isinstance(value, list):
+        value = value[0]
+    return value if isinstance(value, dict) else {}
 
 
 def _text_or_none(value: object) -> str | None:

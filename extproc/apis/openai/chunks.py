@@ -99,25 +99,28 @@ _decoder = msgspec.json.Decoder(Chunk)
 
 
 def decode_chunk(payload: bytes) -> Chunk | None:
-    """None: valid JSON that is no object (some proxies send such fillers). Raises JsonChunk."""
+    """None: `null`, which some proxies send as a filler. Raises JsonChunk."""
     try:
         return _decoder.decode(payload)
-    except msgspec.ValidationError as problem:
-        return _decode_oddity(payload, problem)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        return _decode_oddity(payload, problem)
     except RecursionError:
         raise JsonChunk("nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:  # a wrong shape is a DecodeError, too
+        return _decode_oddity(payload, problem)
 
 
 def _decode_oddity(payload: bytes, problem: Exception) -> Chunk | None:
-    """The standard library's parser also takes NaN, lone surrogates and broken UTF-8; lone surrogates become U+FFFD."""
+    """The standard library's parser also takes NaN, lone surrogates and broken UTF-8; lone surrogates become U+FFFD.
+    Google's endpoint wraps errors in an array."""
     try:
         value = json.loads(payload.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise JsonChunk(str(problem)) from None
-    if not isinstance(value, dict):
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value is None:
         return None
+    if not isinstance(value, dict):
+        raise JsonChunk("it is no JSON object")
     if value.get("error") is not None:  # whatever else is odd about it, it is an error
         return Chunk(error=value["error"])
     try:

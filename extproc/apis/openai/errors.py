@@ -128,7 +128,7 @@ def _read(status: int, body: bytes) -> _Facts:
     if isinstance(value, dict):
         facts = _facts(value)
     else:
-        facts = _Facts(message=value if isinstance(value, str) else text)
+        facts = _Facts(message=value if isinstance(value, str) else "")
     if not facts.message:
         facts.message = f"the provider answered {status}: {text[:500]}"
     return facts

@@ -51,15 +51,12 @@ class _Encoder:
         self._parts: list[Part] = []
 
     def encode(self, system: list[str], turns: list[Turn]) -> list[WireMessage]:
-        head = [text for text in system if text]
-        rest = turns
-        if not self._profile.system_anywhere:
-            leading = next((at for at, turn in enumerate(turns) if turn.role != "system"), len(turns))
-            head += [text for turn in turns[:leading] if (text := self._words(turn))]
-            rest = turns[leading:]
+        # System messages before the first turn join the head: many chat templates take one system message only.
+        leading = next((at for at, turn in enumerate(turns) if turn.role != "system"), len(turns))
+        head = [text for text in (*system, *map(self._words, turns[:leading])) if text]
         if head:
             self._out.append(SystemMessage("\n\n".join(head)))
-        for turn in rest:
+        for turn in turns[leading:]:
             if turn.role == "system":
                 self._system(turn)
             elif turn.role == "user":

@@ -73,7 +73,8 @@ _WORDS = re.compile(
     r"|exceed\w* (?:the |this |its |your |model'?s? )*(?:available |maximum |model'?s? )*context|context window exceed"
     r"|input token count .{0,40}exceeds|model token limit|prompt is too long|input is too long|prompt exceeds max"
     r"|longer than the model'?s context|input tokens exceed|context (?:the )?overflow|too large for model with"
-    r"|prompt token count of|(?:`inputs` tokens \+)|reduce the length of the (?:messages|prompt|input|either)",
+    r"|context length is only|prompt token count of|(?:`inputs` tokens \+)"
+    r"|reduce the length of the (?:messages|prompt|input|either)",
     re.IGNORECASE | re.DOTALL)
 
 

@@ -170,7 +170,7 @@ def test_ids_illegal_or_seen_in_the_conversation_are_replaced() -> None:
 
 
 def test_odd_chunks_are_tolerated() -> None:
-    assert script(decode(sse({"choices": None}, {"choices": []}, "null", '"filler"',
+    assert script(decode(sse({"choices": None}, {"choices": []}, "null",
                              delta(content=None, tool_calls=None), {"choices": [{"index": 0, "delta": None}]},
                              {"choices": [{"delta": {"content": "b"}}]},
                              {"choices": [{"index": 1, "delta": {"content": "other choice"}}]}, delta("stop")))) == [
@@ -201,8 +201,14 @@ def test_p1_error_chunks() -> None:
         assert len(lines) == 4
 
 
-def test_p1_damaged_json_is_a_failure() -> None:
-    assert script(decode(sse(delta(content="Half"), '{"id": "x", "choices": [{"delta": {"con')))[-1] == "failure server"
+@pytest.mark.parametrize("chunk", ['{"id": "x", "choices": [{"delta": {"con', "[1,2]", '"text"', "7", '{"choices": 1}'])
+def test_p1_a_damaged_chunk_is_a_failure(chunk: str) -> None:
+    assert script(decode(sse(delta(content="Half"), chunk)))[-1] == "failure server"
+
+
+def test_an_error_wrapped_in_an_array_is_an_error() -> None:
+    assert script(decode(sse(delta(content="Half"), [{"error": {"code": 429, "message": "no quota"}}])))[-1] \
+        == "failure rate_limit"
 
 
 def test_the_end_without_done_after_a_finish_reason_is_clean() -> None:

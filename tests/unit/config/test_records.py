@@ -111,5 +111,5 @@ def test_an_address(text: str, address: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("text", ["", ":80", "host", "host:", "host:x", "host:65536", "::1:80", "host:-1", "host:²"])
 def test_not_an_address(text: str) -> None:
-    with pytest.raises(ValueError, match="HOST:PORT|port|brackets"):
+    with pytest.raises(ValueError, match=r"HOST:PORT|port|brackets"):
         parse_address(text)

@@ -94,8 +94,8 @@ def test_headers_cross_by_allow_list() -> None:
                    anthropic_beta="x", user_agent="cli", accept_encoding="gzip", x_forwarded_for="10.0.0.1")
     play >> request_body(ASK)
     sets = play.take()[0][1]
-    assert play.removed() >= {"authorization", "cookie", "x-api-key", "x-stainless-os", "anthropic-beta", "x-request-id",
-                              "x-extproc-route", "x-extproc-api", "x-forwarded-for"} - set(sets)
+    assert play.removed() >= {"authorization", "cookie", "x-api-key", "x-stainless-os", "anthropic-beta",
+                              "x-request-id", "x-extproc-route", "x-extproc-api", "x-forwarded-for"} - set(sets)
     assert not play.removed() & {":path", ":method", ":authority", "host"}
     assert not any("client-key" in value for value in sets.values())
 
@@ -444,6 +444,22 @@ def test_estimates_while_the_answer_streams() -> None:
         play.wait(0.2)
         play >> response_body(HELLO)
     assert play.metadata()["output"] > before
+
+
+@pytest.mark.parametrize("ending", [chunk(finish="stop") + DONE, b""])
+def test_an_answer_without_figures_counts_by_its_estimate(ending: bytes) -> None:
+    """P15e, P1: also when the stream broke."""
+    play = asked()
+    play >> response_headers(**SSE) >> response_body(HELLO * 40 + ending, end=True)
+    figures = play.metadata()
+    assert figures["estimated"] is True
+    assert figures["total"] == figures["input"] + figures["output"] > figures["input"] > 0
+
+
+def test_a_refusal_of_the_provider_counts_nothing() -> None:
+    play = asked()
+    play >> response_headers(429, content_type="application/json") >> response_body(b"{}", end=True)
+    assert (play.metadata()["total"], play.metadata()["estimated"]) == (0, False)
 
 
 def test_the_record_holds_neither_bodies_nor_keys() -> None:

@@ -1,0 +1,65 @@
+"""What routing reads of a body: the nesting check against a slow and obvious one, any chunking of a body."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extproc.errors import BadRequest
+from extproc.exchange.content import Body, is_deeper, read_asked
+from extproc.limits import Limits
+
+TEXTS = st.text(alphabet='ab"\\[]{}\n,:é', max_size=8)
+VALUES = st.recursive(TEXTS | st.integers() | st.none(),
+                      lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+                      max_leaves=12)
+
+
+def depth_of(value: Any) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(depth_of, value), default=0) if isinstance(value, list) else 0
+
+
+@given(VALUES, st.booleans(), st.integers(0, 6))
+def test_nesting_is_measured_as_it_is(value: Any, ascii_only: bool, depth: int) -> None:
+    body = json.dumps(value, ensure_ascii=ascii_only).encode()
+    assert is_deeper(body, depth) == (depth_of(value) > depth)
+
+
+@given(VALUES, st.lists(st.integers(1, 9), max_size=8), st.booleans())
+def test_any_chunking_gives_the_same_body(value: Any, cuts: list[int], packed: bool) -> None:
+    plain = json.dumps({"model": "m", "x": value}).encode()
+    rest = sent = gzip.compress(plain) if packed else plain
+    body = Body(Limits())
+    for cut in cuts:
+        body.add(rest[:cut])
+        rest = rest[cut:]
+    body.add(rest)
+    assert body.raw() == sent
+    assert body.decoded("gzip" if packed else None) == plain
+    assert read_asked(plain, Limits()).model == "m"
+
+
+def test_the_limit_is_exact() -> None:
+    limits = Limits(body=10)
+    body = Body(limits)
+    body.expect("10")
+    body.add(b"x" * 10)
+    with pytest.raises(BadRequest) as refusal:
+        body.add(b"x")
+    assert refusal.value.failure.status == 413
+    with pytest.raises(BadRequest):
+        body.expect("11")
+    packed = Body(Limits(body=100))
+    packed.add(gzip.compress(b"y" * 100))
+    assert packed.decoded("gzip") == b"y" * 100
+    packed = Body(Limits(body=100))
+    packed.add(gzip.compress(b"y" * 101))
+    with pytest.raises(BadRequest):
+        packed.decoded("gzip")

@@ -1,0 +1,407 @@
+"""The worker as Envoy sees it: a real gRPC client on a Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from prometheus_client import CollectorRegistry
+
+from extproc.config import Config
+from extproc.exchange.base import Exchange
+from extproc.exchange.pb import external_processor_pb2 as pb
+from extproc.server.log import Log, secrets_of
+from extproc.server.metrics import PrometheusMetrics, render
+from extproc.server.stream import SERVICE
+from extproc.server.worker import Worker, run_worker
+from tests.unit.exchange.playbook import (
+    config,
+    request_body,
+    request_headers,
+    response_body,
+    response_headers,
+    shown,
+)
+from tests.unit.exchange.test_translate import ASK, DONE, HELLO, STOP
+
+SELECT = (("x-extproc-role", "select"),)
+TRANSLATE = (("x-extproc-role", "translate"), ("x-extproc-backend", "alpha"))
+HOP = {"x_extproc_api": "anthropic", "x_request_id": "req-9"}
+
+
+class Lines(list[dict[str, Any]]):
+    """The log, and a sign of every new line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grown = asyncio.Event()
+
+    def write(self, line: bytes) -> None:
+        self.append(json.loads(line))
+        self.grown.set()
+
+
+class Running:
+    """A worker on a socket, a channel to it and what it logged."""
+
+    def __init__(self, worker: Worker, channel: grpc.aio.Channel, lines: Lines,
+                 registry: CollectorRegistry, settings: Config) -> None:
+        self.worker = worker
+        self.channel = channel
+        self.lines = lines
+        self.registry = registry
+        self.route = settings.models[0].id
+
+    def stream(self, metadata: tuple[tuple[str, str], ...]) -> Any:
+        method = self.channel.stream_stream(
+            f"/{SERVICE}/Process", request_serializer=pb.ProcessingRequest.SerializeToString,
+            response_deserializer=pb.ProcessingResponse.FromString)
+        return method(metadata=metadata)
+
+    def exchanges(self) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["event"] == "exchange"]
+
+    async def logged(self, condition: Callable[[], object]) -> None:
+        """Waits for lines of the log until the condition holds."""
+        async with asyncio.timeout(10):
+            while not condition():
+                self.lines.grown.clear()
+                await self.lines.grown.wait()
+
+    def events(self) -> set[str]:
+        return {line["event"] for line in self.lines}
+
+
+@asynccontextmanager
+async def running(tmp_path: Path, *, debug_bodies: bool = False, make: Any = None, quiet: float = 0.02,
+                  health_wait: float = 2.0, **changes: Any) -> AsyncIterator[Running]:
+    settings = config(**changes)
+    lines = Lines()
+    log = Log("debug", secrets_of(settings), lines.write)
+    registry = CollectorRegistry()
+    address = f"unix:{tmp_path}/w.sock"
+    worker = Worker(settings, address, log=log, metrics=PrometheusMetrics(registry), debug_bodies=debug_bodies,
+                    quiet=quiet, health_wait=health_wait)
+    if make is not None:
+        worker.streams._make = make
+    await worker.start()
+    async with grpc.aio.insecure_channel(address) as channel:
+        yield Running(worker, channel, lines, registry, settings)
+    worker.hurry()
+    await worker.stop()
+
+
+async def reply(call: Any) -> tuple[Any, ...]:
+    async with asyncio.timeout(10):
+        message = await call.read()
+    assert message is not grpc.aio.EOF, "the worker returned early"
+    return shown(message)
+
+
+async def health(run: Running, service: str = "") -> int:
+    answer = await health_pb2_grpc.HealthStub(run.channel).Check(health_pb2.HealthCheckRequest(service=service))
+    return int(answer.status)
+
+
+async def begin_answer(run: Running) -> Any:
+    """A stream in the middle of its answer."""
+    call = run.stream(TRANSLATE)
+    await call.write(request_headers(x_extproc_route=run.route, **HOP))
+    await call.write(request_body(ASK))
+    assert (await reply(call))[0] == "request head"
+    assert (await reply(call))[0] == "request body"
+    await call.write(response_headers(content_type="text/event-stream"))
+    assert (await reply(call))[0] == "response head"
+    await call.write(response_body(HELLO))
+    assert b"Hello" in (await reply(call))[1]
+    return call
+
+
+async def end_answer(call: Any) -> None:
+    await call.write(response_body(STOP + DONE, end=True))
+    kind, data, end = await reply(call)
+    assert (kind, end) == ("response body", True)
+    assert b"message_stop" in data
+
+
+def test_health_and_one_exchange_from_end_to_end(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path) as run:
+            assert await health(run) == health_pb2.HealthCheckResponse.SERVING
+            assert await health(run, SERVICE) == health_pb2.HealthCheckResponse.SERVING
+            call = run.stream(SELECT)
+            await call.write(request_headers())
+            await call.write(request_body(ASK))
+            assert (await reply(call))[1]["x-extproc-route"] == run.route
+            assert (await reply(call))[0] == "request body"
+            await call.done_writing()
+            assert await call.code() == grpc.StatusCode.OK
+            call = await begin_answer(run)
+            await end_answer(call)
+            await call.done_writing()
+            assert await call.code() == grpc.StatusCode.OK
+            [line] = run.exchanges()
+            assert (line["hop"], line["outcome"], line["request_id"]) == ("translate", "ok", "req-9")
+            assert line["usage"]["output"] == 2
+            text = render(run.registry).decode()
+            assert 'extproc_tokens_total{backend="alpha",kind="input",rule="one",team=""} 7.0' in text
+            assert 'extproc_streams{hop="translate"} 0.0' in text
+
+    asyncio.run(play())
+
+
+def test_pings_come_from_the_timer(tmp_path: Path) -> None:
+    """One timer per stream, moved nearer when an answer begins."""
+    from extproc.config import Timeouts
+
+    async def play() -> None:
+        async with running(tmp_path, timeouts=Timeouts(ping=0.5)) as run:
+            call = await begin_answer(run)
+            assert b"event: ping" in (await reply(call))[1]
+            await end_answer(call)
+
+    asyncio.run(play())
+
+
+def test_a_cancelled_stream_is_recorded(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path) as run:
+            call = await begin_answer(run)
+            call.cancel()
+            await run.logged(run.exchanges)
+            assert run.exchanges()[0]["outcome"] == "client_closed"
+            assert run.worker.streams.active == 0
+
+    asyncio.run(play())
+
+
+def test_a_half_closed_stream_is_recorded(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path) as run:
+            call = await begin_answer(run)
+            await call.done_writing()
+            assert await call.code() == grpc.StatusCode.OK
+            assert run.exchanges()[0]["outcome"] == "client_closed"
+
+    asyncio.run(play())
+
+
+class Slow(Exchange):
+    """Holds a thread until it is let go."""
+
+    hop = "slow"
+    gate: Any = None
+    entered: Any = None
+
+    def is_heavy(self, message: pb.ProcessingRequest) -> bool:
+        return True
+
+    def _receive(self, message: pb.ProcessingRequest, now: float) -> list[pb.ProcessingResponse]:
+        self.entered()
+        assert self.gate.wait(10)
+        return self.answer(200, {}, b"{}", "slow", now)
+
+
+def test_heavy_work_leaves_the_event_loop_and_survives_a_cancellation(tmp_path: Path) -> None:
+    import threading
+
+    gate = threading.Event()
+
+    def make(settings: Config, metadata: Any, **more: Any) -> Exchange:
+        exchange = Slow(settings, **more)
+        exchange.gate = gate
+        loop = asyncio.get_running_loop()
+        exchange.entered = lambda: loop.call_soon_threadsafe(entered.release)
+        return exchange
+
+    entered = asyncio.Semaphore(0)
+
+    async def play() -> None:
+        async with running(tmp_path, make=make) as run:
+            first, second = run.stream(SELECT), run.stream(SELECT)
+            await first.write(request_headers())
+            await second.write(request_headers())
+            async with asyncio.timeout(10):
+                await entered.acquire()
+                await entered.acquire()
+            assert await health(run) == health_pb2.HealthCheckResponse.SERVING
+            second.cancel()
+            gate.set()
+            assert (await reply(first))[1] == 200
+            await first.done_writing()
+            await run.logged(lambda: len(run.exchanges()) == 2)
+
+    asyncio.run(play())
+
+
+def test_a_big_body_goes_through_both_hops(tmp_path: Path) -> None:
+    """P18: 20 MB, far above grpc's default message size, in Envoy's chunks and in one message."""
+    ask = json.dumps({**ASK, "messages": [{"role": "user", "content": "x" * 20_000_000}]}).encode()
+
+    async def upload(call: Any, size: int) -> bytes:
+        for start in range(0, len(ask), size):
+            await call.write(request_body(ask[start:start + size], end=start + size >= len(ask)))
+        assert (await reply(call))[0] == "request head"
+        out = bytearray()
+        while True:
+            _, data, end = await reply(call)
+            out += data
+            if end:
+                return bytes(out)
+
+    async def play() -> None:
+        async with running(tmp_path) as run:
+            call = run.stream(SELECT)
+            await call.write(request_headers())
+            assert await upload(call, 1 << 19) == ask
+            await call.done_writing()
+            call = run.stream(TRANSLATE)
+            await call.write(request_headers(x_extproc_route=run.route, **HOP))
+            sent = json.loads(await upload(call, len(ask)))
+            assert len(sent["messages"][-1]["content"]) == 20_000_000
+            call.cancel()
+
+    asyncio.run(play())
+
+
+def test_an_exception_is_an_error_for_the_client_and_a_line_in_the_log(tmp_path: Path) -> None:
+    class Crashing(Exchange):
+        hop = "crashing"
+
+        def _receive(self, message: pb.ProcessingRequest, now: float) -> list[pb.ProcessingResponse]:
+            raise ZeroDivisionError("key sk-alpha-secret")
+
+    def make(settings: Config, metadata: Any, **more: Any) -> Exchange:
+        return Crashing(settings, **more)
+
+    async def play() -> None:
+        async with running(tmp_path, make=make) as run:
+            call = run.stream(SELECT)
+            await call.write(request_headers())
+            kind, status, body, _ = await reply(call)
+            assert (kind, status, body["type"]) == ("immediate", 500, "error")
+            await call.done_writing()
+            await run.logged(run.exchanges)
+            [crash] = [line for line in run.lines if line["event"] == "internal_error"]
+            assert "ZeroDivisionError" in crash["error"]
+            assert "sk-alpha-secret" not in json.dumps(run.lines)
+            assert crash["request_id"] in body["error"]["message"]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("metadata", [(), (("x-extproc-role", "nonsense"),),
+                                      (("x-extproc-role", "translate"), ("x-extproc-backend", "gone"))])
+def test_a_filter_that_is_set_up_wrong_gets_an_error_in_the_clients_shape(tmp_path: Path, metadata: Any) -> None:
+    async def play() -> None:
+        async with running(tmp_path) as run:
+            call = run.stream(metadata)
+            await call.write(request_headers())
+            kind, status, body, _ = await reply(call)
+            assert (kind, status, body["type"]) == ("immediate", 500, "error")
+
+    asyncio.run(play())
+
+
+# --------------------------------------------------------------------------------------------------------------- drain
+
+
+def test_an_idle_worker_stops_at_once(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path, health_wait=30) as run:
+            started = time.monotonic()
+            await run.worker.stop()
+            assert time.monotonic() - started < 5
+
+    asyncio.run(play())
+
+
+def test_a_drain_fails_no_request(tmp_path: Path) -> None:
+    """NOT_SERVING first, while new streams are still taken; running ones end in their own time."""
+    async def play() -> None:
+        async with running(tmp_path, quiet=10, health_wait=0.3) as run:
+            old = await begin_answer(run)
+            stopping = asyncio.ensure_future(run.worker.stop())
+            await run.logged(lambda: "draining" in run.events())
+            assert await health(run) == health_pb2.HealthCheckResponse.NOT_SERVING
+            new = await begin_answer(run)
+            async with asyncio.timeout(10):
+                await run.logged(lambda: "closed" in run.events())
+                assert not stopping.done()
+                await end_answer(new)
+                await end_answer(old)
+                for call in (new, old):
+                    await call.done_writing()
+                    assert await call.code() == grpc.StatusCode.OK
+                await stopping
+
+    asyncio.run(play())
+
+
+def test_a_second_signal_ends_a_drain_at_once(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path, health_wait=30) as run:
+            call = await begin_answer(run)
+            stopping = asyncio.ensure_future(run.worker.stop())
+            await run.logged(lambda: "draining" in run.events())
+            run.worker.hurry()
+            async with asyncio.timeout(10):
+                await stopping
+            call.cancel()
+
+    asyncio.run(play())
+
+
+# ----------------------------------------------------------------------------------------------------------------- log
+
+
+def test_the_log_never_holds_bodies_unless_it_is_told_to(tmp_path: Path) -> None:
+    async def play(debug: bool) -> str:
+        async with running(tmp_path, debug_bodies=debug) as run:
+            call = run.stream(TRANSLATE)
+            await call.write(request_headers(x_extproc_route=run.route, **HOP))
+            private = [{"role": "user", "content": "private sk-alpha-secret"}]
+            await call.write(request_body({**ASK, "messages": private}))
+            await reply(call)
+            await reply(call)
+            call.cancel()
+            await run.logged(run.exchanges)
+            return json.dumps(run.lines)
+
+    assert "private" not in asyncio.run(play(False))
+    shown_text = asyncio.run(play(True))
+    assert "private ***" in shown_text
+    assert "sk-alpha-secret" not in shown_text
+
+
+def test_an_address_that_cannot_be_used_is_exit_code_1(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_worker(config(), f"unix:{tmp_path}/missing/w.sock") == 1
+    assert "not_started" in capfd.readouterr().out
+
+
+def test_a_worker_process_serves_until_sigterm(tmp_path: Path) -> None:
+    program = ("import sys; from tests.unit.exchange.playbook import config; "
+               "from extproc.server.worker import run_worker; sys.exit(run_worker(config(), sys.argv[1]))")
+    with subprocess.Popen([sys.executable, "-c", program, f"unix:{tmp_path}/w.sock"], stdout=subprocess.PIPE,
+                          cwd=Path(__file__).parents[3]) as process:
+        assert process.stdout is not None
+        try:
+            ready = json.loads(process.stdout.readline())
+            assert ready["event"] == "ready"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
+            said = [json.loads(line)["event"] for line in process.stdout]
+            assert said == ["draining", "closed", "stopped"]
+        finally:
+            process.kill()

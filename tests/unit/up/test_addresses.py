@@ -1,0 +1,52 @@
+"""A port that cannot be used is named, with what to do."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from extproc.config import Backend, Config
+from extproc.up import admin
+from extproc.up.addresses import is_free, show, usable_port
+from extproc.up.children import StartError
+
+
+def test_port_zero_becomes_a_real_free_port() -> None:
+    port = usable_port("127.0.0.1", 0)
+    assert port > 0
+    assert is_free("127.0.0.1", port)
+
+
+def test_a_taken_port_is_named_with_a_free_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert not is_free("127.0.0.1", port)
+        with pytest.raises(StartError, match=rf"port {port} is taken.*--port \d+"):
+            usable_port("127.0.0.1", port)
+
+
+def test_an_address_that_is_not_here() -> None:
+    with pytest.raises(StartError, match=r"cannot listen on 192\.0\.2\.1:1234"):
+        usable_port("192.0.2.1", 1234)
+
+
+def test_ipv6_gets_brackets() -> None:
+    assert show("::1", 80) == "[::1]:80"
+    assert show("127.0.0.1", 80) == "127.0.0.1:80"
+
+
+def configuration(address: str) -> Config:
+    return Config(admin=address, backends={"b": Backend(api="openai", url="http://127.0.0.1:1")}, models=[])
+
+
+def test_a_chosen_admin_port_that_is_taken_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(StartError, match="is taken"):
+        admin.admin_address(configuration(f"127.0.0.1:{taken.getsockname()[1]}"))
+
+
+def test_the_default_admin_port_yields(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        default = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setattr(admin, "_DEFAULT", default)
+        assert admin.admin_address(configuration(default)) == ("127.0.0.1", 0)
