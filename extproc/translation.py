@@ -118,6 +118,8 @@ class Translation:
         self.done = False
         """Nothing more will come out: a finish or a failure went out, or waits in `feed`'s next result."""
         self.tool_calls = 0
+        self.content_began = False
+        """The first content (text, reasoning or a call) went out or waits to."""
         self._status = 0
         self._answer: _Answer | None = None
         self._context: DecodeContext | None = None
@@ -317,19 +319,16 @@ class Translation:
         for event in events:
             if type(event) is ToolCallStart:
                 self.tool_calls += 1
+        if not self.content_began:
+            self.content_began = any(isinstance(event, _CONTENT) for event in events)
         if self.head is None:
             if data:
                 self._held.append(data)
-            if not self._opens(events):
+            if not (self.done or (self.client_stream and self.content_began)):
                 return b""
             self._set_head()
             data = self._released()
         return data
-
-    def _opens(self, events: list[Event]) -> bool:
-        if self.done:
-            return True
-        return self.client_stream and any(isinstance(event, _CONTENT) for event in events)
 
     def _begin(self) -> bytes:
         """Nothing may precede the start of an answer: before a first ping it is written without the provider."""

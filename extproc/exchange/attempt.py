@@ -25,6 +25,7 @@ class Translating(Protocol):
     failure: Failure | None
     finish_reason: str | None
     tool_calls: int
+    content_began: bool
     done: bool
 
     @property

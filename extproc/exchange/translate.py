@@ -280,7 +280,7 @@ class TranslateExchange(Exchange):
         end = end or (failed and not trailers)
         if data:
             self.record.response_bytes += len(data)
-            if self.record.ms_first_token is None and not failed:
+            if self.record.ms_first_token is None and translation.content_began:
                 self.record.ms_first_token = self._ms(now)
         out.extend(messages.chunks(messages.response_chunk, data, end=end))
         if trailers:
