@@ -37,6 +37,8 @@ _TEXT_START = TextStart()
 _THINKING_START = ThinkingStart()
 
 _MAX_CALL_BUFFER = Limits().sse_line
+_MAX_ARGUMENTS = Limits().body
+"""Longest arguments of one call: all of them are kept until their end, so that repetitions can be told."""
 
 
 class _Prose:
@@ -68,6 +70,9 @@ class BlockSequencer:
         self._blank_text = ""
         self._blank_thinking = ""
         self._blocks = 0
+        self._reasoned = False
+        self.before_fail: Callable[[], None] = lambda: None
+        """Called before a failure goes out: whoever holds text back releases it then."""
         self.started = False
         self.closed = False
         self.calls = 0
@@ -98,6 +103,7 @@ class BlockSequencer:
             self._blank_text = self._blank_thinking = ""
 
     def thinking(self, text: str) -> None:
+        self._reasoned = True
         self.characters += len(text)
         if self._open is _THINKING:
             self._out.append(ThinkingDelta(text))
@@ -121,9 +127,10 @@ class BlockSequencer:
             self._open_block(_THINKING, RedactedThinking(data))
             self._close_block()
 
-    def new_call(self, id: str | None = None) -> PendingCall:
-        """A further tool call begins; fragments of it go to `call_delta`."""
-        call = PendingCall(id)
+    def new_call(self, id: str | None = None, *, told_end: bool = False) -> PendingCall:
+        """A further tool call begins; fragments of it go to `call_delta`. `told_end`: it is whole only once `end_call`
+        said so."""
+        call = PendingCall(id, told_end=told_end)
         if self._live is None:
             self._live = call
         else:
@@ -136,19 +143,36 @@ class BlockSequencer:
             return  # its block went out whole; what still comes repeats it
         if name:
             call.add_name(name, self._offered)
+        before = call.buffered
         if arguments:
             self.characters += len(arguments)
-            before = call.buffered
             call.add_arguments(arguments)
-            if call is self._live:
-                self._flush_live(call)
-                if self._waiting:
-                    self._advance()
-            else:
-                self._waiting_calls += call.buffered - before
-                if self._waiting_calls > _MAX_CALL_BUFFER:
-                    self.fail(Failure("server", "The provider interleaved more parallel tool call data than can be "
-                                                "held back."))
+            if call.size > _MAX_ARGUMENTS:
+                self.fail(Failure("server", "The provider sent a tool call with arguments of more than "
+                                            f"{_MAX_ARGUMENTS} characters."))
+                return
+        if call is self._live:
+            self._flush_live(call)
+            if self._waiting:
+                self._advance()
+        else:
+            self._waiting_calls += call.buffered - before
+            if self._waiting_calls > _MAX_CALL_BUFFER:
+                self.fail(Failure("server", "The provider interleaved more parallel tool call data than can be "
+                                            "held back."))
+
+    def end_call(self, call: PendingCall) -> None:
+        """This call is known to be whole: nothing of it comes any more."""
+        call.finished = True
+        if call is self._live:
+            self._end_live()
+            while self._waiting and self._live is None:
+                self._promote()
+
+    @property
+    def has_reasoned(self) -> bool:
+        """Reasoning came already."""
+        return self._reasoned
 
     # ---------------------------------------------------------------------------------------------------- the end
 
@@ -202,6 +226,7 @@ class BlockSequencer:
     def fail(self, failure: Failure) -> None:
         """Nothing more can be trusted: no block is closed, nothing follows."""
         if not self.closed:
+            self.before_fail()
             self.closed = True
             self._live = None
             self._waiting.clear()
@@ -242,10 +267,11 @@ class BlockSequencer:
                                         f"held back ({self._held_back} characters)."))
 
     def _flush_live(self, call: PendingCall) -> None:
-        """Sends what the live call may send; its block opens with the first piece of arguments."""
+        """Sends what the live call may send; its block opens with the first piece of arguments, once the name is
+        known."""
         if not call.has_arguments:
             return
-        if not call.opened and not self._open_call(call):
+        if not call.opened and ((not call.ended and call.may_grow(self._offered)) or not self._open_call(call)):
             return
         self._out.append(ArgumentsDelta(call.take()))
 
@@ -265,7 +291,11 @@ class BlockSequencer:
     def _end_live(self) -> bool:
         call = self._live
         assert call is not None
-        call.ended = True
+        if not call.ended:
+            call.end(clean=False)
+        if not call.opened and not call.name and not call.has_arguments:
+            self._live = None  # an empty entry that some servers send along
+            return True
         if not call.opened and not self._open_call(call):
             return False
         self._flush_live(call)

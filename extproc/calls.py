@@ -8,7 +8,7 @@ decides when something goes out. It never decides which call a fragment belongs 
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Collection, Container
 
 import msgspec
 
@@ -73,19 +73,27 @@ def is_json_object(text: str) -> bool:
 
 
 class PendingCall:
-    """A call that is being received. `send` is what may go out now; `opened` says that id and name went out."""
+    """A call that is being received. `take` gives what may go out now; `opened` says that id and name went out."""
 
-    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_total", "ended", "id", "name", "opened", "send")
+    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_unsent", "buffered", "ended", "finished", "id", "name",
+                 "opened", "size", "told_end")
 
-    def __init__(self, id: str | None = None) -> None:
+    def __init__(self, id: str | None = None, *, told_end: bool = False) -> None:
         self.id = id
+        self.told_end = told_end
+        """Its source says when it is whole; until then it is not, whatever the brackets say."""
         self.name = ""
         self.opened = False
         self.ended = False
-        self.send = ""
+        self.finished = False
+        """Its source says that nothing more comes, whatever the brackets say."""
+        self.buffered = 0
+        """Characters that wait to be sent."""
+        self.size = 0
+        """Characters of the arguments so far."""
+        self._unsent: list[str] = []
         self._balance = JsonBalance()
         self._pieces: list[str] = []
-        self._total = 0
         self._held = True
         self._snapshot = False
 
@@ -101,21 +109,36 @@ class PendingCall:
         elif self.name not in offered:
             self.name = joined
 
+    def is_other_tool(self, name: str, offered: Container[str]) -> bool:
+        """Whether `name` can only be the name of a further call: both are offered, and neither goes on with the
+        other."""
+        return (name != self.name and name in offered and self.name in offered
+                and not name.startswith(self.name) and self.name + name not in offered)
+
+    def may_grow(self, offered: Collection[str]) -> bool:
+        """Whether more of the name may come: there is none yet, or it only begins the name of an offered tool."""
+        name = self.name
+        return not name or (name not in offered and any(tool.startswith(name) for tool in offered))
+
     def add_arguments(self, fragment: str) -> None:
-        """Takes a fragment of JSON text; what may be sent is appended to `send`."""
+        """Takes a fragment of JSON text."""
         if not fragment:
             return
-        if self._pieces and fragment[0] == "{" and len(fragment) >= self._total:
+        if self._pieces and fragment[0] == "{" and len(fragment) >= self.size:
             fragment = self._without_repeated(fragment)
             if not fragment:
                 return
         self._pieces.append(fragment)
-        self._total += len(fragment)
+        self.size += len(fragment)
         self._balance.feed(fragment)
         if self._held:
             self._release_first()
         else:
-            self.send += fragment
+            self._release(fragment)
+
+    def _release(self, text: str) -> None:
+        self._unsent.append(text)
+        self.buffered += len(text)
 
     def _without_repeated(self, fragment: str) -> str:
         """Some servers send the arguments so far in every chunk, or all of them once more at the end.
@@ -139,11 +162,11 @@ class PendingCall:
             return
         if bare.startswith("{}{"):
             text = text[text.index("}") + 1:].lstrip()
-            self._pieces, self._total = [text], len(text)
+            self._pieces, self.size = [text], len(text)
             self._balance = JsonBalance()
             self._balance.feed(text)
         self._held = False
-        self.send += text
+        self._release(text)
 
     def repeats(self, arguments: str) -> bool:
         """Whether `arguments` is all that came so far, once more."""
@@ -151,22 +174,17 @@ class PendingCall:
 
     @property
     def has_arguments(self) -> bool:
-        return bool(self.send)
+        return bool(self._unsent)
 
     @property
     def complete(self) -> bool:
         """The arguments are a whole JSON value (no arguments yet is not complete: they may still come)."""
-        return self._balance.complete and not self._held
+        return self.finished or (self._balance.complete and not self._held)
 
     @property
     def whole(self) -> bool:
         """As `complete`, also when the value may still turn out to be a stray prefix."""
-        return self._balance.complete
-
-    @property
-    def buffered(self) -> int:
-        """Characters that wait to be sent."""
-        return len(self.send)
+        return self.finished or self._balance.complete
 
     def end(self, clean: bool) -> None:
         """No more fragments. A cleanly finished call gets its missing brackets, if that makes it valid JSON; a
@@ -174,19 +192,22 @@ class PendingCall:
         self.ended = True
         if self._held:
             self._held = False
-            self.send += "".join(self._pieces)
+            if self._pieces:
+                self._release("".join(self._pieces))
         if clean and self._balance.closers and not self._balance.in_string:
             closers = "".join(reversed(self._balance.closers))
             if is_json_object("".join(self._pieces) + closers):
-                self.send += closers
+                self._release(closers)
                 self._balance.closers.clear()
 
     @property
     def truncated(self) -> bool:
         """The arguments broke off inside the JSON text."""
-        return self._balance.in_string or bool(self._balance.closers)
+        return not self.finished and (self.told_end or self._balance.in_string or bool(self._balance.closers))
 
     def take(self) -> str:
         """What may be sent now; it counts as sent."""
-        send, self.send = self.send, ""
-        return send
+        unsent = self._unsent[0] if len(self._unsent) == 1 else "".join(self._unsent)
+        self._unsent = []
+        self.buffered = 0
+        return unsent

@@ -19,7 +19,7 @@ import typer
 import extproc
 
 if TYPE_CHECKING:
-    from io import BufferedReader
+    from io import BufferedReader, TextIOWrapper
 
     from extproc.config import Config
     from extproc.translation import Translation
@@ -48,6 +48,9 @@ ModelOption = Annotated[str | None, typer.Option(
 
 def main() -> None:
     """The entry point of the command `extproc`."""
+    for stream in (sys.stdout, sys.stderr):
+        # Names may hold any character; a terminal or a log that cannot show one is no reason to fail.
+        cast("TextIOWrapper", stream).reconfigure(errors="backslashreplace")
     with _quietly():
         app()
 

@@ -208,7 +208,7 @@ class _TopMerger:
     def _follow(self, schema: Schema, notes: list[str]) -> Schema:
         rest = _without(schema, "$ref")
         self._follows -= 1
-        target = _resolve(schema["$ref"], self._root) if self._follows > 0 else None
+        target = resolve_reference(schema["$ref"], self._root) if self._follows > 0 else None
         if target is None:
             if isinstance(schema["$ref"], str):
                 notes.append(f"The arguments follow the schema {schema['$ref']}")
@@ -273,8 +273,10 @@ def _either(first: object, second: object) -> object:
     return first if second in options else {"anyOf": [*options, second]}
 
 
-def _resolve(reference: object, root: Schema) -> Schema | None:
-    """The target of a local reference such as `#/$defs/Item`, or None."""
+def resolve_reference(reference: object, root: Schema) -> Schema | None:
+    """The target of a local reference such as `#/$defs/Item` or `#`, or None."""
+    if reference == "#":
+        return root
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     node: object = root

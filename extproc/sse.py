@@ -16,37 +16,36 @@ SseEvent = tuple[bytes, bytes]
 """(event name, b"" when absent; data, lines joined by LF)"""
 
 
-class SseTooLong(Exception):  # noqa: N818
-    """A line (or the lines of one event) is longer than `Limits.sse_line`."""
-
-
 class SseReader:
-    """One stream. `feed` and `finish` return the events that became complete."""
+    """One stream. `feed` and `finish` return the events that became complete. Once a line, together with the data
+    lines of its event before it, is longer than the limit, `too_long` is set and nothing further is read: what came
+    before it is still returned, so that the cut of the chunks changes nothing."""
 
-    __slots__ = ("_data", "_event", "_limit", "_possible_bom", "_size", "_skip_lf", "_tail")
+    __slots__ = ("_data", "_event", "_held", "_limit", "_possible_bom", "_skip_lf", "_tail", "_tail_size", "too_long")
 
     def __init__(self, limit: int = Limits().sse_line) -> None:
         self._limit = limit
         self._tail: list[bytes] = []
-        self._size = 0
+        self._tail_size = 0
         self._data: list[bytes] = []
+        self._held = 0  # bytes of the data lines of the open event
         self._event = b""
         self._skip_lf = False
         self._possible_bom = True
+        self.too_long = False
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """Raises SseTooLong."""
         if self._possible_bom:
             chunk = self._strip_bom(chunk)
         if self._skip_lf and chunk:
             self._skip_lf = False
             if chunk[0] == 0x0A:
                 chunk = chunk[1:]
-        if not chunk:
-            return []
         out: list[SseEvent] = []
+        if not chunk or self.too_long:
+            return out
         if (not self._tail and not self._data and chunk.startswith(b"data: ") and chunk.endswith(b"\n\n")
-                and b"\r" not in chunk and chunk.count(b"\n") == 2):
+                and b"\r" not in chunk and chunk.count(b"\n") == 2 and len(chunk) <= self._limit):
             out.append((self._event, chunk[6:-2]))  # the usual case: one whole event in one chunk
             self._event = b""
             return out
@@ -56,6 +55,8 @@ class SseReader:
     def finish(self) -> list[SseEvent]:
         """The stream ended: the last line and the last event count even without their line ends."""
         out: list[SseEvent] = []
+        if self.too_long:
+            return out
         if self._tail:
             line = b"".join(self._tail)
             self._tail = []
@@ -66,11 +67,11 @@ class SseReader:
     def _strip_bom(self, chunk: bytes) -> bytes:
         head = b"".join(self._tail) + chunk
         self._tail = []
-        self._size = 0
+        self._tail_size = 0
         if len(head) < len(_BOM) and _BOM.startswith(head):
             if head:
                 self._tail = [head]
-                self._size = len(head)
+                self._tail_size = len(head)
             return b""
         self._possible_bom = False
         return head.removeprefix(_BOM)
@@ -82,7 +83,7 @@ class SseReader:
         if self._tail:
             chunk = b"".join([*self._tail, chunk])
             self._tail = []
-        self._size = sum(map(len, self._data))
+            self._tail_size = 0
         lines = chunk.splitlines(keepends=True)
         last = lines[-1]
         if last.endswith(b"\r"):
@@ -93,31 +94,35 @@ class SseReader:
             last = b""
         for line in lines:
             self._line(line.rstrip(b"\r\n") if line[-1] == 0x0A else line[:-1], out)
+            if self.too_long:
+                return
         if last and not self._skip_lf:
             self._keep(last)
 
     def _keep(self, piece: bytes) -> None:
         self._tail.append(piece)
-        self._size += len(piece)
-        if self._size > self._limit:
-            raise SseTooLong
+        self._tail_size += len(piece)
+        if self._held + self._tail_size > self._limit:
+            self.too_long = True
+            self._tail = []
 
     def _line(self, line: bytes, out: list[SseEvent]) -> None:
         if not line:
             self._dispatch(out)
+        elif self._held + len(line) > self._limit:
+            self.too_long = True
         elif line.startswith(b"data:"):
             self._data.append(line[6:] if line[5:6] == b" " else line[5:])
-            self._size += len(line)
-            if self._size > self._limit:
-                raise SseTooLong
+            self._held += len(line)
         elif line.startswith(b"event:"):
             self._event = line[6:].strip()
         elif line[:1] in (b"{", b"["):
             self._data.append(line)
+            self._held += len(line)
 
     def _dispatch(self, out: list[SseEvent]) -> None:
         if self._data:
             out.append((self._event, b"\n".join(self._data)))
             self._data = []
-        self._size = 0
+        self._held = 0
         self._event = b""

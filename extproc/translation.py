@@ -9,14 +9,23 @@ It never retries, routes or authenticates: that is Envoy's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from extproc.apis import CLIENT_APIS, PROVIDER_APIS
-from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropped, ProviderRequest, Target
+from extproc.apis.base import (
+    AnswerDecoder,
+    AnswerEncoder,
+    DecodeContext,
+    Dropped,
+    NameMap,
+    ProviderRequest,
+    Target,
+)
+from extproc.blocks import BlockSequencer
 from extproc.conversation import (
     ArgumentsDelta,
     Event,
@@ -30,17 +39,26 @@ from extproc.conversation import (
     ToolCallStart,
     Usage,
 )
+from extproc.dialects.reading import ArgumentsMode
+from extproc.dialects.registry import find_dialect, look_for
+from extproc.dialects.scanner import Scanner
+from extproc.dialects.writing import WRITABLE
 from extproc.encoding import Decompressor, EncodingError, decompress, refused_encoding
 from extproc.errors import BadRequest, RequestError
 from extproc.ids import IdMinter, history_ids
 from extproc.limits import Limits
 from extproc.profiles import find_profile
+from extproc.scrubbing import Scrubber
 from extproc.tokens import quick_estimate
 
 _CONTENT = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallStart, ArgumentsDelta)
 """Events that commit a withheld answer: after them an error can no longer become a status."""
 
 _MAX_ERROR_BODY = 1 << 20
+
+TOOLS_HEADER = "x-extproc-tools"
+"""A client's own wish of how tools go to the model, over the configuration's `style`."""
+_TOOL_STYLES = ("off", "native", "prompted")
 
 _DEFAULT_BASE_PATH = {"openai": "/v1", "anthropic": "/v1", "gemini": "/v1beta"}
 
@@ -71,8 +89,10 @@ class Translation:
     """One exchange. Methods are called in the order `request`, `start`, (`feed` | `tick`)*, `finish`.
 
     client, upstream: names of APIs. provider: a profile's name (None: found by the URL's host and the model).
-    url: the backend's URL, for its path and host. withhold: keep the response head back until the first content, so
-    that an error before it becomes a status. lossy: "reject" refuses what cannot be carried (RequestError 400).
+    dialect: how the model writes calls as text (None: by the model's id); reasoning_open: the prompt already opened the
+    model's reasoning. url: the backend's URL, for its path and host. withhold: keep the response head back until the
+    first content, so that an error before it becomes a status. lossy: "reject" refuses what cannot be carried
+    (RequestError 400).
     secrets: values that must never appear in an error text. Raises ValueError for an API that is not known.
     """
 
@@ -81,6 +101,7 @@ class Translation:
                  url: str | None = None, withhold: bool = False, lossy: str = "report",
                  max_output_tokens: int | None = None, tool_style: str = "auto", tool_choice: str | None = None,
                  parallel_tool_calls: bool | None = None, max_tools: int | None = None,
+                 read_dialects: Sequence[str] = (), arguments: ArgumentsMode = "repair",
                  limits: Limits | None = None, ping_interval: float = 10.0, idle_timeout: float = 240.0,
                  request_id: str | None = None, secrets: Sequence[str] = ()) -> None:
         if client not in CLIENT_APIS:
@@ -95,18 +116,24 @@ class Translation:
             model=model,
             profile=find_profile(provider, parts.hostname if parts else None, model),
             max_output_tokens=max_output_tokens,
-            tool_style=dialect or tool_style,
+            tool_style=tool_style,
             tool_choice=tool_choice,
             parallel_tool_calls=parallel_tool_calls,
             max_tools=self._limits.tools if max_tools is None else min(max_tools, self._limits.tools),
             base_path=parts.path.rstrip("/") if parts else _DEFAULT_BASE_PATH[upstream],
         )
+        self._read = (dialect,) if dialect is not None else tuple(read_dialects)
+        for name in self._read:
+            find_dialect(name)
+        self._reasoning_open = reasoning_open
+        self._arguments: ArgumentsMode = arguments
+        self._scanner: Scanner | None = None
         self._lossy = lossy
         self._withhold = withhold
         self._ping_interval = ping_interval
         self._idle_timeout = idle_timeout
         self._request_id = request_id
-        self._secrets = [secret for secret in secrets if len(secret) >= 4]
+        self._scrubber = Scrubber(secrets)
         self._prompt_size = 0
         self.conversation: Request | None = None
         """The decoded request, once `request` returned."""
@@ -154,6 +181,7 @@ class Translation:
             raise BadRequest(f"The request body has {len(body)} bytes; this gateway takes at most "
                              f"{self._limits.body}.", kind="too_large", status=413)
         conversation = self._client.decode_request(body, headers, self.dropped, self._limits)
+        self._target = _with_tool_style(self._target, headers.get(TOOLS_HEADER), self._limits)
         encoded = self._provider.encode_request(conversation, self._target, self.dropped)
         if self._lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
@@ -165,8 +193,41 @@ class Translation:
         minter = IdMinter(digest, history_ids(conversation.messages))
         self._context = DecodeContext(
             request=conversation, target=self._target, names=encoded.names, mint=minter.mint,
-            accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits)
+            accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits, dropped=self.dropped,
+            scanner=self._scanner_for(encoded.names))
         return encoded.request
+
+    def _scanner_for(self, names: NameMap) -> Callable[[BlockSequencer], Scanner | None]:
+        """Makes the reader of what the model may write as text, by the model, the tools and the settings."""
+        assert self.conversation is not None
+        offered = {names.to_provider.get(tool.name, tool.name): tool for tool in self.conversation.tools}
+        wanted = self.conversation.tool_choice
+        if (self._target.tool_choice or (wanted.mode if wanted is not None else "auto")) == "none":
+            offered = {}  # what looks like a call may be an example that the client asked for
+        look = look_for(self._target.model, style=self._target.tool_style, read=self._read, tools=bool(offered),
+                        reasoning_open=self._reasoning_open)
+
+        def make(sequencer: BlockSequencer) -> Scanner | None:
+            if look is not None:
+                self._scanner = Scanner(look, sequencer, offered, mode=self._arguments, limits=self._limits)
+            return self._scanner
+
+        return make
+
+    @property
+    def text_calls(self) -> int:
+        """Tool calls that the model wrote as text."""
+        return self._scanner.calls if self._scanner is not None else 0
+
+    @property
+    def unoffered_calls(self) -> int:
+        """Tool calls of tools that were not offered."""
+        return self._answer.decoder.unoffered_calls if self._answer is not None else 0
+
+    @property
+    def repairs(self) -> list[str]:
+        """What was repaired in the calls that were read from text."""
+        return self._scanner.repairs if self._scanner is not None else []
 
     def _prompt_estimate(self) -> int:
         return quick_estimate(self._prompt_size)
@@ -190,12 +251,13 @@ class Translation:
             try:
                 self._inflate = Decompressor(coding, self._limits.body)
             except EncodingError as problem:
-                self._keep(self._fail(Failure("server", f"The provider's answer cannot be read: {problem}.")))
-                return
+                if 200 <= status < 300:
+                    self._keep(self._unreadable(problem))
+                    return
         if not 200 <= status < 300:
             self._error_body = bytearray()
             return
-        content_type = lower.get("content-type", "")
+        content_type = lower.get("content-type", "").strip().lower()
         decoder = self._provider.answer_decoder(content_type, self._context)
         encoder = self._client.answer_encoder(self.conversation, self._message_id, self._prompt_estimate)
         self._answer = _Answer(decoder, encoder)
@@ -218,15 +280,14 @@ class Translation:
     def _feed(self, data: bytes) -> bytes:
         if self.done:
             return self._released()
+        if self._error_body is not None:
+            self._error_body += data[:_MAX_ERROR_BODY - len(self._error_body)]
+            return b""
         if self._inflate is not None:
             try:
                 data = self._inflate.feed(data)
             except EncodingError as problem:
-                return self._fail(Failure("server", f"The provider's answer cannot be read: {problem}."))
-        if self._error_body is not None:
-            if len(self._error_body) < _MAX_ERROR_BODY:
-                self._error_body += data[:_MAX_ERROR_BODY]
-            return b""
+                return self._unreadable(problem)
         if self._answer is None:
             raise RuntimeError("feed() before start()")
         events = self._answer.decoder.feed(data)
@@ -236,15 +297,15 @@ class Translation:
         """The provider closed its stream: the last bytes for the client."""
         if not self.done:
             if self._error_body is not None:
-                failure = self._provider.decode_error(self._status, self._response_headers, bytes(self._error_body))
-                return self._fail(failure)
+                body = self._scrubber.body(self._refusal_body(bytes(self._error_body)))
+                return self._fail(self._provider.decode_error(self._status, self._response_headers, body))
             if self._answer is None:
                 return self._fail(Failure("server", "The provider closed the connection without an answer."))
             if self._inflate is not None:
                 try:
                     self._inflate.finish()
                 except EncodingError as problem:
-                    return self._fail(Failure("server", f"The provider's answer cannot be read: {problem}."))
+                    return self._unreadable(problem)
             out = self._events(self._answer.decoder.finish())
             if not self.done:
                 return out + self._fail(Failure("server", "The provider's answer ended before it was complete."))
@@ -344,7 +405,7 @@ class Translation:
     def _with_common(self, headers: dict[str, str]) -> dict[str, str]:
         for name, value in self._response_headers.items():
             if name in _PASSED_RESPONSE_HEADERS or name.startswith(_PASSED_RESPONSE_PREFIXES):
-                headers.setdefault(name, value)
+                headers.setdefault(name, self._scrubber.text(value))
         if self._request_id is not None:
             headers.setdefault("request-id", self._request_id)
         names = dropped_header(self.dropped)
@@ -367,6 +428,22 @@ class Translation:
         self.head = Head(error.status, self._with_common(headers))
         return error.body
 
+    def _unreadable(self, problem: EncodingError) -> bytes:
+        """The body is not in the coding that it claims."""
+        return self._fail(Failure("server", f"The provider's answer cannot be read: {problem}."))
+
+    def _refusal_body(self, body: bytes) -> bytes:
+        """An error's body without its coding. Some proxies write an error of their own under the provider's headers:
+        then it is plain text whatever they say. What cannot be read is left out, the status says enough."""
+        if self._inflate is not None:
+            try:
+                return self._inflate.feed(body)[:_MAX_ERROR_BODY]
+            except EncodingError:
+                pass
+        elif "content-encoding" not in self._response_headers:
+            return body
+        return body if body.lstrip()[:1] in (b"{", b"[", b"<") or body.isascii() else b""
+
     def _keep(self, data: bytes) -> None:
         if data:
             self._held.append(data)
@@ -379,10 +456,21 @@ class Translation:
         return held
 
     def _scrubbed(self, failure: Failure) -> Failure:
-        message = failure.message
-        for secret in self._secrets:
-            message = message.replace(secret, "***")
-        return failure if message is failure.message else msgspec.structs.replace(failure, message=message)
+        scrub = self._scrubber.text
+        return msgspec.structs.replace(
+            failure, message=scrub(failure.message), code=None if failure.code is None else scrub(failure.code),
+            retry_after=None if failure.retry_after is None else scrub(failure.retry_after))
+
+
+def _with_tool_style(target: Target, wished: str | None, limits: Limits) -> Target:
+    """The target with the style that this request asks for, and the limit of that style. Raises `BadRequest`."""
+    style = target.tool_style
+    if wished is not None:
+        style = wished.strip().lower()
+        if style not in _TOOL_STYLES:
+            raise BadRequest(f"{TOOLS_HEADER}: {wished[:40]!r} is not one of {', '.join(_TOOL_STYLES)}")
+    most = min(target.max_tools, limits.prompted_tools) if style in WRITABLE else target.max_tools
+    return msgspec.structs.replace(target, tool_style=style, max_tools=most)
 
 
 def dropped_header(dropped: Dropped) -> str:

@@ -12,7 +12,9 @@ from typing import Protocol
 
 import msgspec
 
+from extproc.blocks import BlockSequencer
 from extproc.conversation import Event, Failure, Request, Usage
+from extproc.dialects.scanner import Scanner
 from extproc.limits import Limits
 from extproc.profiles.profile import Profile
 
@@ -27,12 +29,22 @@ class Dropped(msgspec.Struct):
     hints: list[str] = []
 
     def loss(self, name: str) -> None:
-        if name not in self.losses:
-            self.losses.append(name)
+        _note(self.losses, name)
 
     def hint(self, name: str) -> None:
-        if name not in self.hints:
-            self.hints.append(name)
+        _note(self.hints, name)
+
+
+_MOST_NAMES = 100
+_LONGEST_NAME = 100
+
+
+def _note(names: list[str], name: str) -> None:
+    """The names are a client's own (unknown fields, types of blocks): bounded in length and number, the last one
+    says that there were more."""
+    name = name[:_LONGEST_NAME]
+    if len(names) < _MOST_NAMES and name not in names:
+        names.append(name if len(names) < _MOST_NAMES - 1 else "...")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,10 +80,11 @@ class NameMap(msgspec.Struct, frozen=True):
 
     def client(self, name: str) -> str:
         """The client's name of a tool that the provider calls `name`. Some hosts put a namespace before it
-        (`functions.NAME`, Kimi and gpt-oss): it goes when the rest is an offered tool."""
+        (`functions.NAME`, Kimi and gpt-oss), or leave a token of the model's format behind it (`NAME<|channel|>...`,
+        gpt-oss): these go when the rest is an offered tool."""
         known = self.to_client.get(name)
-        if known is None and name.startswith("functions."):
-            known = self.to_client.get(name.removeprefix("functions."))
+        if known is None and (name.startswith("functions.") or "<|" in name):
+            known = self.to_client.get(name.partition("<|")[0].strip().removeprefix("functions."))
         return name if known is None else known
 
 
@@ -88,6 +101,10 @@ class AnswerDecoder(Protocol):
     After a Finish or a Failure the decoder ignores what comes."""
 
     usage: Usage
+
+    @property
+    def unoffered_calls(self) -> int:
+        """Calls so far of tools that the request did not offer (they pass, counted)."""
 
     def feed(self, data: bytes) -> list[Event]: ...
 
@@ -142,6 +159,11 @@ class DecodeContext(msgspec.Struct, frozen=True, kw_only=True):
     prompt_estimate: Callable[[], int]
     """Tokens of the prompt, for usage figures of providers that send none."""
     limits: Limits
+    dropped: Dropped = msgspec.field(default_factory=Dropped)
+    """Takes the names of what an answer holds and no client API can carry: for log and metrics, since the head with
+    the names has gone out."""
+    scanner: Callable[[BlockSequencer], Scanner | None] = lambda sequencer: None
+    """Makes the reader of calls and reasoning that the model wrote as text; None: all text is just text."""
 
 
 class ProviderApi(Protocol):

@@ -44,7 +44,10 @@ def trusted_ca() -> str:
 
 def processor_cluster(sockets: Sequence[str]) -> cluster.Cluster:
     """One endpoint per worker, so that Envoy balances streams and not connections. Health checks forgive a worker that
-    is busy for a while; keep-alive notices one that is frozen."""
+    is busy for a while; keep-alive notices one that is frozen.
+
+    A dead worker needs no outlier detection: it refuses connections at once and the stream goes to the next one
+    (`filters`). An ejection would only outlast its restart, and then keep out the one worker that is alive."""
     return cluster.Cluster(
         name=PROCESSOR,
         type=cluster.ClusterDiscoveryType.STATIC,
@@ -53,17 +56,14 @@ def processor_cluster(sockets: Sequence[str]) -> cluster.Cluster:
         typed_extension_protocol_options={_HTTP_OPTIONS: pack(_http2(core.Http2ProtocolOptions(
             connection_keepalive=core.KeepaliveSettings(interval=seconds(10), timeout=seconds(10)))))},
         circuit_breakers=_no_breakers(),
-        common_lb_config=cluster.ClusterCommonLbConfig(healthy_panic_threshold=envoy_type.Percent(value=0)),
+        # Where no worker counts as healthy, all are tried: one that was just started is not known to be well yet.
+        common_lb_config=cluster.ClusterCommonLbConfig(healthy_panic_threshold=envoy_type.Percent(value=1)),
         health_checks=[core.HealthCheck(
             timeout=seconds(2), interval=seconds(1), no_traffic_interval=seconds(1),
+            # One that was started again is wanted soon: the next to die may be the only other.
+            unhealthy_interval=seconds(0.25),
             unhealthy_threshold=3, healthy_threshold=1,
             grpc_health_check=core.HealthCheckGrpcHealthCheck())],
-        # A worker that refuses connections is dead; health checks alone would take seconds to say so.
-        outlier_detection=cluster.OutlierDetection(
-            split_external_local_origin_errors=True, consecutive_local_origin_failure=2,
-            enforcing_consecutive_5xx=0, enforcing_consecutive_gateway_failure=0, enforcing_success_rate=0,
-            enforcing_local_origin_success_rate=0, base_ejection_time=seconds(1), max_ejection_time=seconds(5),
-            max_ejection_percent=90),
         load_assignment=_endpoints(PROCESSOR, [endpoint.Endpoint(address=_worker_address(text)) for text in sockets]))
 
 

@@ -39,13 +39,15 @@ class EnvoyConfig:
 
     config: Config
     runtime: RuntimeLayout
+    ca: str | None = None
+    """The file of trusted certificates; this machine's by default."""
 
     def files(self) -> dict[str, str]:
         """File name -> content, for the runtime directory. Keys are in it: write it with `write` only."""
         sources = WatchedFiles(self.runtime.config)
         made: dict[str, Json] = {
             "bootstrap.json": to_json(self._bootstrap(sources)),
-            "cds.json": _resources(_clusters(self.config, self.runtime.sockets, clusters.trusted_ca())),
+            "cds.json": _resources(_clusters(self.config, self.runtime.sockets, self.ca or clusters.trusted_ca())),
             "lds.json": _resources(_listeners(self.config, sources, with_secrets=True)),
         }
         for table in (edge_table(self.config, with_secrets=True),
@@ -67,7 +69,7 @@ class EnvoyConfig:
 
     def static(self, *, with_secrets: bool) -> Json:
         """One bootstrap that holds everything. Without `with_secrets`, placeholders stand for all keys."""
-        return static_bootstrap(self.config, with_secrets=with_secrets, sockets=list(self.runtime.sockets))
+        return static_bootstrap(self.config, with_secrets=with_secrets, sockets=list(self.runtime.sockets), ca=self.ca)
 
     def _bootstrap(self, sources: WatchedFiles) -> bootstrap.Bootstrap:
         made = _frame()
@@ -78,9 +80,10 @@ class EnvoyConfig:
         return made
 
 
-def build(config: Config, runtime: RuntimeLayout) -> EnvoyConfig:
-    """The configuration for Envoy, its files to live in the given runtime directory."""
-    return EnvoyConfig(config, runtime)
+def build(config: Config, runtime: RuntimeLayout, *, ca: str | None = None) -> EnvoyConfig:
+    """The configuration for Envoy, its files to live in the given runtime directory. `ca`: the file of trusted
+    certificates, this machine's by default."""
+    return EnvoyConfig(config, runtime, ca)
 
 
 def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[str], ca: str | None = None) -> Json:

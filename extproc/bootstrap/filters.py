@@ -1,7 +1,8 @@
 """The HTTP filters of both connection managers, in the order in which a request meets them.
 
-Edge: team keys, body limit, `select` (reads the request, chooses the route). Backend hop: `translate` (both ways), then
-the provider's key, which is added after translation so that nothing before it ever sees the key.
+Edge: origins (`cors`), team keys, body limit, `select` (reads the request, chooses the route). Backend hop:
+`translate` (both ways), then the provider's key, which is added after translation so that nothing before it ever sees
+the key.
 """
 
 from __future__ import annotations
@@ -45,11 +46,20 @@ _SKIP = ext_proc.ProcessingModeHeaderSendMode.SKIP
 
 
 def drop_clients_internal_headers() -> core.TypedExtensionConfig:
-    """Removes `x-extproc-*` and `x-envoy-*` that a client sends, before any filter or route sees them."""
+    """Removes `x-extproc-*` and `x-envoy-*` that a client sends, before any filter or route sees them. Only
+    `x-extproc-tools` is the client's own."""
+    internal = matcher.StringMatcher(safe_regex=matcher.RegexMatcher(regex=_all_but("x-extproc-", "tools")))
+    envoys = matcher.StringMatcher(prefix="x-envoy-", ignore_case=True)
     return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
-        rules.HeaderMutation(remove_on_match=rules.HeaderMutationRemoveOnMatch(
-            key_matcher=matcher.StringMatcher(prefix=prefix, ignore_case=True)))
-        for prefix in ("x-extproc-", "x-envoy-")]))
+        rules.HeaderMutation(remove_on_match=rules.HeaderMutationRemoveOnMatch(key_matcher=names))
+        for names in (internal, envoys)]))
+
+
+def _all_but(prefix: str, word: str) -> str:
+    """A pattern for all names that begin with `prefix`, except `prefix + word`. (RE2 knows no look-ahead; Envoy holds
+    header names in lower case.)"""
+    others = [f"{word[:at]}([^{letter}].*)?" for at, letter in enumerate(word)]
+    return f"{prefix}({'|'.join(others)}|{word}.+)"
 
 
 def key_auth() -> hcm.HttpFilter:
@@ -116,18 +126,24 @@ def translate(backend: str) -> hcm.HttpFilter:
 
 
 def _processor(metadata: dict[str, str]) -> core.GrpcService:
-    """The workers, with what tells them which filter is calling. A stream that no worker took is sent again, to
-    another worker: a dead one has the fewest requests and would be chosen every time."""
+    """The workers, with what tells them which filter is calling.
+
+    A stream that its worker lost before it answered anything goes to another worker: a dead one has the fewest requests
+    and would be chosen every time. Safe for uploads, because Envoy repeats a stream only while it holds every byte of
+    it (64 KB); past that the retry is given up and the request fails. A stream with a single answer is never repeated,
+    so no provider is asked twice."""
     return core.GrpcService(
         envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR),
         initial_metadata=[core.HeaderValue(key=key, value=value) for key, value in metadata.items()],
         retry_policy=core.RetryPolicy(
-            retry_on="connect-failure,refused-stream,reset-before-request,unavailable,cancelled", num_retries=3,
+            retry_on="connect-failure,refused-stream,reset,unavailable,cancelled",
+            # In all about two seconds: as long as a worker that died alone takes to be back.
+            num_retries=10,
             retry_host_predicate=[core.RetryPolicyRetryHostPredicate(
                 name="envoy.retry_host_predicates.previous_hosts",
                 typed_config=pack(previous_hosts.PreviousHostsPredicate()))],
             host_selection_retry_max_attempts=5,
-            retry_back_off=core.BackoffStrategy(base_interval=seconds(0.025), max_interval=seconds(0.25))))
+            retry_back_off=core.BackoffStrategy(base_interval=seconds(0.025), max_interval=seconds(0.5))))
 
 
 def remember_client() -> hcm.HttpFilter:

@@ -11,6 +11,7 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 
 from extproc.bootstrap import filters, replies
+from extproc.bootstrap.cors import cors_filter
 from extproc.bootstrap.rendering import pack, seconds
 from extproc.bootstrap.routes import edge_table, hop_table
 from extproc.bootstrap.sources import Sources
@@ -37,7 +38,7 @@ def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> li
         stream_idle_timeout=seconds(config.timeouts.stream_idle),
         request_headers_timeout=seconds(10),
         early_header_mutation_extensions=[filters.drop_clients_internal_headers()],
-        http_filters=[filters.key_auth(), filters.body_limit(config.limits.body), filters.select(),
+        http_filters=[cors_filter(), filters.key_auth(), filters.body_limit(config.limits.body), filters.select(),
                       filters.terminal()],
         local_reply_config=replies.edge_replies())
     sources.attach_routes(manager, edge_table(config, with_secrets=with_secrets))

@@ -10,6 +10,7 @@ from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as route
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
+from extproc.bootstrap.cors import cors_policy
 from extproc.bootstrap.filters import KEY_AUTH, SELECT, switched_off, team_keys
 from extproc.bootstrap.messages import ClusterWeight, PriorityGroup, PriorityGroupClusterSpecifier
 from extproc.bootstrap.rendering import extension, pack, seconds
@@ -42,13 +43,13 @@ def provider_cluster(backend: str) -> str:
 def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguration:
     """Liveness, one route per model rule, and a 404 for what `select` did not answer itself."""
     keys = {KEY_AUTH: pack(team_keys(config, with_secrets=with_secrets))} if config.teams else {}
-    return route.RouteConfiguration(name="edge", virtual_hosts=[route.VirtualHost(
+    return route.RouteConfiguration(name="edge", validate_clusters=False, virtual_hosts=[route.VirtualHost(
         name="edge", domains=["*"],
         routes=[_liveness(), *(_rule_route(rule, config) for rule in config.models), _nothing_here()],
         # accept-encoding: the processor reads answers, it should not have to unpack them.
         request_headers_to_remove=[*CLIENT_SECRETS, "accept-encoding"],
         include_request_attempt_count=True,
-        typed_per_filter_config=keys)])
+        typed_per_filter_config={**cors_policy(config), **keys})])
 
 
 def _liveness() -> route.Route:
@@ -60,8 +61,10 @@ def _liveness() -> route.Route:
 
 
 def _nothing_here() -> route.Route:
-    return route.Route(name="nothing", match=route.RouteMatch(prefix="/"),
-                       direct_response=route.DirectResponseAction(status=404))
+    """404, but as a route to a cluster: the cors filter passes over direct responses, and this is the route of every
+    request until `select` has chosen one."""
+    return route.Route(name="nothing", match=route.RouteMatch(prefix="/"), route=route.RouteAction(
+        cluster="nothing", cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.NOT_FOUND))
 
 
 def _rule_route(rule: ModelRule, config: Config) -> route.Route:

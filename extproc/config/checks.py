@@ -24,6 +24,7 @@ from extproc.config.records import (
     Problem,
     Problems,
     Team,
+    ToolSettings,
     is_loopback,
     parse_address,
 )
@@ -202,8 +203,22 @@ def _numbers(config: Config) -> Iterator[Problem]:
             path = f"models[{index}].attempts[{number}]"
             yield from _positive(path, attempt)
             yield from _positive(f"{path}.tools", attempt.tools)
+            yield from _dialects(f"{path}.tools", attempt.tools)
     if config.timeouts.idle >= config.timeouts.per_try_idle:
         yield "timeouts.idle", "must be shorter than timeouts.per_try_idle, or Envoy cuts the answer off first"
+
+
+def _dialects(path: str, tools: ToolSettings) -> Iterator[Problem]:
+    """Names of dialects in `tools.style` and `tools.read`."""
+    if tools.style == "auto" and not tools.read:
+        return
+    from extproc.dialects.registry import DIALECTS, STYLES  # only where it is asked for: it takes a while to load
+
+    if tools.style not in STYLES and tools.style not in DIALECTS:
+        yield f"{path}.style", f'no style "{tools.style}"; known: {", ".join((*STYLES, *sorted(DIALECTS)))}'
+    for index, name in enumerate(tools.read):
+        if name not in DIALECTS:
+            yield f"{path}.read[{index}]", f'no dialect "{name}"; known: {", ".join(sorted(DIALECTS))}'
 
 
 def _positive(path: str, record: msgspec.Struct) -> Iterator[Problem]:
@@ -239,6 +254,8 @@ def _unreachable(rules: Sequence[ModelRule]) -> Iterator[Problem]:
 
 def _team_warnings(config: Config) -> Iterator[Problem]:
     for name, team in config.teams.items():
+        if team.limits is not None:
+            yield f"teams.{name}.limits", "not enforced yet: this team is not limited"
         for index, pattern in enumerate(team.models or ()):
             if not any(covers(pattern, rule.match) or covers(rule.match, pattern) for rule in config.models):
                 yield f"teams.{name}.models[{index}]", f'"{pattern}" fits no model rule'

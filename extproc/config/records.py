@@ -181,7 +181,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class TeamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a team may use."""
+    """What a team may use. Read and checked, but not enforced yet."""
 
     requests_per_minute: int | None = None
     """Most requests in a minute. Unset: no limit."""
@@ -250,7 +250,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     open: bool = False
     """Allows a listen address beyond loopback without teams."""
     cors: list[str] = []
-    """Origins (such as `https://app.example`) whose web pages may call a gateway without teams; `*` for all."""
+    """Origins (such as `https://app.example`) whose web pages may call the gateway and read its answers; `*` for
+    all."""
     limits: Limits = Limits()
     """Bounds on sizes."""
     timeouts: Timeouts = Timeouts()

@@ -60,7 +60,7 @@ models:                          # the first match wins; attempts in failover or
   - match: "local/*"
     attempts: [{backend: local, model: "{star}"}]
 teams:
-  red: {key: "${RED_KEY}", models: ["claude-*"], limits: {requests_per_minute: 600}}
+  red: {key: "${RED_KEY}", models: ["claude-*"]}
 ```
 """
 

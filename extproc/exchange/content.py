@@ -10,6 +10,7 @@ import msgspec
 
 from extproc.encoding import EncodingError, decompress, refused_encoding
 from extproc.errors import BadRequest
+from extproc.jsontext import malformed, position, without_half_pairs
 from extproc.limits import Limits
 
 
@@ -17,7 +18,7 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
     """What routing reads of a request body."""
 
     model: str
-    stream: bool = False
+    stream: bool | None = False
 
 
 _BLOCK = 1024 * 1024
@@ -73,22 +74,34 @@ def too_large(limit: int) -> BadRequest:
 def read_asked(body: bytes, limits: Limits, *, check_depth: bool = True) -> Asked:
     """The model that a JSON body asks for. Raises BadRequest with the place of the error. `check_depth` False: an
     earlier hop has checked the nesting."""
-    if not body:
-        raise BadRequest("The request body is empty; a JSON object is expected.")
+    if not body.strip():
+        raise BadRequest("the body is empty: expected a JSON object")
     try:
-        asked = _ASKED.decode(body)
+        asked = _decoded(body)
     except RecursionError:
         raise _too_deep(limits.json_depth) from None
     except msgspec.ValidationError as error:
         raise BadRequest(_in_words(str(error))) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        place = "" if "byte" in str(error) else f" (it ends at byte {len(body)})"
-        raise BadRequest(f"The request body is not valid JSON: {str(error).rstrip('.')}{place}.") from None
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the body is not valid UTF-8: {position(body, error.start)}") from None
+    except msgspec.DecodeError as error:
+        raise BadRequest(malformed(body, str(error))) from None
     if not asked.model:
         raise BadRequest("model: the name of a model is required.")
     if check_depth and is_deeper(body, limits.json_depth):
         raise _too_deep(limits.json_depth)
     return asked
+
+
+def _decoded(body: bytes) -> Asked:
+    """The translation puts half surrogate pairs right; here they must only not stand in the way."""
+    try:
+        return _ASKED.decode(body)
+    except msgspec.DecodeError as error:
+        fixed = body if isinstance(error, msgspec.ValidationError) else without_half_pairs(body)
+        if fixed is body:
+            raise
+        return _ASKED.decode(fixed)
 
 
 def _in_words(error: str) -> str:

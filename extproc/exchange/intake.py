@@ -22,7 +22,6 @@ from extproc.tokens import count_request
 
 _SUFFIX = re.compile(r"\[[^\[\]]{1,16}\]$")
 _JSON = {"content-type": "application/json"}
-_CORS_METHODS = "GET, POST, HEAD, OPTIONS"
 
 
 class OwnAnswer(msgspec.Struct, frozen=True):
@@ -67,8 +66,6 @@ class Intake:
         self.headers = headers
         if self._edge:
             self._check_caller()
-            if headers.get(":method") == "OPTIONS" and "origin" in headers:
-                return self._preflight()
         endpoint = self._find(headers.get(":path", "/"), api)
         self.endpoint = endpoint
         self._check_method(endpoint)
@@ -88,7 +85,7 @@ class Intake:
         self._record.request_bytes = self.body.size
         asked = read_asked(body, self._config.limits)
         self._record.model = asked.model[:200]
-        self._record.stream = asked.stream
+        self._record.stream = bool(asked.stream)
         rule = self._rule(asked.model)
         self._record.rule = rule.match
         if self.endpoint is not None and self.endpoint.operation == "count_tokens":
@@ -115,13 +112,6 @@ class Intake:
         if origin is not None and origin not in config.cors and "*" not in config.cors:
             raise Refused(f'Web pages of "{origin[:100]}" may not use this gateway; list the origin under cors to '
                           "allow it.", reason="foreign_origin", status=403, kind="permission")
-
-    def _preflight(self) -> OwnAnswer:
-        """A browser's question before the request proper; the origin has been checked."""
-        allowed = {"access-control-allow-origin": self.headers["origin"], "access-control-allow-methods": _CORS_METHODS,
-                   "access-control-allow-headers": self.headers.get("access-control-request-headers", "*"),
-                   "access-control-max-age": "600", "vary": "origin"}
-        return OwnAnswer(204, allowed, b"", "preflight")
 
     def _check_content_type(self) -> None:
         """Without teams a web page could send a simple (not JSON) cross-site request with nobody asking."""

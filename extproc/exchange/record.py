@@ -44,6 +44,12 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The finish reason of a complete answer."""
     usage: Usage | None = None
     tool_calls: int | None = None
+    text_calls: int = 0
+    """Calls among them that the model wrote as text."""
+    unoffered_calls: int = 0
+    """Calls among them of tools that were not offered."""
+    repairs: dict[str, int] = {}
+    """What was repaired in the arguments of calls, and how often."""
     dropped: list[str] = []
     ms_head: float | None = None
     """Until the response head went to the client."""

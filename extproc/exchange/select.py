@@ -11,6 +11,7 @@ from extproc.exchange import messages
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.intake import Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
+from extproc.translation import TOOLS_HEADER
 
 INTERNAL = "x-extproc-"
 
@@ -61,7 +62,7 @@ class SelectExchange(Exchange):
         self.done = self.routed = True
         self.record.outcome = "ok"
         chosen = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api}
-        kept = {"x-extproc-team"} if self.config.teams else set()
+        kept = {TOOLS_HEADER, "x-extproc-team"} if self.config.teams else {TOOLS_HEADER}
         spoofed = [name for name in self._intake.headers if name.startswith(INTERNAL) and name not in kept]
         return [messages.request_head(chosen, spoofed, clear_route_cache=True), *self._echo()]
 

@@ -8,6 +8,7 @@ opens no socket, never ends without an answer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum, auto
 
@@ -211,7 +212,7 @@ class TranslateExchange(Exchange):
     def _note_request(self, asked: Asked, choice: Choice) -> None:
         record = self.record
         record.model = asked.model[:200]
-        record.stream = asked.stream
+        record.stream = bool(asked.stream)
         record.rule = choice.rule.match
         record.attempt = choice.number
         record.provider_model = choice.attempt.provider_model(choice.rule.match, asked.model)[:200]
@@ -359,6 +360,9 @@ class TranslateExchange(Exchange):
         record.outcome = record.outcome or "ok"
         record.finish = translation.finish_reason
         record.tool_calls = translation.tool_calls
+        record.text_calls = translation.text_calls
+        record.unoffered_calls = translation.unoffered_calls
+        record.repairs = dict(Counter(translation.repairs))
         record.usage = translation.usage
         record.dropped = [*translation.dropped.losses, *translation.dropped.hints]
 

@@ -41,6 +41,10 @@ class PrometheusMetrics:
                                   ["backend"], buckets=_SECONDS, **of)  # type: ignore[arg-type]
         self._first = Histogram("extproc_first_token_seconds", "Time until the first bytes of an answer",
                                 ["backend"], buckets=_SECONDS, **of)  # type: ignore[arg-type]
+        self._calls = Counter("extproc_tool_calls", "Tool calls of answers: all, written as text, of unknown tools",
+                              ["rule", "backend", "kind"], **of)  # type: ignore[arg-type]
+        self._repairs = Counter("extproc_repairs", "Repairs of damaged tool call arguments",
+                                ["backend", "what"], **of)  # type: ignore[arg-type]
         self._dropped = Counter("extproc_dropped", "Requests of which something could not be carried",
                                 ["backend"], **of)  # type: ignore[arg-type]
 
@@ -57,6 +61,12 @@ class PrometheusMetrics:
             for kind in ("input", "output", "cached", "reasoning"):
                 if count := getattr(record.usage, kind):
                     self._tokens.labels(rule, backend, team, kind).inc(count)
+        for kind, count in (("all", record.tool_calls or 0), ("text", record.text_calls),
+                            ("unoffered", record.unoffered_calls)):
+            if count:
+                self._calls.labels(rule, backend, kind).inc(count)
+        for what, count in record.repairs.items():
+            self._repairs.labels(backend, what).inc(count)
         if record.dropped:
             self._dropped.labels(backend).inc()
         if record.attempt is not None:

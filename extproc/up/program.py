@@ -11,10 +11,8 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,7 +24,7 @@ from extproc.bootstrap import RuntimeLayout, build
 from extproc.config import Config, ConfigError, load_config, parse_address
 from extproc.up import show
 from extproc.up.addresses import show as show_address
-from extproc.up.addresses import usable_port
+from extproc.up.addresses import usable_port, usable_socket
 from extproc.up.admin import AdminServer, admin_address, shared_metrics
 from extproc.up.children import Child, StartError
 from extproc.up.envoy import Envoy
@@ -80,6 +78,8 @@ def _run(main: Callable[[_Stop], Coroutine[Any, Any, int]]) -> int:
             print(f"{path}: {reason}", file=sys.stderr, flush=True)
     except StartError as error:
         _say(str(error))
+    except OSError as error:
+        _say(f"cannot run: {error}")
     return 1
 
 
@@ -91,11 +91,18 @@ async def _up(config_path: Path | None, port: int | None, env: Mapping[str, str]
     config = msgspec.structs.replace(config, listen=show_address(host, chosen))
     Envoy.binary()
     admin = admin_address(config)
-    layout = RuntimeLayout.create(_worker_count(config))
+    layout = _layout(_worker_count(config))
     try:
         return await _Gateway(config, layout, env, command, stop).run(admin)
     finally:
         layout.remove()
+
+
+def _layout(workers: int) -> RuntimeLayout:
+    try:
+        return RuntimeLayout.create(workers)
+    except OSError as error:
+        raise StartError(f"no place for sockets and other short-lived files (TMPDIR says where): {error}") from None
 
 
 class _Gateway:
@@ -108,6 +115,7 @@ class _Gateway:
         self._env = dict(env)
         self._command = command
         self._stop = stop
+        self._lines = show.RequestLines()
         self._demo: Child | None = None
         self._workers: Workers | None = None
         self._envoy: Envoy | None = None
@@ -122,6 +130,7 @@ class _Gateway:
             code = await self._until_stopped()
             server.ready = False
             if code == 0:
+                _say("stopping; running answers are finished first, a second signal ends them")
                 await _race(self._drain(), self._stop.at_once.wait())
             return code
         finally:
@@ -131,7 +140,7 @@ class _Gateway:
     async def _start(self) -> None:
         await self._start_demo()
         self._workers = Workers(self._layout.sockets, self._command, env=self._env, metrics=self._layout.metrics,
-                                on_line=show.RequestLines(), say=_say)
+                                on_line=self._lines, say=_say)
         await self._workers.start()
         build(self._config, self._layout).write()
         self._envoy = await Envoy.start(self._layout, self._env)
@@ -165,10 +174,13 @@ class _Gateway:
     def _announce(self, admin_port: int) -> None:
         host, port = parse_address(self._config.listen)
         url = f"http://{show_address(_reachable(host), port)}"
-        show.served(self._config, url)
+        show.served(self._config, url, self._env)
         admin = show_address(parse_address(self._config.admin)[0], admin_port)
-        print(f"metrics and health: http://{admin}/metrics /healthz /readyz", flush=True)
+        show.note(f"metrics and health: http://{admin}/metrics /healthz /readyz")
+        for problem in self._envoy.unresolved(self._config) if self._envoy else ():
+            _say(f"warning: {problem}")
         print(f"extproc: ready on {url}", flush=True)
+        self._lines.heading()
 
     async def _until_stopped(self) -> int:
         """0 when a signal came, 1 when Envoy died."""
@@ -209,12 +221,15 @@ async def _serve(config_path: Path | None, listen: Sequence[str], env: Mapping[s
     if any(backend.is_demo for backend in config.backends.values()):
         raise StartError("serve needs a configuration file: the built-in demo runs only under extproc up")
     for address in listen:
-        if not address.startswith(("unix:", "/")):
+        if address.startswith(("unix:", "/")):
+            usable_socket(address.removeprefix("unix:"))
+        else:
             usable_port(*parse_address(address))
-    metrics = Path(tempfile.mkdtemp(prefix="extproc-"))
-    admin = AdminServer(admin_address(config), partial(shared_metrics, metrics))
+    where = admin_address(config)
+    layout = _layout(0)
+    admin = AdminServer(where, partial(shared_metrics, layout.metrics))
     addresses = [f"unix:{address}" if address.startswith("/") else address for address in listen]
-    workers = Workers(addresses, command, env=env, metrics=metrics, on_line=show.RequestLines(), say=_say)
+    workers = Workers(addresses, command, env=env, metrics=layout.metrics, on_line=show.RequestLines(), say=_say)
     try:
         if not await _unless_stopped(workers.start(), stop):
             return 0
@@ -222,13 +237,14 @@ async def _serve(config_path: Path | None, listen: Sequence[str], env: Mapping[s
         print(f"extproc: processor ready on {', '.join(addresses)}", flush=True)
         await stop.asked.wait()
         admin.ready = False
+        _say("stopping; running answers are finished first, a second signal ends them")
         await _race(workers.end(config.timeouts.drain), stop.at_once.wait())
         return 0
     finally:
         workers.kill()
         await workers.end(1)
         admin.close()
-        shutil.rmtree(metrics, ignore_errors=True)
+        layout.remove()
 
 
 async def _unless_stopped(start: Coroutine[Any, Any, None], stop: _Stop) -> bool:

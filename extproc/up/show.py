@@ -1,47 +1,79 @@
-"""What an operator sees: the table of what is served, the lines to paste for Claude Code, one line per request."""
+"""What an operator sees: the table of what is served, the lines to paste for Claude Code, one line per request.
+
+On a terminal everything goes to standard output, requests as columns that fit its width. Elsewhere standard output is
+for programs: the workers' JSON lines as they are and the line that says "ready"; the table goes to standard error.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from extproc.bootstrap.secrets import placeholder
 from extproc.config import Config, ModelRule
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ROUTE = "model -> provider's model @ backend"
+_FIGURES = ("{:>6} {:>6} {:>5} {:>5} {:>5}", ("in", "out", "first", "total", "calls"))
+_BESIDE_ROUTE = len("12:34:56  ") + 2 + len(_FIGURES[0].format(*_FIGURES[1])) + 2
+"""Columns of a line without its route and its outcome."""
+_NOTES = 27
+"""Columns for the outcome and its notes, where the terminal is wide enough."""
 
-def served(config: Config, url: str) -> None:
+
+def served(config: Config, url: str, env: Mapping[str, str]) -> None:
     """Prints models with their attempts, teams, and how to point Claude Code here."""
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    table = Table(title=None, box=None, pad_edge=False, header_style="bold")
-    for heading in ("model", "attempts", "shown as"):
-        table.add_column(heading, overflow="fold")
-    for rule in config.models:
-        table.add_row(Text(rule.match), Text(_attempts(rule)), Text(", ".join(rule.list)))
-    console.print(table)
+    terminal = sys.stdout.isatty()
+    console = Console(file=sys.stdout if terminal else sys.stderr, width=None if terminal else 120, highlight=False)
+    console.print(_table(("model", "attempts", "shown as"), [
+        (rule.match, _attempts(rule), ", ".join(rule.list)) for rule in config.models]))
     if config.teams:
-        teams = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in ("team", "may use"):
-            teams.add_column(heading, overflow="fold")
-        for name, team in config.teams.items():
-            teams.add_row(Text(name), Text("every model" if team.models is None else ", ".join(team.models)))
         console.print()
-        console.print(teams)
+        console.print(_table(("team", "may use"), [
+            (name, "every model" if team.models is None else ", ".join(team.models))
+            for name, team in config.teams.items()]))
     console.print("\nFor Claude Code:", style="bold")
-    for line in claude_code(config, url):
-        console.print(Text(f"  {line}"))
+    for line in claude_code(config, url, env):
+        # As it is: a line that was folded could not be pasted.
+        console.print(Text(f"  {line}"), soft_wrap=True)
     console.print()
     console.file.flush()
 
 
-def claude_code(config: Config, url: str) -> list[str]:
-    """The three variables. A team's key is never printed."""
-    key = '"..."   # the key of your team' if config.teams else "local   # any text, there are no teams"
-    names = config.listed_models() or [rule.match for rule in config.models]
+def note(text: str) -> None:
+    """A line for people, where the table goes."""
+    print(text, file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)
+
+
+def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def claude_code(config: Config, url: str, env: Mapping[str, str]) -> list[str]:
+    """The three variables. A team's key is never printed: its variable of the environment is, where it has one."""
+    team = next(iter(config.teams), None)
+    if team is None:
+        key = "local   # any text, there are no teams"
+    else:
+        named = (name for name, value in env.items() if value in config.teams[team].keys and _VARIABLE.fullmatch(name))
+        variable = next(named, None)
+        key = f'"${variable}"' if variable else placeholder("team", team)
+        key += f"   # the key of team {team}"
+    names = config.listed_models(team) or [rule.match for rule in config.models]
     return [f"export ANTHROPIC_BASE_URL={url}", f"export ANTHROPIC_AUTH_TOKEN={key}",
             f"export ANTHROPIC_MODEL={names[0] if names else '...'}"]
 
@@ -52,61 +84,120 @@ def _attempts(rule: ModelRule) -> str:
 
 
 class RequestLines:
-    """Shows the workers' JSON lines: as they are, or on a terminal one readable line per request."""
+    """Shows the workers' JSON lines: as they are, or on a terminal one readable line per request. `width` gives the
+    terminal's columns."""
 
-    def __init__(self, terminal: bool | None = None) -> None:
+    def __init__(self, terminal: bool | None = None, width: Callable[[], int] | None = None) -> None:
         self._terminal = sys.stdout.isatty() if terminal is None else terminal
+        self._width = width or (lambda: shutil.get_terminal_size().columns)
+
+    def heading(self) -> None:
+        """Names the columns, where there are any."""
+        if self._terminal:
+            print(heading(self._width()), flush=True)
 
     def __call__(self, line: str) -> None:
-        text = readable(line) if self._terminal else line
+        text = readable(line, self._width()) if self._terminal else line
         if text is not None:
             print(text, flush=True)
 
 
-def readable(line: str) -> str | None:
+def heading(width: int) -> str:
+    """The names of the columns of `readable`."""
+    figures, names = _FIGURES
+    room = _route_width(width)
+    route = _ROUTE if len(_ROUTE) <= room else "model @ backend"
+    return f"{'time':8}  {route:{room}}  {figures.format(*names)}  outcome"[:width]
+
+
+def readable(line: str, width: int = 120) -> str | None:
     """A worker's line for people; None for what would only be noise. Lines that are not the log's own stay."""
     try:
         entry = json.loads(line)
     except ValueError:
-        return line
+        return _harmless(line)
     if not isinstance(entry, dict) or "event" not in entry:
-        return line
+        return _harmless(line)
     if entry["event"] == "exchange":
         # The edge hop of a request that was routed says nothing that the backend hop will not say.
-        return None if entry.get("hop") == "select" and not entry.get("reason") else _exchange(entry)
+        return None if entry.get("hop") == "select" and not entry.get("reason") else _harmless(_exchange(entry, width))
     if entry.get("level") in ("info", "debug"):
         return None
     said = entry.get("message") or entry.get("error") or entry.get("reason") or ""
-    return f"{_clock()}  {entry.get('level', '')}: {entry['event']} {said}".rstrip()
+    return _harmless(f"{_clock()}  {entry.get('level', '')}: {entry['event']} {said}".rstrip())
 
 
-def _exchange(entry: dict[str, Any]) -> str:
-    """Model, provider, tokens, time to first token, tool calls, outcome; what is unknown is left out."""
-    target = " ".join(str(part) for part in (entry.get("backend"), entry.get("provider_model")) if part)
-    model = entry.get("model") or entry.get("path") or "?"
-    parts = [f"{model} -> {target}" if target else str(model)]
+def _exchange(entry: dict[str, Any], width: int) -> str:
+    """Route, figures and outcome in columns; what is unknown stays empty. What failed without figures says why in
+    their place, where there is room for it."""
+    route = _shorten(_route(entry), _route_width(width))
+    usage, notes = entry.get("usage") or {}, _notes(entry)
+    if not any(usage.values()) and entry.get("outcome") not in ("ok", "client_closed"):
+        return _cut(f"{_clock()}  {route}  {notes}  {_seconds(entry.get('ms'))}".rstrip(), width)
+    figures = _FIGURES[0].format(_count(usage.get("input")), _count(usage.get("output")),
+                                 _seconds(entry.get("ms_first_token")), _seconds(entry.get("ms")),
+                                 entry.get("tool_calls") or "")
+    return _cut(f"{_clock()}  {route}  {figures}  {notes}".rstrip(), width)
+
+
+def _route(entry: dict[str, Any]) -> str:
+    model = str(entry.get("model") or entry.get("path") or "?")
+    target = str(entry.get("provider_model") or "")
+    backend = entry.get("backend")
+    way = f"{model} -> {target}" if target and target != model else model
+    return f"{way} @ {backend}" if backend else way
+
+
+def _notes(entry: dict[str, Any]) -> str:
+    """The outcome first, then what is out of the ordinary."""
+    outcome = str(entry.get("outcome") or "?")
+    why = entry.get("reason") or entry.get("failure")
+    said = [{"client_closed": "client left"}.get(outcome, outcome.replace("_", " "))]
+    if outcome not in ("ok", "client_closed"):
+        said += [str(part) for part in (why, entry.get("status")) if part]
+    notes = [" ".join(said)]
+    if outcome == "ok" and entry.get("reason"):
+        notes.append(str(entry["reason"]))
     if (entry.get("attempt") or 1) > 1:
-        parts.append(f"attempt {entry['attempt']}")
-    if usage := entry.get("usage"):
-        cached = f" ({usage['cached']} cached)" if usage.get("cached") else ""
-        parts.append(f"{usage.get('input', 0)}{cached} + {usage.get('output', 0)} tokens")
-    if entry.get("ms_first_token") is not None:
-        parts.append(f"first after {entry['ms_first_token'] / 1000:.1f} s")
-    if entry.get("ms") is not None:
-        parts.append(f"{entry['ms'] / 1000:.1f} s")
-    if calls := entry.get("tool_calls"):
-        parts.append(f"{calls} tool call{'s' if calls != 1 else ''}")
+        notes.append(f"attempt {entry['attempt']}")
+    if cached := (entry.get("usage") or {}).get("cached"):
+        notes.append(f"{cached} cached")
     if entry.get("dropped"):
-        parts.append(f"dropped {', '.join(entry['dropped'])}")
-    parts.append(_outcome(entry))
-    return f"{_clock()}  {'  '.join(parts)}"
+        notes.append(f"dropped {', '.join(entry['dropped'])}")
+    return ", ".join(notes)
 
 
-def _outcome(entry: dict[str, Any]) -> str:
-    outcome = str(entry.get("outcome") or "?").replace("_", " ")
-    why = entry.get("failure") or entry.get("reason")
-    status = entry.get("status")
-    return " ".join(str(part) for part in (outcome if outcome != "ok" else "ok", why, status if why else None) if part)
+def _route_width(width: int) -> int:
+    return max(24, min(64, width - _BESIDE_ROUTE - _NOTES))
+
+
+def _shorten(text: str, width: int) -> str:
+    """Exactly `width` characters: filled up, or without the middle, since both ends say the most."""
+    if len(text) <= width:
+        return text.ljust(width)
+    head = width // 2
+    return f"{text[:head]}…{text[len(text) - (width - head - 1):]}"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[:width - 1]}…"
+
+
+def _count(number: int | None) -> str:
+    if number is None:
+        return ""
+    return str(number) if number < 1_000_000 else f"{number / 1e6:.1f}M"
+
+
+def _seconds(ms: float | None) -> str:
+    if ms is None:
+        return ""
+    return f"{ms / 1000:.1f}s" if ms < 99_950 else f"{ms / 1000:.0f}s"
+
+
+def _harmless(text: str) -> str:
+    """Names come from clients: what would move the cursor or change colours is shown as a mark."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "·" for char in text)
 
 
 def _clock() -> str:

@@ -60,7 +60,7 @@ class PlainEnvoy:
         self._log = directory / "plain-envoy.log"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
-                [binary(), "-c", str(config), "--concurrency", str(threads), "--use-dynamic-base-id",
+                [binary(), "-c", str(config), "--concurrency", str(threads), "--disable-hot-restart",
                  "--log-level", "warning"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self._wait_for(f"http://127.0.0.1:{admin}/ready")
 

@@ -148,7 +148,8 @@ class Gateway(Process):
 
     def worker_pids(self) -> list[int]:
         """The processor's workers: descendants that listen on a socket and are not Envoy."""
-        return [pid for pid in descendants(self.process.pid) if "envoy" not in program(pid) and listens(pid)]
+        own = self.process.pid
+        return [pid for pid in descendants(own) if "envoy" not in program(pid) and listens(pid, own)]
 
     def envoy_pids(self) -> list[int]:
         return [pid for pid in descendants(self.process.pid) if "envoy" in program(pid)]
@@ -190,8 +191,14 @@ def ended(pid: int) -> bool:
         return True
 
 
-def listens(pid: int) -> bool:
-    """Whether the process holds a listening TCP or Unix socket of its own."""
+def listens(pid: int, parent: int) -> bool:
+    """Whether the process holds a listening TCP or Unix socket of its own: between fork and exec a child holds those of
+    its parent."""
+    return bool((sockets(pid) - sockets(parent)) & listening_inodes())
+
+
+def sockets(pid: int) -> set[str]:
+    """The inodes of the sockets that the process holds."""
     inodes: set[str] = set()
     with contextlib.suppress(OSError):
         for fd in Path(f"/proc/{pid}/fd").iterdir():
@@ -199,7 +206,7 @@ def listens(pid: int) -> bool:
                 target = os.readlink(fd)
                 if target.startswith("socket:["):
                     inodes.add(target[8:-1])
-    return bool(inodes & listening_inodes())
+    return inodes
 
 
 SOCKET_TABLES = (("tcp", 3, "0A", 9), ("tcp6", 3, "0A", 9), ("unix", 3, "00010000", 6))

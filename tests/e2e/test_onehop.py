@@ -59,7 +59,7 @@ def one_hop(provider_server: OpenAIProvider, tmp_path_factory: pytest.TempPathFa
     envoy = None
     try:
         workers.wait_for_line(re.compile("ready"), 30)
-        envoy = Process("envoy", [binary(), "-c", str(directory / "envoy.json"), "--use-dynamic-base-id",
+        envoy = Process("envoy", [binary(), "-c", str(directory / "envoy.json"), "--disable-hot-restart",
                                   "--concurrency", "2", "--log-level", "warning"],
                         {"OPENROUTER_KEY": f"Bearer {PROVIDER_KEY}"})
 

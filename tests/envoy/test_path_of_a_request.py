@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.envoy.conftest import PROVIDER_KEY, World
+from tests.envoy.conftest import PROVIDER_KEY, World, configuration
+from tests.envoy.running import RunningEnvoy
 
 Key = dict[str, str]
 
@@ -43,10 +44,13 @@ def test_no_key_or_internal_header_of_the_client_reaches_a_provider(world: World
 
 def test_internal_headers_of_a_client_are_gone_before_select_sees_them(world: World, key: Key) -> None:
     world.envoy.ask("good", headers={**key, "x-extproc-route": "x", "X-Extproc-Team": "blue", "x-extproc-api": "x",
-                                     "x-envoy-max-retries": "9", "x-envoy-attempt-count": "7"})
+                                     "x-envoy-max-retries": "9", "x-envoy-attempt-count": "7",
+                                     "x-extproc-tool": "x", "X-ExtProc-Tools": "off", "x-extproc-tools2": "x"})
     seen = world.envoy.stand_in.headers("select")[-1]
     assert seen["x-extproc-team"] == "red"
-    assert not {"x-extproc-route", "x-extproc-api", "x-envoy-max-retries", "x-envoy-attempt-count"} & set(seen)
+    assert {name for name in seen if name.startswith(("x-extproc-", "x-envoy-"))} == {
+        "x-extproc-team", "x-extproc-tools"} | ({"x-envoy-external-address", "x-envoy-internal"} & set(seen))
+    assert seen["x-extproc-tools"] == "off", "the one that is the client's own"
 
 
 def test_the_key_that_authenticated_is_hidden_from_the_processor(world: World, key: Key) -> None:
@@ -82,3 +86,29 @@ def test_the_last_attempts_own_error_reaches_the_client(world: World, key: Key) 
 
 def test_healthz_needs_no_key(world: World) -> None:
     assert world.envoy.request("GET", "/healthz").body == b"ok\n"
+
+
+def test_a_preflight_needs_no_key_and_a_refusal_can_be_read_by_the_page(world: World, key: Key) -> None:
+    """A browser asks without the key that it will send."""
+    envoy = RunningEnvoy(configuration(world.good.port, world.failing.port, cors=["https://app.example"]))
+    try:
+        page = {"origin": "https://app.example"}
+        asked = {**page, "access-control-request-method": "POST", "access-control-request-headers": "x-api-key"}
+        answers = [envoy.request("OPTIONS", "/v1/messages", headers=asked), envoy.ask("good", headers=page),
+                   envoy.ask("good", headers={**key, **page})]
+        other = envoy.request("OPTIONS", "/v1/messages", headers={**asked, "origin": "https://evil.example"})
+    finally:
+        envoy.stop()
+    assert [answer.status for answer in answers] == [200, 401, 200]
+    assert [answer.headers["access-control-allow-origin"] for answer in answers] == ["https://app.example"] * 3
+    assert other.status == 401
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_a_star_permits_every_origin(world: World) -> None:
+    envoy = RunningEnvoy(configuration(world.good.port, world.failing.port, cors=["*"], teams={}))
+    try:
+        answer = envoy.ask("good", headers={"origin": "https://any.example"})
+    finally:
+        envoy.stop()
+    assert answer.headers["access-control-allow-origin"] == "https://any.example"

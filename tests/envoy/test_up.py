@@ -193,6 +193,23 @@ def test_children_die_with_a_killed_parent(tmp_path: Path, provider: Provider, u
     wait_gone(children)
 
 
+def test_the_next_start_removes_what_a_killed_parent_left(tmp_path: Path, provider: Provider, ups: list[Up]) -> None:
+    """The directory holds keys. That of a gateway which runs beside it stays."""
+    ups.append(killed := Up(tmp_path, provider.port).ready())
+    ups.append(beside := Up(tmp_path, provider.port).ready())
+    both = set(killed.temporary.iterdir())
+    assert len(both) == 2
+    children = killed.children()
+    killed.send(signal.SIGKILL)
+    killed.exit_code()
+    wait_gone(children)
+    ups.append(third := Up(tmp_path, provider.port).ready())
+    now = set(third.temporary.iterdir())
+    assert len(now) == 2
+    assert len(now & both) == 1
+    assert beside.ask()[0] == 200
+
+
 def test_a_worker_that_dies_is_started_again(tmp_path: Path, provider: Provider, ups: list[Up]) -> None:
     ups.append(up := Up(tmp_path, provider.port).ready())
     first = up.child("stand_in")

@@ -52,6 +52,13 @@ def test_version_and_help() -> None:
     assert b"worker" not in shown.replace(b"workers", b"")
 
 
+def test_a_name_that_the_terminal_cannot_show_is_no_reason_to_fail() -> None:
+    script = "from extproc import cli; cli.app = lambda: print('backend é→'); cli.main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False,
+                          env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, rb"backend \xe9\u2192" + b"\n", b"")
+
+
 def test_starting_loads_nothing_that_a_command_does_not_need() -> None:
     script = ("import sys, extproc.cli; "
               "print([m for m in ('grpc', 'envoy_data_plane', 'bpe_openai', 'yaml', 'msgspec') if m in sys.modules])")

@@ -8,6 +8,7 @@ that was cut off.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -297,8 +298,26 @@ def call_input(arguments: str, at_limit: bool, *, last: bool) -> msgspec.Raw | d
     complain."""
     if not arguments.strip():
         return None if at_limit and last else {}
+    if _is_object(arguments):
+        return msgspec.Raw(arguments.encode())
+    return None if at_limit else {"INVALID_JSON": arguments}
+
+
+def _is_object(text: str) -> bool:
     try:
-        _decode_object.decode(arguments)
+        _decode_object.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return None if at_limit else {"INVALID_JSON": arguments}
-    return msgspec.Raw(arguments.encode())
+        return "\\u" in text and _is_object_of_halves(text)
+    return True
+
+
+def _is_object_of_halves(text: str) -> bool:
+    """Half of a surrogate pair, written as an escape, is JSON that only the standard library's parser reads."""
+    try:
+        return isinstance(json.loads(text, parse_constant=_refuse), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)

@@ -84,8 +84,8 @@ def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limit
         model=wired.model, messages=_messages(wired.messages, dropped), system=_system(wired.system, dropped),
         tools=tools, server_tools=server_tools, tool_choice=choice, parallel_tool_calls=parallel,
         max_output_tokens=wired.max_tokens, temperature=wired.temperature, top_p=wired.top_p, top_k=wired.top_k,
-        stop=wired.stop_sequences or [], stream=bool(wired.stream), thinking=thinking, output_format=output_format,
-        user=_user(wired.metadata, dropped))
+        stop=_stop(wired.stop_sequences, dropped), stream=bool(wired.stream), thinking=thinking,
+        output_format=output_format, user=_user(wired.metadata, dropped))
 
 
 # ------------------------------------------------------------------------------------------------ system and messages
@@ -112,6 +112,14 @@ def _without_attribution(text: str) -> str:
         return text
     rest = text.partition("\n")[2]
     return rest if rest.strip() else ""
+
+
+def _stop(sequences: list[str] | None, dropped: Dropped) -> list[str]:
+    """Without empty ones, which would end every answer at once or are refused."""
+    stop = [sequence for sequence in sequences or () if sequence]
+    if len(stop) < len(sequences or ()):
+        dropped.hint("stop_sequences")
+    return stop
 
 
 def _messages(messages: list[msgspec.Raw], dropped: Dropped) -> list[Message]:

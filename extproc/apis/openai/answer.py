@@ -11,25 +11,23 @@ right after whole tool calls (some servers just stop there). Anything else is br
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-
 from extproc.apis.base import DecodeContext
+from extproc.apis.openai.call_index import CallIndex
 from extproc.apis.openai.chunks import (
     Choice,
     Chunk,
     Delta,
     JsonChunk,
+    complaint_of,
     content_parts,
     decode_chunk,
     reasoning_text,
     usage_of,
 )
-from extproc.apis.openai.errors import failure_from_chunk
+from extproc.apis.openai.errors import decode_error, failure_from_chunk
 from extproc.blocks import BlockSequencer
-from extproc.calls import PendingCall
 from extproc.conversation import Event, Failure, FinishReason, Usage
-from extproc.sse import SseReader, SseTooLong
+from extproc.sse import SseReader
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -39,20 +37,27 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "stop_sequence": "stop",
     "length": "length",
     "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "context_length",  # Mistral
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "content_filter",
     "sensitive": "content_filter",  # Z.AI
     "safety": "content_filter",
+    "recitation": "content_filter",
+    "prohibited_content": "content_filter",
+    "blocklist": "content_filter",
     "refusal": "refusal",
     "model_context_window_exceeded": "context_length",  # Z.AI
 }
-"""Finish reasons as they occur -> the conversation's. Unknown ones count as "stop"."""
+"""Finish reasons as they occur, in lower case -> the conversation's. Unknown ones count as "stop"."""
 
 FAILED_REASONS: dict[str, Failure] = {
     "error": Failure("server", "The provider ended the answer with an error."),  # OpenRouter, Mistral
     "network_error": Failure("server", "The provider lost the connection to its model."),  # Z.AI
     "abort": Failure("server", "The provider aborted the answer."),  # vLLM, SGLang
+    "cancelled": Failure("server", "The provider cancelled the answer."),
+    "timeout": Failure("timeout", "The provider's model took too long.", 504),
     "insufficient_system_resource": Failure("overloaded", "The provider ran out of capacity.", 503),  # DeepSeek
 }
 """Finish reasons that mean that the answer is not whole."""
@@ -69,8 +74,11 @@ class OpenAIAnswerDecoder:
         self._context = context
         self._seq = BlockSequencer(self._call_id, context.names.client, context.names.to_client,
                                    context.limits.held_back)
+        self._scanner = context.scanner(self._seq)
+        self._content = self._seq.text if self._scanner is None else self._scanner.content
+        self._reasoned = self._seq.thinking if self._scanner is None else self._scanner.reasoning
         self._sse = SseReader(context.limits.sse_line)
-        self._calls = CallIndex(self._seq)
+        self._calls = CallIndex(self._seq, context.names.to_client)
         self._body: list[bytes] | None = None  # pieces of a whole JSON answer, once it is known to be one
         self._body_size = 0
         self._undecided = b""
@@ -78,7 +86,8 @@ class OpenAIAnswerDecoder:
         self._reason: str | None = None
         self._stop_sequence: str | None = None
         self._refused = False
-        self._saw_delta = False
+        self._saw_delta = False  # one that held more than a role
+        self._choice_index: object = None  # of the answer's one choice: that which came first
         self._got_usage = False
 
     # ------------------------------------------------------------------------------------------------ the contract
@@ -95,12 +104,11 @@ class OpenAIAnswerDecoder:
             if opening is None:
                 return seq.take()
             data = opening
-        try:
-            for _, payload in self._sse.feed(data):
-                self._event(payload)
-                if seq.closed:
-                    break
-        except SseTooLong:
+        for name, payload in self._sse.feed(data):
+            self._event(name, payload)
+            if seq.closed:
+                return seq.take()
+        if self._sse.too_long:
             seq.fail(Failure("server", f"The provider sent a line of more than {self._context.limits.sse_line} "
                                        "bytes in its event stream."))
         return seq.take()
@@ -114,9 +122,9 @@ class OpenAIAnswerDecoder:
         elif not self._streaming:
             seq.fail(_EMPTY)
         else:
-            for _, payload in self._sse.finish():
+            for name, payload in self._sse.finish():
                 if not seq.closed:
-                    self._event(payload)
+                    self._event(name, payload)
             if not seq.closed:
                 self._end_of_stream()
         return seq.take()
@@ -132,17 +140,20 @@ class OpenAIAnswerDecoder:
     # ------------------------------------------------------------------------------------- stream or whole, by look
 
     def _decide(self, data: bytes) -> bytes | None:
-        """The first byte that is not white space tells a JSON body from an event stream. Returns the bytes that
-        the stream reader gets, None while undecided or when it is a whole body."""
-        data = self._undecided + data
-        stripped = data.removeprefix(b"\xef\xbb\xbf").lstrip()
-        if not stripped or (len(stripped) < 3 and b"\xef\xbb\xbf".startswith(stripped)):
+        """The first byte that is not white space tells a JSON body (or a page of HTML) from an event stream. Returns
+        the bytes that the stream reader gets, None while undecided or when it is a whole body. White space may come
+        for minutes: some servers keep the connection of a whole answer open with it."""
+        data = (self._undecided + data).lstrip()
+        if len(data) < 3 and b"\xef\xbb\xbf".startswith(data):
             self._undecided = data
             return None
-        self._undecided = b""
-        if stripped[:1] in (b"{", b"[") and not stripped.startswith(b"[DONE]"):
+        data = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+        self._undecided = b"" if data else b"\xef\xbb\xbf"
+        if not data:
+            return None
+        if data[:1] in (b"{", b"[", b"<"):
             self._body = []
-            self._collect(stripped)
+            self._collect(data)
             return None
         self._streaming = True
         return data
@@ -157,9 +168,14 @@ class OpenAIAnswerDecoder:
 
     # ------------------------------------------------------------------------------------------------------- events
 
-    def _event(self, payload: bytes) -> None:
+    def _event(self, name: bytes, payload: bytes) -> None:
         if payload == b"[DONE]" or payload.strip() == b"[DONE]":
             self._done()
+            return
+        if name == b"error":
+            self._seq.fail(_failure_of(payload))
+            return
+        if not payload or payload.isspace():  # a keep-alive
             return
         try:
             chunk = decode_chunk(payload)
@@ -168,7 +184,7 @@ class OpenAIAnswerDecoder:
             if b"\n" in payload:
                 for line in payload.split(b"\n"):
                     if not self._seq.closed:
-                        self._event(line)
+                        self._event(name, line)
                 return
             self._seq.fail(Failure("server", f"The provider sent a damaged event: {problem}."))
             return
@@ -176,27 +192,39 @@ class OpenAIAnswerDecoder:
             self._chunk(chunk, payload)
 
     def _chunk(self, chunk: Chunk, payload: bytes) -> None:
-        if chunk.error is not None or chunk.object == "error":
-            self._seq.fail(failure_from_chunk(_object(payload)))
+        if chunk.is_error:
+            self._seq.fail(_failure_of(payload))
+            return
+        if not chunk.choices and chunk.usage is None and (complaint := complaint_of(payload)) is not None:
+            self._seq.fail(failure_from_chunk(complaint))
             return
         if not self._seq.started:
             self._seq.start(_text_or_none(chunk.id), _text_or_none(chunk.model))
         if chunk.usage is not None or chunk.x_groq is not None:
             self._take_usage(chunk)
         for choice in chunk.choices or ():
-            if choice is not None and not choice.index:
+            if choice is None:
+                continue
+            index = choice.index or 0
+            if self._choice_index is None:
+                self._choice_index = index
+            if index == self._choice_index:
                 self._choice(choice)
+            else:
+                self._context.dropped.loss("answer.choices")
 
     def _choice(self, choice: Choice) -> None:
         delta = choice.delta
         if delta is not None:
-            self._saw_delta = True
+            self._saw_delta = self._saw_delta or delta.holds_something
             self._delta(delta)
-        elif choice.message is not None and not self._saw_delta:
-            self._delta(choice.message)  # a whole message instead of deltas (proxies); after deltas a repetition
+        if choice.message is not None and not self._saw_delta:
+            self._delta(choice.message)  # a message instead of deltas (proxies); after deltas a repetition
         if choice.usage is not None:  # Moonshot
             self._set_usage(usage_of(choice.usage))
-        if choice.finish_reason is not None and self._reason is None:
+        if choice.error:  # OpenRouter
+            self._seq.fail(failure_from_chunk({"error": choice.error}))
+        elif choice.finish_reason is not None:
             self._finished(choice)
 
     def _delta(self, delta: Delta) -> None:
@@ -206,24 +234,40 @@ class OpenAIAnswerDecoder:
         content = delta.content
         if content:
             if isinstance(content, str):
-                self._seq.text(content)
+                self._content(content)
             else:
-                for kind, text in content_parts(content):
-                    (self._seq.thinking if kind == "thinking" else self._seq.text)(text)
+                self._parts(content)
         if delta.refusal and isinstance(delta.refusal, str):
-            self._seq.text(delta.refusal)
+            self._content(delta.refusal)
             self._refused = True
+        if delta.audio or delta.images:
+            self._media(delta)
+        if self._scanner is not None and (delta.tool_calls or delta.function_call is not None):
+            self._scanner.pause()
         if delta.tool_calls:
-            for call in delta.tool_calls:
-                if call is not None:
-                    self._calls.delta(call.index, call.id, call.function_name, call.arguments_text)
+            self._calls.take(delta.tool_calls, whole=not self._streaming)
         elif delta.function_call is not None:
             self._calls.legacy(delta.function_call.name_text, delta.function_call.arguments_text)
+
+    def _parts(self, content: object) -> None:
+        for kind, text in content_parts(content):
+            if kind == "other":
+                self._context.dropped.loss(f"answer.{text}")
+            else:
+                (self._reasoned if kind == "thinking" else self._content)(text)
+
+    def _media(self, delta: Delta) -> None:
+        """Sound and pictures have no place in an answer; what was said in words is kept."""
+        for name, value in (("audio", delta.audio), ("images", delta.images)):
+            if value:
+                self._context.dropped.loss(f"answer.{name}")
+        if not delta.content and delta.transcript:
+            self._content(delta.transcript)
 
     def _reasoning(self, delta: Delta) -> None:
         for kind, text in reasoning_text(delta):
             if kind == "text":
-                self._seq.thinking(text)
+                self._reasoned(text)
             elif kind == "signature":
                 self._seq.signature(text)
             else:
@@ -232,18 +276,22 @@ class OpenAIAnswerDecoder:
     # ---------------------------------------------------------------------------------------------------- the ending
 
     def _finished(self, choice: Choice) -> None:
-        reason = choice.finish_reason
-        assert reason is not None
+        """The first reason counts, but a failure counts whenever it is told."""
+        reason = choice.finish_word
         if reason == "":  # xAI with tools; elsewhere in the middle of a stream
             return
         failed = FAILED_REASONS.get(reason)
         if failed is not None:
             self._seq.fail(failed)
             return
+        if self._reason is not None:
+            return
         self._reason = reason
         self._stop_sequence = choice.stop_sequence(self._context.request.stop)
 
     def _done(self) -> None:
+        if self._scanner is not None and self._reason is None:
+            self._scanner.finish(clean=True)
         if self._reason is None and not self._seq.has_calls and not self._seq.characters:
             self._seq.fail(_EMPTY)
         elif self._reason is None and self._seq.incomplete_call:
@@ -261,7 +309,13 @@ class OpenAIAnswerDecoder:
         reason = FINISH_REASONS.get(self._reason or "stop", "stop")
         if self._refused and reason == "stop":
             reason = "refusal"
-        self._seq.flush(clean=reason in ("stop", "tool_calls"))
+        clean = reason in ("stop", "tool_calls")
+        if self._scanner is not None:
+            self._scanner.finish(clean)
+            if self._seq.closed:
+                return
+        if self._seq.flush(clean) and clean:
+            reason = "length"  # it says that it finished, but a call broke off: no client may take that for whole
         if not self._got_usage:
             self.usage = Usage(input=self._context.prompt_estimate(), output=self._seq.characters // 4,
                                estimated=True)
@@ -274,6 +328,8 @@ class OpenAIAnswerDecoder:
             self._set_usage(usage_of(chunk.usage))
         elif isinstance(chunk.x_groq, dict) and chunk.x_groq.get("usage"):
             self._set_usage(usage_of(chunk.x_groq["usage"]))
+        if isinstance(chunk.x_groq, dict) and chunk.x_groq.get("error"):
+            self._seq.fail(failure_from_chunk({"error": chunk.x_groq["error"]}))
 
     def _set_usage(self, usage: Usage | None) -> None:
         if usage is not None:  # figures are cumulative: the last ones win, they are never added
@@ -283,6 +339,11 @@ class OpenAIAnswerDecoder:
     # ----------------------------------------------------------------------------------------------------- whole JSON
 
     def _whole(self, body: bytes) -> None:
+        if body[:1] == b"<":
+            self._seq.fail(decode_error(200, {}, body))
+            return
+        if body.endswith((b"[DONE]", b"[DONE]\n", b"[DONE]\n\n")):  # of a proxy that takes all answers for streams
+            body = body.rstrip().removesuffix(b"[DONE]").rstrip().removesuffix(b"data:")
         try:
             chunk = decode_chunk(body)
         except JsonChunk as problem:
@@ -291,7 +352,7 @@ class OpenAIAnswerDecoder:
         if chunk is None:
             self._seq.fail(Failure("server", "The provider's answer is not a JSON object."))
             return
-        if chunk.error is None and chunk.object != "error" and not chunk.choices:
+        if not chunk.is_error and not chunk.choices and complaint_of(body) is None:
             self._seq.fail(Failure("server", "The provider's answer holds no choices."))
             return
         self._chunk(chunk, body)
@@ -307,75 +368,13 @@ class OpenAIAnswerDecoder:
         return self._context.mint(ordinal)
 
 
-class CallIndex:
-    """Which call a fragment belongs to: by index, by id, or the last one, as servers differ.
-
-    The same index with another id is a new call (Ollama sends index 0 for all); no index: a new id opens a new call,
-    without an id it continues the last, unless a name comes after arguments. Indexes may be sparse or start anywhere.
-    """
-
-    __slots__ = ("_by_id", "_by_index", "_last", "_legacy", "_new", "_seq")
-
-    def __init__(self, seq: BlockSequencer) -> None:
-        self._seq = seq
-        self._new: Callable[[str | None], PendingCall] = seq.new_call
-        self._by_index: dict[int, PendingCall] = {}
-        self._by_id: dict[str, PendingCall] = {}
-        self._last: PendingCall | None = None
-        self._legacy: PendingCall | None = None
-
-    def delta(self, index: object, id: object, name: str | None, arguments: str | None) -> None:
-        key = index if isinstance(index, int) and not isinstance(index, bool) else None
-        given = id if isinstance(id, str) and id and id != "null" else None
-        call = self._find(key, given, name, arguments)
-        self._last = call
-        self._seq.call_delta(call, name, arguments)
-
-    def legacy(self, name: str | None, arguments: str | None) -> None:
-        if self._legacy is None:
-            self._legacy = self._new(None)
-        self._seq.call_delta(self._legacy, name, arguments)
-
-    def _find(self, key: int | None, given: str | None, name: str | None, arguments: str | None) -> PendingCall:
-        if key is not None:
-            call = self._by_index.get(key)
-            if call is not None:
-                if given is None or call.id == given:
-                    if not (given is None and self._begins_anew(call, name, arguments)):
-                        return call
-                elif call.id is None and not self._begins_anew(call, name, arguments):
-                    call.id = given  # the id came late
-                    self._by_id[given] = call
-                    return call
-                elif given in self._by_id:
-                    return self._by_id[given]
-        elif given is not None:
-            if given in self._by_id and not self._begins_anew(self._by_id[given], name, arguments):
-                return self._by_id[given]
-        elif self._last is not None and not self._begins_anew(self._last, name, arguments):
-            return self._last
-        call = self._new(given)
-        if key is not None:
-            self._by_index[key] = call
-        if given is not None:
-            self._by_id[given] = call
-        return call
-
-    @staticmethod
-    def _begins_anew(call: PendingCall, name: str | None, arguments: str | None) -> bool:
-        """A name after whole arguments, with arguments of its own, begins another call (no index, no or the same
-        id)."""
-        return bool(name) and call.complete and bool(arguments) and arguments is not None \
-            and arguments.lstrip()[:1] == "{" and not (name == call.name and call.repeats(arguments))
-
-
-def _object(payload: bytes) -> dict[str, object]:
-    """The error object of a chunk whose text the lenient reader took."""
-    value = json.loads(payload.decode("utf-8", "replace"))
-    if isinstance(value, list):
-        value = value[0]
-    return value if isinstance(value, dict) else {}
-
-
 def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _failure_of(payload: bytes) -> Failure:
+    """The failure that an error event tells of, whatever stands in it."""
+    complaint = complaint_of(payload)
+    if complaint is None:
+        complaint = {"error": payload[:2000].decode("utf-8", "replace").strip()}
+    return failure_from_chunk(complaint)

@@ -64,18 +64,39 @@ class Delta(msgspec.Struct):
     tool_calls: list[CallDelta | None] | None = None
     function_call: FunctionDelta | None = None
     refusal: Any = None
+    audio: Any = None
+    images: Any = None
+
+    @property
+    def holds_something(self) -> bool:
+        """Whether there is more in it than a role."""
+        return bool(self.content or self.reasoning_content or self.reasoning or self.reasoning_details
+                    or self.tool_calls or self.function_call or self.refusal or self.audio or self.images)
+
+    @property
+    def transcript(self) -> str:
+        """The words of a spoken answer, which comes without `content`."""
+        words = self.audio.get("transcript") if isinstance(self.audio, dict) else None
+        return words if isinstance(words, str) else ""
 
 
 class Choice(msgspec.Struct):
     index: Any = 0
     delta: Delta | None = None
     message: Delta | None = None
-    finish_reason: str | None = None
+    finish_reason: Any = None
+    error: Any = None
+    """OpenRouter: why this choice broke off."""
     stop_reason: Any = None
     """vLLM: the stop string that matched."""
     matched_stop: Any = None
     """SGLang: the same."""
     usage: Any = None
+
+    @property
+    def finish_word(self) -> str:
+        """The finish reason in lower case, "" for none."""
+        return self.finish_reason.lower() if isinstance(self.finish_reason, str) else ""
 
     def stop_sequence(self, asked: list[str]) -> str | None:
         """The client's stop sequence that ended the answer, where the server tells."""
@@ -94,6 +115,11 @@ class Chunk(msgspec.Struct):
     x_groq: Any = None
     error: Any = None
 
+    @property
+    def is_error(self) -> bool:
+        """An error instead of an answer. Some servers send an empty `error` along with every chunk."""
+        return bool(self.error) or self.object == "error" or (self.error is not None and not self.choices)
+
 
 _decoder = msgspec.json.Decoder(Chunk)
 
@@ -110,7 +136,8 @@ def decode_chunk(payload: bytes) -> Chunk | None:
 
 def _decode_oddity(payload: bytes, problem: Exception) -> Chunk | None:
     """The standard library's parser also takes NaN, lone surrogates and broken UTF-8; lone surrogates become U+FFFD.
-    Google's endpoint wraps errors in an array."""
+    Google's endpoint wraps errors in an array. Fields of a wrong shape are put right or left out: they must not cost
+    the rest."""
     try:
         value = json.loads(payload.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -121,12 +148,57 @@ def _decode_oddity(payload: bytes, problem: Exception) -> Chunk | None:
         return None
     if not isinstance(value, dict):
         raise JsonChunk("it is no JSON object")
-    if value.get("error") is not None:  # whatever else is odd about it, it is an error
+    if value.get("error"):  # whatever else is odd about it, it is an error
         return Chunk(error=value["error"])
     try:
-        return msgspec.convert(_without_surrogates(value), Chunk)
-    except msgspec.ValidationError as shape:
+        return msgspec.convert(_shaped(_without_surrogates(value)), Chunk)
+    except (msgspec.ValidationError, RecursionError) as shape:
         raise JsonChunk(str(shape)) from None
+
+
+def _shaped(chunk: object) -> object:
+    """A decoded chunk with its lists and objects where they belong."""
+    if not isinstance(chunk, dict) or not isinstance(chunk.get("choices"), (list, dict)):
+        return chunk
+    choices = [
+        {**choice, "delta": _shaped_delta(choice.get("delta")), "message": _shaped_delta(choice.get("message"))}
+        for choice in _objects(chunk.get("choices"))]
+    return {**chunk, "choices": choices}
+
+
+def _shaped_delta(delta: object) -> object:
+    if isinstance(delta, str) and delta:
+        return {"content": delta}
+    if not isinstance(delta, dict):
+        return None
+    calls = [{**call, "function": _object_or_none(call.get("function"))} for call in _objects(delta.get("tool_calls"))]
+    return {**delta, "tool_calls": calls, "reasoning_details": _objects(delta.get("reasoning_details")),
+            "function_call": _object_or_none(delta.get("function_call"))}
+
+
+def _objects(value: object) -> list[dict[str, object]]:
+    """The objects of a list, or the one that stands there without a list."""
+    found = value if isinstance(value, list) else [value]
+    return [item for item in found if isinstance(item, dict)]
+
+
+def _object_or_none(value: object) -> dict[str, object] | None:
+    return value if isinstance(value, dict) else None
+
+
+def complaint_of(payload: bytes) -> dict[str, object] | None:
+    """The error object in the bytes of something that has no choices: servers and proxies also write it without the
+    key `error`, with `message`, `detail` or `errors` at the top. None when these bytes complain of nothing."""
+    try:
+        value = json.loads(payload.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if not isinstance(value, dict):
+        return None
+    says = any(value.get(name) for name in ("error", "message", "detail", "errors", "error_message", "msg"))
+    return value if says or value.get("object") == "error" or value.get("error") is not None else None
 
 
 def _without_surrogates(value: object) -> object:
@@ -166,7 +238,8 @@ def reasoning_text(delta: Delta) -> Iterator[tuple[str, str]]:
 
 
 def content_parts(content: object) -> Iterator[tuple[str, str]]:
-    """("text" | "thinking", text) of a content list: Mistral sends blocks, with reasoning as nested text blocks."""
+    """("text" | "thinking", text) of a content list: Mistral sends blocks, with reasoning as nested text blocks. A part
+    that holds neither is ("other", its type)."""
     if isinstance(content, dict):
         content = [content]
     if not isinstance(content, list):
@@ -179,12 +252,14 @@ def content_parts(content: object) -> Iterator[tuple[str, str]]:
             if isinstance(inner, str) and inner:
                 yield "thinking", inner
             elif isinstance(inner, list):
-                for _, text in content_parts(inner):
-                    yield "thinking", text
+                for kind, text in content_parts(inner):
+                    yield kind if kind == "other" else "thinking", text
             elif isinstance(part.get("text"), str) and part["text"]:
                 yield "text", part["text"]
             elif isinstance(part.get("refusal"), str) and part["refusal"]:
                 yield "text", part["refusal"]
+            elif part.get("type") not in ("text", "thinking", "refusal", None):
+                yield "other", str(part["type"])
 
 
 def _count(value: object) -> int:

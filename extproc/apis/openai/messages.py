@@ -8,7 +8,6 @@ behind all of them; no empty message. Called by the request encoder with turns w
 from __future__ import annotations
 
 from extproc.apis.base import Dropped, NameMap
-from extproc.apis.openai.arguments import arguments_text
 from extproc.apis.openai.media import carried_parts, lost_media, parts_of_media, text_of_media
 from extproc.apis.openai.wire import (
     AssistantMessage,
@@ -21,9 +20,10 @@ from extproc.apis.openai.wire import (
     UserMessage,
     WireMessage,
 )
-from extproc.apis.pairing import Exchange, Turn
+from extproc.arguments import arguments_text
 from extproc.conversation import Media, Opaque, Text, Thinking, ToolResult
 from extproc.ids import ProviderIds
+from extproc.pairing import Exchange, Turn
 from extproc.profiles.profile import Profile
 
 NO_OUTPUT = "(no output)"

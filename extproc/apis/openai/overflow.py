@@ -65,6 +65,10 @@ _PATTERNS = tuple(re.compile(pattern.replace("#", r"[\d,]+"), re.IGNORECASE | re
     r"current length is (?P<p>#) while limit is (?P<c>#)",
     # LM Studio
     r"keep the first (?P<p>#) tokens when context the overflows.{0,80}context length of only (?P<c>#) tokens",
+    # Qwen (DashScope), Cohere, text-generation-inference
+    r"range of input length should be \[\d+, (?P<c>#)\]",
+    r"number of tokens in the prompt exceeds the limit of (?P<c>#)",
+    r"inputs must have less than (?P<c>#) tokens\. given: (?P<p>#)",
     # any other wording with the limit in it
     r"(?:maximum|available|model'?s) context (?:length|size|window)(?: is| of| \()? ?(?P<c>#)",
 ))
@@ -74,7 +78,10 @@ _WORDS = re.compile(
     r"|input token count .{0,40}exceeds|model token limit|prompt is too long|input is too long|prompt exceeds max"
     r"|longer than the model'?s context|input tokens exceed|context (?:the )?overflow|too large for model with"
     r"|context length is only|prompt token count of|(?:`inputs` tokens \+)"
-    r"|reduce the length of the (?:messages|prompt|input|either)",
+    r"|reduce the length of the (?:messages|prompt|input|either)|input length .{0,40}exceeds the maximum allowed length"
+    r"|range of input length should be|number of tokens in the prompt exceeds|inputs must have less than [\d,]+ tokens"
+    # the prompt leaves less than no room for an answer: older vLLM
+    r"|contextwindowexceeded|max_tokens must be at least 1, got -\d",
     re.IGNORECASE | re.DOTALL)
 
 

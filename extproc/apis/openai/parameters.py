@@ -13,7 +13,7 @@ from hashlib import blake2b
 import msgspec
 
 from extproc.apis.base import Dropped, Target
-from extproc.apis.openai.wire import Body, JsonObject, JsonSchema, NamedSchema
+from extproc.apis.openai.wire import Body, JsonObject, JsonSchema, NamedSchema, ThinkingToggle
 from extproc.conversation import OutputFormat, Request, ThinkingConfig
 from extproc.profiles.profile import Effort, Profile
 from extproc.schema import clean_schema, fits_strict
@@ -40,6 +40,8 @@ def set_parameters(body: Body, request: Request, target: Target, dropped: Droppe
     if len(request.stop) > profile.max_stop and "stop" not in profile.refuses:
         dropped.loss("stop")
     body.reasoning_effort = reasoning_effort(request.thinking, profile, dropped)
+    if profile.thinking_toggle and request.thinking is not None and request.thinking.mode is not None:
+        body.thinking = ThinkingToggle("disabled" if request.thinking.mode == "disabled" else "enabled")
     body.user = legal_user(request.user) if profile.user and request.user else None
     if request.user and not profile.user:
         dropped.hint("user")
@@ -88,7 +90,8 @@ def reasoning_effort(thinking: ThinkingConfig | None, profile: Profile, dropped:
     if wanted is None:
         return None
     if profile.reasoning == "none" or not profile.efforts:
-        dropped.loss("thinking")
+        if not profile.thinking_toggle:
+            dropped.loss("thinking")
         return None
     return nearest_effort(wanted, profile.efforts)
 

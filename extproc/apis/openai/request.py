@@ -13,10 +13,11 @@ from extproc.apis.openai.messages import encode_messages
 from extproc.apis.openai.parameters import format_note, set_parameters
 from extproc.apis.openai.tools import set_tools
 from extproc.apis.openai.wire import Body, StreamOptions
-from extproc.apis.pairing import pair
 from extproc.conversation import Request
+from extproc.dialects import writing
 from extproc.errors import BadRequest
 from extproc.names import build_name_map
+from extproc.pairing import pair
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -27,6 +28,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     not offered, and a conversation of which nothing is left to send."""
     profile = target.profile
     names = build_name_map(request, profile.tool_name_max)
+    request = writing.written(request, target, names, dropped)
     body = Body(model=target.model, messages=[])
     if request.stream:
         body.stream = True

@@ -26,6 +26,7 @@ def set_tools(body: Body, request: Request, target: Target, names: NameMap, drop
     for tool in request.server_tools:
         dropped.loss(f"tools.{tool.type}")
     if not request.tools:
+        _choice_without_tools(request, dropped)
         if not request.server_tools:
             return None
         return NO_SERVER_TOOLS.format(names=", ".join(tool.name for tool in request.server_tools))
@@ -43,6 +44,16 @@ def set_tools(body: Body, request: Request, target: Target, names: NameMap, drop
         body.tool_choice = cast(Literal["auto", "required", "none"], mode)
     body.parallel_tool_calls = _parallel(request, target, dropped)
     return None
+
+
+def _choice_without_tools(request: Request, dropped: Dropped) -> None:
+    """Nothing can be chosen: an endpoint would refuse the field without tools."""
+    wanted = request.tool_choice
+    if wanted is None or wanted.mode in ("auto", "none"):
+        return
+    if wanted.mode == "tool" and all(tool.name != wanted.tool for tool in request.server_tools):
+        raise BadRequest(f"tool_choice: the tool {wanted.tool!r} is not among the tools of the request")
+    dropped.loss("tool_choice")
 
 
 def _check_count(count: int, target: Target) -> None:

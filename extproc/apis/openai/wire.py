@@ -110,6 +110,12 @@ class JsonSchema(msgspec.Struct, tag_field="type", tag="json_schema", frozen=Tru
     json_schema: NamedSchema
 
 
+class ThinkingToggle(msgspec.Struct):
+    """`thinking` as DeepSeek and Moonshot take it."""
+
+    type: Literal["enabled", "disabled"]
+
+
 class Body(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A request. The parameters stand before the messages, so that the head of a logged body says what it asks."""
 
@@ -123,6 +129,7 @@ class Body(msgspec.Struct, omit_defaults=True, kw_only=True):
     top_k: int | None = None
     stop: list[str] = []
     reasoning_effort: str | None = None
+    thinking: ThinkingToggle | None = None
     response_format: JsonObject | JsonSchema | None = None
     user: str | None = None
     parallel_tool_calls: bool | None = None

@@ -116,6 +116,15 @@ OVERFLOWS = [
      (140000, 131072, None)),
     ("xAI", "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
      (537812, 131072, None)),
+    ("SGLang tokenizer", "Input length (40000 tokens) exceeds the maximum allowed length (32762 tokens). Use a shorter "
+     "input or enable --allow-auto-truncate.", (40000, 32762, None)),
+    ("Qwen", "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 258048]",
+     (None, 258048, None)),
+    ("Cohere", "too many tokens: total number of tokens in the prompt exceeds the limit of 128000.",
+     (None, 128000, None)),
+    ("TGI", "Input validation error: inputs must have less than 4096 tokens. Given: 5000", (5000, 4096, None)),
+    ("LiteLLM", "litellm.ContextWindowExceededError: the prompt does not fit", (None, None, None)),
+    ("vLLM, no room left", "max_tokens must be at least 1, got -523.", (None, None, None)),
     ("Anthropic relay", "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000, decrease",
      (190000, 200000, 32000)),
 ]

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extproc.apis.base import Dropped
-from extproc.apis.openai.arguments import arguments_text
+from extproc.arguments import arguments_text
 from extproc.conversation import Media, Opaque, Text, Thinking, ToolResult
 from extproc.errors import BadRequest
 from tests.unit.apis_openai_request.helpers import (

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import stat
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from extproc.bootstrap import RuntimeLayout, build
+from extproc.bootstrap.layout import socket_path_problem
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
 
 CONFIG = Config(
@@ -30,6 +33,21 @@ def test_only_this_user_can_read_anything(layout: RuntimeLayout) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     for file in layout.config.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("name", ["x" * 90, "100%25"])
+def test_sockets_fit_where_temporary_files_would_be_too_deep(
+        name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    deep = tmp_path / name
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    made = RuntimeLayout.create(2)
+    try:
+        for path in (*made.sockets, str(made.envoy_admin)):
+            assert socket_path_problem(path.removeprefix("unix:")) is None
+        assert stat.S_IMODE(made.root.stat().st_mode) == 0o700
+    finally:
+        made.remove()
 
 
 def test_what_changes_often_has_a_file_of_its_own(layout: RuntimeLayout) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,24 @@ def test_outlier_detection_never_on_a_hop() -> None:
     assert "outlier_detection" not in cluster(config, "hop-b")
 
 
+def test_a_worker_is_never_ejected() -> None:
+    """An ejection outlasts the worker's restart, and would keep it out when the other one dies."""
+    made = cluster(one_backend("http://127.0.0.1:1/v1"), "processor")
+    assert "outlier_detection" not in made
+    assert made["health_checks"][0]["grpc_health_check"] == {}
+
+
+@pytest.mark.parametrize(("origins", "policies"), [([], 0), (["https://a.example", "https://b.example"], 1)])
+def test_origins_travel_with_the_routes(origins: list[str], policies: int) -> None:
+    made = manager(one_backend("http://127.0.0.1:1/v1", cors=origins), "edge")
+    assert made["http_filters"][0]["name"] == "envoy.filters.http.cors", "a preflight has no key"
+    host = made["route_config"]["virtual_hosts"][0]
+    found = [policy for name, policy in host.get("typed_per_filter_config", {}).items() if name.endswith(".cors")]
+    assert len(found) == policies
+    for policy in found:
+        assert [one["exact"] for one in policy["allow_origin_string_match"]] == origins
+
+
 def test_tls_checks_the_host_also_on_another_port() -> None:
     made = cluster(one_backend("https://api.example.com:8443/v1"), "backend-b", ca="/ca.pem")
     tls = made["transport_socket"]["typed_config"]
@@ -119,6 +138,14 @@ def test_every_worker_is_an_endpoint() -> None:
     assert [point["endpoint"]["address"] for point in points["lb_endpoints"]] == [
         {"pipe": {"path": "/run/w0.sock"}},
         {"socket_address": {"address": "127.0.0.1", "port_value": 50051}}]
+
+
+def test_the_systems_certificates_are_trusted_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    bundles = [tmp_path / name for name in ("missing.crt", "system.crt", "other.crt")]
+    for bundle in bundles[1:]:
+        bundle.touch()
+    monkeypatch.setattr(clusters, "CA_BUNDLES", [str(bundle) for bundle in bundles])
+    assert clusters.trusted_ca() == str(bundles[1])
 
 
 def test_without_a_system_bundle_certifis_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:

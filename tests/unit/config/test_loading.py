@@ -53,7 +53,7 @@ def test_a_good_file_becomes_records_with_defaults(tmp_path: Path) -> None:
     assert config.teams["red"].keys == ["team-red"]
     assert config.teams["red"].limits is not None
     assert config.timeouts.idle == 240
-    assert config.warnings() == []
+    assert config.warnings() == [("teams.red.limits", "not enforced yet: this team is not limited")]
 
 
 def test_json_is_read_as_well(tmp_path: Path) -> None:

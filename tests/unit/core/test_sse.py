@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.sse import SseReader, SseTooLong
+from extproc.sse import SseReader
 
 STREAM = ('\ufeff: OPENROUTER PROCESSING\n\ndata: {"a":"é日本🙂"}\n\nevent: error\r\ndata:{"b":1}\r\n\r\ndata: x\r'
           "data: y\r\rid: 7\nretry: 10\ndata\n\ndata: last").encode()
@@ -50,13 +49,27 @@ def test_a_bare_json_line_counts_as_data() -> None:
 def test_a_line_past_the_limit_is_an_error_in_any_cut() -> None:
     for size in (1, 7, 4096):
         data = b"data: " + b"x" * 2000
-        with pytest.raises(SseTooLong):
-            read([data[i:i + size] for i in range(0, len(data), size)] + [b"\n\n"], limit=1000)
+        reader = SseReader(1000)
+        chunks = [b"data: before\n\n", *(data[i:i + size] for i in range(0, len(data), size)), b"\n\ndata: z\n\n"]
+        got = [event for chunk in chunks for event in reader.feed(chunk)] + reader.finish()
+        assert (got, reader.too_long) == ([(b"", b"before")], True)
+
+
+def test_what_came_before_a_line_past_the_limit_is_given_in_any_cut() -> None:
+    data = b"data: one\n\n: a comment\ndata: " + b"x" * 30 + b"\ndata: " + b"y" * 30 + b"\n\n"
+    for limit in range(12, 90):
+        results = set()
+        for size in (1, 2, 5, len(data)):
+            reader = SseReader(limit)
+            got = [event for i in range(0, len(data), size) for event in reader.feed(data[i:i + size])]
+            results.add((tuple(got + reader.finish()), reader.too_long))
+        assert len(results) == 1, limit
 
 
 def test_many_data_lines_of_one_event_are_bounded_too() -> None:
-    with pytest.raises(SseTooLong):
-        read([b"data: 0123456789\n" * 200], limit=1000)
+    reader = SseReader(1000)
+    reader.feed(b"data: 0123456789\n" * 200)
+    assert reader.too_long
 
 
 def test_a_megabyte_event_in_small_pieces_is_linear_and_whole() -> None:

@@ -63,3 +63,24 @@ def test_the_limit_is_exact() -> None:
     packed.add(gzip.compress(b"y" * 101))
     with pytest.raises(BadRequest):
         packed.decoded("gzip")
+
+
+def test_half_an_emoji_does_not_stand_in_the_way() -> None:
+    body = b'{"model": "m", "messages": [{"role": "user", "content": "cut \\ud83d"}, "\\\\ud83d \\ud83d\\ude00"]}'
+    assert read_asked(body, Limits()).model == "m"
+    with pytest.raises(BadRequest, match=r"line 2, column 7 \(byte 26\)"):
+        read_asked(b'{"model": "\\ud83d",\n"a": tru}', Limits())
+
+
+@pytest.mark.parametrize(("body", "place"), [
+    (b'{"model": "m",\n\n  "a": tru}', r"line 3, column 9 \(byte 24\)"),
+    (b'{"model": "m"', r"ends too early, after line 1, column 14 \(byte 13\)"),
+    (b" \n", "the body is empty"),
+])
+def test_rule_3_malformed_json_is_named_with_its_place(body: bytes, place: str) -> None:
+    with pytest.raises(BadRequest, match=place):
+        read_asked(body, Limits())
+
+
+def test_a_null_for_stream_means_no_stream() -> None:
+    assert not read_asked(b'{"model": "m", "stream": null}', Limits()).stream

@@ -80,6 +80,12 @@ def test_internal_headers_of_the_client_are_removed() -> None:
     assert play.take()[0][1]["x-extproc-route"].startswith("one-")
 
 
+def test_the_clients_wish_about_tools_reaches_the_backend_hop() -> None:
+    play = edge()
+    play >> request_headers(x_extproc_tools="prompted", x_extproc_any="1") >> request_body(ASK)
+    assert play.removed() == {"x-extproc-any"}
+
+
 @pytest.mark.parametrize("path", ["/v1/messages?beta=true", "/anthropic/v1/messages", "/v1/messages/"])
 def test_query_strings_and_prefixes_are_tolerated(path: str) -> None:
     play = edge()
@@ -287,9 +293,6 @@ def test_listed_origins_may_ask() -> None:
     play = edge(cors=["https://app.example"])
     play >> request_headers(origin="https://app.example") >> request_body(ASK)
     assert play.take()[0][0] == "request head"
-    play = edge(cors=["https://app.example"])
-    play >> request_headers("OPTIONS", end=True, origin="https://app.example")
-    assert play.take() == [("immediate", 204, None, "extproc_preflight")]
 
 
 @pytest.mark.parametrize("authority", ["localhost:10000", "127.0.0.1", "[::1]:10000", "LOCALHOST"])

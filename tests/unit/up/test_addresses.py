@@ -1,14 +1,15 @@
-"""A port that cannot be used is named, with what to do."""
+"""An address that cannot be used is named, with the reason or with what to do."""
 
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from extproc.config import Backend, Config
 from extproc.up import admin
-from extproc.up.addresses import is_free, show, usable_port
+from extproc.up.addresses import is_free, show, usable_port, usable_socket
 from extproc.up.children import StartError
 
 
@@ -29,6 +30,26 @@ def test_a_taken_port_is_named_with_a_free_one() -> None:
 def test_an_address_that_is_not_here() -> None:
     with pytest.raises(StartError, match=r"cannot listen on 192\.0\.2\.1:1234"):
         usable_port("192.0.2.1", 1234)
+
+
+def test_a_socket_path_that_cannot_be() -> None:
+    with pytest.raises(StartError, match="longer than the 107 bytes"):
+        usable_socket("/tmp/" + "x" * 103)
+    with pytest.raises(StartError, match="holds #, which gRPC does not take"):
+        usable_socket("/tmp/#1.sock")
+    with pytest.raises(StartError, match="there is no folder /nowhere"):
+        usable_socket("/nowhere/w.sock")
+
+
+def test_only_an_old_socket_may_be_in_the_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes").write_text("keep me", encoding="utf-8")
+    with pytest.raises(StartError, match="cannot listen on notes: there is something else of that name"):
+        usable_socket("notes")
+    with socket.socket(socket.AF_UNIX) as old:
+        old.bind("old.sock")
+        usable_socket("old.sock")
+    usable_socket("new.sock")
 
 
 def test_ipv6_gets_brackets() -> None:

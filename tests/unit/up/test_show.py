@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -16,28 +17,52 @@ EXCHANGE = {
     "tool_calls": 2}
 
 
-def line(**changes: object) -> str | None:
-    shown = show.readable(json.dumps({**EXCHANGE, **changes}))
-    return shown and shown.partition("  ")[2]  # without the time of day
+def line(width: int = 120, **changes: object) -> str:
+    shown = show.readable(json.dumps({**EXCHANGE, **changes}), width)
+    assert shown is not None
+    assert len(shown) <= width
+    return shown.partition("  ")[2]  # without the time of day
 
 
 def test_a_request_is_one_line() -> None:
-    assert line() == ("claude-x -> openrouter qwen/qwen3  attempt 2  1200 (1000 cached) + 34 tokens"
-                      "  first after 0.8 s  3.2 s  2 tool calls  ok")
+    assert " ".join(line().split()) == (
+        "claude-x -> qwen/qwen3 @ openrouter 1200 34 0.8s 3.2s 2 ok, attempt 2, 1000 cached")
 
 
-def test_a_failure_says_what_failed() -> None:
-    said = line(outcome="provider_error", failure="rate_limit", status=429, usage=None, tool_calls=0)
-    assert said is not None
-    assert said.endswith("provider error rate_limit 429")
+def test_the_columns_stand_under_their_names_at_every_width() -> None:
+    for width in (80, 100, 120, 200):
+        names, shown = show.heading(width), "12:34:56  " + line(width)
+        assert len(names) <= width
+        for name, value in (("in", "1200"), ("out", "34"), ("first", "0.8s"), ("total", "3.2s"), ("calls", "2")):
+            end = re.search(rf" {name}(?= |$)", names)
+            assert end is not None
+            assert shown[:end.end()].endswith(f" {value}")
+
+
+def test_a_narrow_terminal_gets_both_ends_of_a_long_route() -> None:
+    said = line(80, model="claude-sonnet-4-5-20250929", backend="openrouter")
+    assert said.startswith("claude-sonne…")
+    assert "openrouter  " in said
+    assert " ok" in said
+
+
+def test_a_failure_says_what_failed_also_on_a_narrow_terminal() -> None:
+    said = line(80, outcome="provider_error", failure="rate_limit", status=429, usage=None, tool_calls=0, attempt=1)
+    assert "provider error rate_limit 429" in said
 
 
 def test_the_edge_hop_is_shown_only_when_it_answered_itself() -> None:
-    assert line(hop="select") is None
-    said = line(hop="select", reason="unknown_model", outcome="error", status=404, backend=None, provider_model=None)
-    assert said is not None
-    assert said.startswith("claude-x  ")
-    assert said.endswith("error unknown_model 404")
+    assert show.readable(json.dumps({**EXCHANGE, "hop": "select"})) is None
+    said = line(hop="select", reason="unknown_model", outcome="error", status=404, backend=None, provider_model=None,
+                usage=None, attempt=None)
+    assert said.split() == ["claude-x", "error", "unknown_model", "404", "3.2s"]
+
+
+def test_a_client_cannot_write_on_the_terminal() -> None:
+    """The name of a model comes from the client: no escape sequences, no second line."""
+    said = line(model="\x1b[2Jclaude\nextproc: ready")
+    assert said.isprintable()
+    assert show.readable("a line of another\x1b[31m program") == "a line of another·[31m program"
 
 
 @pytest.mark.parametrize("other", ["not json", "[1]", '{"no": "event"}'])
@@ -65,12 +90,24 @@ def config(teams: dict[str, Team]) -> Config:
 
 
 def test_the_table_names_models_attempts_and_teams_but_no_key(capsys: pytest.CaptureFixture[str]) -> None:
-    show.served(config({"red": Team(key="secret-of-red", models=["claude-*"])}), "http://127.0.0.1:1")
-    printed = capsys.readouterr().out
+    env = {"RED_KEY": "secret-of-red"}
+    show.served(config({"red": Team(key="secret-of-red", models=["claude-*"])}), "http://127.0.0.1:1", env)
+    printed = capsys.readouterr()
     for part in ("claude-*", "b: x, then b: the same name", "claude-1", "red", "ANTHROPIC_MODEL=claude-1"):
-        assert part in printed
-    assert "secret" not in printed
+        assert part in printed.err
+    assert "secret" not in printed.err
+    assert printed.out == "", "standard output is for programs when it is not a terminal"
+
+
+def token(teams: dict[str, Team], env: dict[str, str]) -> str:
+    return show.claude_code(config(teams), "http://127.0.0.1:1", env)[1].removeprefix("export ANTHROPIC_AUTH_TOKEN=")
 
 
 def test_without_teams_any_token_will_do() -> None:
-    assert "any text" in show.claude_code(config({}), "http://127.0.0.1:1")[1]
+    assert "any text" in token({}, {})
+
+
+def test_a_teams_key_is_named_by_its_variable_or_not_at_all() -> None:
+    teams = {"red": Team(key=["first-key", "second-key"]), "blue": Team(key="k")}
+    assert token(teams, {"OTHER": "x", "RED_KEY": "second-key"}) == '"$RED_KEY"   # the key of team red'
+    assert token(teams, {"not a name": "second-key"}) == "PUT-THE-KEY-OF-TEAM-red-HERE   # the key of team red"

@@ -2,8 +2,8 @@
 
 Clients send results in any order, twice, late or not at all; providers demand that every call is answered at once and
 exactly once. `pair` turns the messages of a conversation into turns in which each call stands with its one result.
-Called by the request encoders of the provider APIs (it knows no API). It repairs what can be repaired without
-guessing and raises `BadRequest`, naming the ids, for the rest:
+Called by the request encoders of the provider APIs and by the writers of dialects (it knows no API). It repairs what
+can be repaired without guessing and raises `BadRequest`, naming the ids, for the rest:
 
 * results out of order, in a later message, or behind user text: moved to their call;
 * a call without a result: answered by an error result that says so;

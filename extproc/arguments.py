@@ -1,7 +1,7 @@
 """Arguments of past tool calls as text that every server can parse.
 
 Many servers decode the arguments of the history to render them into a prompt, and fail on anything but a JSON object.
-Called by the message encoder.
+Called by the request encoders and by the writers of dialects.
 """
 
 from __future__ import annotations

@@ -1,0 +1,30 @@
+"""The record of a dialect: one family's way of writing tool calls and reasoning as text."""
+
+from __future__ import annotations
+
+import msgspec
+
+from extproc.dialects.reading import Form, FormMaker
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look for. See `Look` in scanner.py for the meaning of the fields."""
+
+    name: str
+    forms: tuple[Form, ...] = ()
+    loose: tuple[Form, ...] = ()
+    """Forms whose openers occur in ordinary text, too: looked for only where the dialect is known."""
+    frames: tuple[Form, ...] = ()
+    """Forms that carry text and reasoning as well as calls: looked for without tools, too."""
+    makers: tuple[FormMaker, ...] = ()
+    """Forms whose openers are the names of the offered tools."""
+    unknown_makers: tuple[FormMaker, ...] = ()
+    """The same for answers of unknown models: only openers that cannot occur in ordinary prose."""
+    first: tuple[Form, ...] = ()
+    think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
+    think_anywhere: bool = False
+    noise: tuple[str, ...] = ()
+    strays: tuple[str, ...] = ()
+    """Tokens of calls that mean nothing by themselves: dropped where tools are offered."""
+    unambiguous: bool = True
+    """Its markers cannot be mistaken for anything else: they are looked for in answers of unknown models, too."""

@@ -1,0 +1,54 @@
+"""DeepSeek V3, R1 and V3.1: calls between tokens with full-width bars (U+FF5C) and lower blocks (U+2581).
+
+V3, R1: `call begin`, the word `function`, separator, NAME, newline, the JSON in a fence marked json, `call end`.
+V3.1: `call begin`, NAME, separator, JSON, `call end`; no word, no fence. One reader takes both and what lies between
+(a fence without the word, the word without a fence). R1 also opens the section in other spellings.
+"""
+
+from __future__ import annotations
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.sections import Tokens, TokenSections
+from extproc.dialects.reading import Reading
+from extproc.dialects.tape import Marks, Steps, TooMuch
+
+END_OF_SENTENCE = "<｜end▁of▁sentence｜>"
+
+TOKENS = Tokens(
+    sections=("<｜tool▁calls▁begin｜>", "<｜tool▁calls｜>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>"),
+    section_ends=("<｜tool▁calls▁end｜>", "<｜tool_calls_end｜>", "<｜tool calls end｜>"),
+    calls=("<｜tool▁call▁begin｜>", "<｜tool_call_begin｜>"),
+    separators=("<｜tool▁sep｜>", "<｜tool_sep｜>"),
+    call_ends=("<｜tool▁call▁end｜>", "<｜tool_call_end｜>"),
+)
+_FENCES = ("```json", "```JSON", "```")
+
+
+class DeepSeekSections(TokenSections):
+    """The header is a name, or the word `function` and the name behind the separator."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        super().__init__(tokens)
+        self._name_ends = Marks([*tokens.structure, "\n", "\r", "{", "`"])
+
+    def title(self, io: Reading, header: str) -> Steps[str]:
+        tape = io.tape
+        yield from tape.space()
+        if io.offered(header) is None:
+            try:
+                name, mark = yield from tape.collect(self._name_ends, 256)
+            except TooMuch:
+                name, mark = "", ""
+            tape.at -= len(mark)
+            header = name.strip() or header
+            yield from tape.space()
+        if (yield from tape.literal(*_FENCES)):
+            yield from tape.space()
+        return header
+
+
+DEEPSEEK_SECTIONS = DeepSeekSections(TOKENS)
+
+DIALECTS: tuple[Dialect, ...] = tuple(
+    Dialect(name=name, forms=(DEEPSEEK_SECTIONS,), strays=TOKENS.strays, noise=(END_OF_SENTENCE,))
+    for name in ("deepseek-v3", "deepseek-r1", "deepseek-v3.1"))

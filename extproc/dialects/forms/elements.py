@@ -1,0 +1,354 @@
+"""Calls as elements with attributes: [wrapper [call name=... [parameter name=... string=...]value[/parameter]...
+[/call]]...[/wrapper]]. The grammar that DeepSeek's DSML and Kimi K3 share; their modules say how tags look and
+what they are called.
+
+Values are raw text. A mark says whether a value is a string or JSON; then the schema types it. The wrapper may be
+missing, closing tags may be missing, a call may close itself, an object may stand in place of the parameters, and one
+undeclared parameter may wrap all arguments. Markup in a value is data unless it stands where the grammar wants it: a
+closing tag ends a value only before the next parameter, the end of the call or of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+
+import msgspec
+
+from extproc.dialects.forms.values import End, Kept, LinesOf, is_bare, say_value
+from extproc.dialects.jsonbody import read_arguments
+from extproc.dialects.reading import CallWriter, NotACall, PlainText, Reading
+from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
+
+_MAX_TAG = 1024
+_MAX_NOISE = 256
+_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'/>]+))""")
+_NAME = re.compile(r"\s*([A-Za-z_]\w*)")
+_WRAPPED = ("arguments", "input")
+"""Undeclared parameters in which models wrap all arguments."""
+
+
+class Grammar(msgspec.Struct, frozen=True, kw_only=True):
+    """How the tags of one family look."""
+
+    open: tuple[str, ...]
+    close: tuple[str, ...]
+    tag_end: str
+    wrappers: frozenset[str]
+    call: str
+    call_name: str
+    parameter: str
+    parameter_name: str
+    marks_string: tuple[str, str]
+    """The attribute of a parameter, and its value, that says: this is a string."""
+    framing: frozenset[str] = frozenset()
+    """Elements around visible text: their tags are dropped."""
+    spaced: bool = False
+    """A detokeniser may put a space on both sides of every token."""
+    escaped: bool = False
+    """Attribute values escape `&` and `"`."""
+
+
+class Tag(msgspec.Struct, frozen=True):
+    """One tag as it was read; `name` is "" when it is none."""
+
+    closes: bool
+    name: str
+    raw: str
+    attributes: dict[str, str] = {}
+    empty: bool = False
+    whole: bool = True
+    """False: the end of the tag is missing."""
+
+
+class _Call:
+    """A call that is being read: `writer` is None while it is skipped."""
+
+    def __init__(self, writer: CallWriter | None) -> None:
+        self.writer = writer
+        self.keys: set[str] = set()
+        self.wrapped: tuple[str, str, bool] | None = None
+        """A value that may hold all arguments: known when the call ends."""
+
+
+class ElementCalls:
+    """The form."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.openers: tuple[str, ...] = (*grammar.open, *(grammar.close if grammar.framing else ()))
+        self._grammar = grammar
+        tags = (*grammar.open, *grammar.close)
+        self._tags = Marks(tags)
+        self._names = {*grammar.wrappers, *grammar.framing, grammar.call, grammar.parameter}
+        self._in_tag = Marks([grammar.tag_end, *tags])
+
+    # ------------------------------------------------------------------------------------------------ the region
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        grammar = self._grammar
+        before = io.calls
+        tag: Tag | None = yield from self._tag(io.tape, opener)
+        assert tag is not None
+        if tag.name in grammar.framing and tag.whole:
+            return
+        if tag.closes or (tag.name != grammar.call and tag.name not in grammar.wrappers) \
+                or (tag.name != grammar.call and tag.attributes):
+            raise NotACall
+        unoffered = False
+        wrapped = tag.name != grammar.call
+        if wrapped:
+            if not tag.whole:
+                raise NotACall
+            tag = yield from self._first(io.tape)
+        while tag is not None and not tag.closes and tag.name == grammar.call:
+            tag, called = yield from self._call(io, tag)
+            unoffered = unoffered or not called
+            if tag is None:
+                tag = yield from self._another(io, wrapped, before)
+        if unoffered and io.calls == before:
+            raise PlainText
+        if tag is not None and not tag.closes:
+            io.tape.push_back(tag.raw)  # something else begins, another wrapper for one
+
+    def _first(self, tape: Tape) -> Steps[Tag | None]:
+        """Behind the wrapper's opener: the tag of the first call, or of the wrapper's end; None at the end."""
+        noise = yield from self._noise(tape)
+        tag = yield from self._next_tag(tape)
+        if tag is None:
+            if noise:
+                raise NotACall
+            return None
+        if tag.closes and tag.name in self._grammar.wrappers:
+            if noise:
+                raise PlainText
+        elif tag.closes or tag.name != self._grammar.call:
+            raise NotACall
+        return tag
+
+    def _noise(self, tape: Tape) -> Steps[str]:
+        try:
+            noise, mark = yield from tape.collect(self._tags, _MAX_NOISE)
+        except TooMuch:
+            raise NotACall from None
+        tape.at -= len(mark)
+        return noise.strip()
+
+    def _another(self, io: Reading, wrapped: bool, before: int) -> Steps[Tag | None]:
+        """Behind a call: the tag of the next one, or the wrapper's end; None when text follows."""
+        grammar = self._grammar
+        while True:
+            blank = yield from io.tape.space()
+            tag = yield from self._next_tag(io.tape)
+            if tag is None:
+                if blank and not io.tape.ended and io.calls > before:
+                    io.emit_text(blank)
+                return None
+            if not tag.closes or tag.name in grammar.wrappers:
+                return tag
+            if tag.name not in (grammar.call, grammar.parameter):
+                io.tape.push_back(tag.raw)
+                return None
+
+    # -------------------------------------------------------------------------------------------------- the tags
+
+    def _next_tag(self, tape: Tape) -> Steps[Tag | None]:
+        """The tag that stands here; None when none does."""
+        mark = yield from tape.literal(*self._grammar.open, *self._grammar.close)
+        return (yield from self._tag(tape, mark)) if mark else None
+
+    def _tag(self, tape: Tape, mark: str) -> Steps[Tag]:
+        """A tag behind its mark. One that is broken off by the next tag is not whole."""
+        grammar = self._grammar
+        closes = mark in grammar.close
+        try:
+            text, end = yield from tape.collect(self._in_tag, _MAX_TAG)
+        except TooMuch:
+            return Tag(closes, "", mark, whole=False)
+        whole = end == grammar.tag_end
+        if not whole:
+            tape.at -= len(end)
+        raw = mark + text + (end if whole else "")
+        name = _NAME.match(text)
+        if name is None:
+            return Tag(closes, "", raw, whole=whole)
+        rest = text[name.end():]
+        attributes = {found[0]: self._attribute(found[1] or found[2] or found[3])
+                      for found in _ATTRIBUTE.findall(rest)}
+        if rest.strip() and rest.strip() != "/" and not attributes:
+            return Tag(closes, "", raw, whole=whole)
+        return Tag(closes, name.group(1), raw, attributes, rest.rstrip().endswith("/"), whole)
+
+    def _attribute(self, text: str) -> str:
+        return text.replace("&quot;", '"').replace("&amp;", "&") if self._grammar.escaped else text
+
+    # -------------------------------------------------------------------------------------------------- the calls
+
+    def _call(self, io: Reading, tag: Tag) -> Steps[tuple[Tag | None, bool]]:
+        """One call from behind its opening tag. (the tag behind it that was read already, whether it was a call)."""
+        name = tag.attributes.get(self._grammar.call_name, "")
+        known = io.offered(name)
+        call = _Call(io.call(known) if known is not None else None)
+        following: Tag | None = None
+        if not tag.empty:
+            following = yield from self._members(io, call)
+        if call.writer is None:
+            io.repairs.append("skipped_call")
+            return following, False
+        if io.tape.clean or not io.tape.ended:
+            self._send_wrapped(call)
+            call.writer.close()
+        return following, True
+
+    def _members(self, io: Reading, call: _Call) -> Steps[Tag | None]:
+        """The parameters, through the end of the call. Returns a tag behind it that was read to tell its end."""
+        grammar = self._grammar
+        tag: Tag | None = None
+        while True:
+            if tag is None:
+                yield from self._between(io, call)
+                tag = yield from self._next_tag(io.tape)
+            if tag is None:
+                return None
+            if tag.closes and tag.name == grammar.call:
+                return None
+            if tag.name == grammar.parameter and not tag.closes and grammar.parameter_name in tag.attributes:
+                tag = yield from self._parameter(io, call, tag)
+            elif tag.name == grammar.call or tag.name in grammar.wrappers:
+                return tag
+            else:
+                tag = None  # a stray closing tag, or one that means nothing here
+
+    def _between(self, io: Reading, call: _Call) -> Steps[None]:
+        """What stands between parameters: white space, or the arguments as one object; anything else is dropped."""
+        tape = io.tape
+        yield from tape.space()
+        first = yield from tape.peek()
+        if first == "{" and call.writer is not None and not call.keys:
+            yield from read_arguments(io, call.writer, self._tags)
+            yield from tape.space()
+        mark = yield from tape.until(self._tags, lambda text: None)
+        tape.at -= len(mark)
+
+    def _parameter(self, io: Reading, call: _Call, tag: Tag) -> Steps[Tag | None]:
+        """One parameter behind its opening tag. Returns the tag behind it that was read to tell its end."""
+        grammar, writer = self._grammar, call.writer
+        key = tag.attributes[grammar.parameter_name]
+        attribute, value = grammar.marks_string
+        is_string = tag.attributes.get(attribute) == value
+        self._send_wrapped(call, alone=False)
+        trims = grammar.spaced and tag.raw[len(grammar.open[0]):][:1].isspace()
+        if writer is None:
+            following, _ = yield from self._value(io.tape, call, tag, lambda text: None)
+            return following
+        may_wrap = not call.keys and key in _WRAPPED and not writer.knows(key)
+        streams = writer.streams(key) and not may_wrap and not trims and \
+            (is_string or (writer.parameter(key).typed and not tag.empty and (yield from is_bare(io.tape))))
+        call.keys.add(key)
+        if streams:
+            writer.begin(key)
+            lines = LinesOf(writer.piece)
+            following, end = yield from self._value(io.tape, call, tag, lines.add)
+            if end != "cut" or io.tape.clean:
+                lines.end(end)
+                writer.end()
+            return following
+        kept = Kept()
+        lines = LinesOf(kept.add)
+        following, end = yield from self._value(io.tape, call, tag, lines.add)
+        if end == "cut" and not io.tape.clean:
+            return following
+        lines.end(end)
+        text = kept.text
+        if trims:
+            text = text.removeprefix(" ").removesuffix(" ")
+        if may_wrap:
+            call.wrapped = (key, text, is_string)
+        else:
+            say_value(writer, key, text, is_string)
+        return following
+
+    def _send_wrapped(self, call: _Call, alone: bool = True) -> None:
+        """A parameter that may hold all arguments: it does when it is the only one and its members are declared."""
+        if call.wrapped is None or call.writer is None:
+            return
+        (key, text, is_string), call.wrapped = call.wrapped, None
+        writer = call.writer
+        if alone:
+            try:
+                members = msgspec.json.decode(text, type=dict[str, object])
+            except (msgspec.DecodeError, RecursionError):
+                members = None
+            if members is not None and all(map(writer.knows, members)):
+                writer.repaired("wrapped_arguments")
+                for member, value in members.items():
+                    writer.value(member, value)
+                return
+        say_value(writer, key, text, is_string)
+
+    # ------------------------------------------------------------------------------------------------- the values
+
+    def _value(self, tape: Tape, call: _Call, parameter: Tag, out: Callable[[str], None],
+               ) -> Steps[tuple[Tag | None, End]]:
+        """A value through its closing tag. Also returns the tag behind it that was read already."""
+        if parameter.empty:
+            return None, "closed"
+        grammar = self._grammar
+        inside = 0
+        """Elements that are open in the value: markup that is data."""
+        while True:
+            mark = yield from tape.until(self._tags, out)
+            if not mark:
+                return None, "cut"
+            tag = yield from self._tag(tape, mark)
+            if not tag.whole and tape.ended and tape.at >= len(tape.buffer):
+                return None, "cut"
+            if inside:
+                inside += self._step(tag)
+            elif tag.closes:
+                if tag.name == grammar.parameter:
+                    ended, following = yield from self._ends(tape, tag, out)
+                    if ended:
+                        return following, "closed"
+                    inside += self._step(following) if following is not None else 0
+                    continue
+                if tag.name == grammar.call or tag.name in grammar.wrappers:
+                    return tag, "unclosed"
+            elif self._begins_next(call, tag):
+                return tag, "unclosed"
+            elif tag.name in (grammar.parameter, grammar.call) or tag.name in grammar.wrappers:
+                inside += self._step(tag)
+            out(tag.raw)
+
+    def _step(self, tag: Tag) -> int:
+        """How a tag in a value changes the depth of the elements that are data."""
+        if tag.name not in self._names or tag.empty or not tag.whole:
+            return 0
+        return -1 if tag.closes else 1
+
+    def _begins_next(self, call: _Call, tag: Tag) -> bool:
+        """Whether an opening tag in a value is the next parameter: the closing tag of the value is missing."""
+        key = tag.attributes.get(self._grammar.parameter_name, "")
+        return (tag.name == self._grammar.parameter and call.writer is not None and call.writer.knows(key)
+                and key not in call.keys)
+
+    def _ends(self, tape: Tape, closer: Tag, out: Callable[[str], None],
+              ) -> Generator[None, None, tuple[bool, Tag | None]]:
+        """Whether a parameter's closing tag ends its value. (False, the tag that was data as well) else."""
+        grammar = self._grammar
+        while True:
+            blank = yield from tape.space()
+            tag = yield from self._next_tag(tape)
+            if tag is None:
+                following = yield from tape.peek()
+                if not following:
+                    return True, None
+                out(closer.raw + blank)
+                return False, None
+            if tag.closes and tag.name == grammar.parameter:
+                out(closer.raw + blank)
+                closer = tag
+                continue
+            if tag.name in (grammar.call, grammar.parameter) or (tag.closes and tag.name in grammar.wrappers):
+                return True, tag
+            out(closer.raw + blank + tag.raw)
+            return False, tag

@@ -1,0 +1,104 @@
+"""gpt-oss: the harmony format, messages that name their channel and recipient in a header.
+
+`<|start|>assistant<|channel|>analysis<|message|>...<|end|>` is reasoning, `final` and `commentary` without a recipient
+are visible text, and a message with `to=functions.NAME`, in the header of the role or of the channel and on any
+channel, is a call that ends with `<|call|>`. The first header may be shortened by what the prompt already held. One
+call a message. The frames are read without tools, too; a header that is none is text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.jsonbody import read_arguments
+from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.tape import Marks, Steps
+
+_ENDS = Marks(["<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"])
+_NEXT = ("<|start|>", "<|channel|>")
+_HEADER_ENDS = Marks(["<|message|>", "<|end|>", "<|call|>", "<|return|>", "<|start|>", "\n"])
+_MAX_HEADER = 512
+_CHANNELS = ("analysis", "commentary", "final")
+_RECIPIENT = re.compile(r"\bto=([^\s<]+)")
+_CHANNEL = re.compile(r"(?:^|<\|channel\|>)\s*(analysis|commentary|final)\b")
+
+
+class Message:
+    """One message from its header on. The form consumes the header of visible text and leaves the text alone."""
+
+    openers: tuple[str, ...] = ("<|channel|>", "<|start|>")
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        channel, recipient = yield from self._header(opener, io)
+        if recipient is not None:
+            yield from self._call(recipient, io)
+        else:
+            io.tape.release()
+            if channel == "analysis":
+                yield from self._reasoning(io)
+
+    def _header(self, opener: str, io: Reading) -> Steps[tuple[str, str | None]]:
+        """The channel and the recipient of a message. Raises NotACall for anything but a header."""
+        tape = io.tape
+        known = _CHANNELS if opener == "<|channel|>" else ("assistant",)
+        yield from tape.space()
+        before = yield from tape.literal(*known)
+        if not before:
+            raise NotACall
+        pieces = [before]
+        yield from self._collect(io, pieces)
+        header = "".join(pieces)
+        channel = _CHANNEL.search(header)
+        recipient = _RECIPIENT.search(header)
+        if channel is None and opener == "<|start|>" and recipient is None and header.strip() != "assistant":
+            raise NotACall
+        return channel.group(1) if channel else "final", recipient.group(1) if recipient else None
+
+    def _collect(self, io: Reading, pieces: list[str]) -> Steps[None]:
+        """The rest of the header, through `<|message|>`; too long a one, or one that breaks off, is none."""
+
+        def keep(piece: str) -> None:
+            pieces.append(piece)
+            if sum(map(len, pieces)) > _MAX_HEADER:
+                raise NotACall
+
+        if (yield from io.tape.until(_HEADER_ENDS, keep)) != "<|message|>":
+            raise NotACall
+
+    def _reasoning(self, io: Reading) -> Steps[None]:
+        io.begin_thinking()
+        mark = yield from io.tape.until(_ENDS, io.emit_thinking)
+        if mark in _NEXT:
+            io.tape.at -= len(mark)
+
+    def _call(self, recipient: str, io: Reading) -> Steps[None]:
+        """The message of a call, through the mark that ends it; text behind the arguments is content."""
+        tape = io.tape
+        writer = io.call(recipient)
+        yield from tape.space()
+        mark = yield from tape.peek()
+        if mark in ("{", '"'):
+            whole = yield from read_arguments(io, writer, _ENDS)
+            if not whole and tape.ended and tape.at >= len(tape.buffer):
+                return
+            mark = yield from tape.until(_ENDS, lambda piece: None if piece.isspace() else io.emit_text(piece))
+            writer.close()
+        else:
+            mark = yield from self._other_arguments(io, writer)
+        if mark in _NEXT:
+            tape.at -= len(mark)
+
+    def _other_arguments(self, io: Reading, writer: CallWriter) -> Steps[str]:
+        """Arguments that are no JSON object: nothing, or text that the repair may make sense of."""
+        raw, mark = yield from io.tape.collect(_ENDS, MAX_VALUE)
+        if mark or io.tape.clean:
+            writer.arguments(raw)
+            writer.close()
+        return mark
+
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="gpt-oss", frames=(Message(),), think=(("<|channel|>analysis<|message|>", "<|end|>"),),
+            noise=("<|return|>",)),
+)

@@ -1,0 +1,55 @@
+"""Hermes JSON: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
+
+Hermes 2 Pro to 4, Qwen2.5, QwQ, Qwen3, Granite 4; LongCat and LM Studio's default have the same body between other
+tags. Newlines around the JSON are usual, not required. Several calls are several blocks, or a JSON array in one block.
+The closing tag may be missing: before the next opener, or at the end of the text. Text after a block is content.
+"""
+
+from __future__ import annotations
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.jsonbody import read_array, read_call
+from extproc.dialects.reading import Reading
+from extproc.dialects.tape import Marks, Steps
+
+
+class TaggedJson:
+    """A call object, or an array of them, between an opener and its closer."""
+
+    def __init__(self, opener: str, closer: str) -> None:
+        self.openers: tuple[str, ...] = (opener,)
+        self._closer = closer
+        self._ends = Marks([closer, opener])
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        yield from tape.space()
+        first = yield from tape.peek()
+        if first == "[":
+            tape.at += 1
+            yield from read_array(io, self._ends)
+        else:
+            yield from read_call(io, self._ends)
+        yield from self._close(io)
+
+    def _close(self, io: Reading) -> Steps[None]:
+        """The closer, behind stray brackets that models add; anything else is text again."""
+        tape = io.tape
+        while True:
+            yield from tape.space()
+            if not (yield from tape.literal("}", "]")):
+                break
+        yield from tape.literal(self._closer)
+
+
+HERMES = TaggedJson("<tool_call>", "</tool_call>")
+LONGCAT = TaggedJson("<longcat_tool_call>", "</longcat_tool_call>")
+LM_STUDIO = TaggedJson("[TOOL_REQUEST]", "[END_TOOL_REQUEST]")
+
+DIALECTS = (
+    Dialect(name="hermes", forms=(HERMES,), noise=("<|im_end|>",)),
+    Dialect(name="qwen3-hermes", forms=(HERMES,), noise=("<|im_end|>",)),
+    Dialect(name="granite4", forms=(HERMES,)),
+    Dialect(name="longcat", forms=(LONGCAT,), think=(("<longcat_think>", "</longcat_think>"), ("<think>", "</think>"))),
+    Dialect(name="lmstudio-default", forms=(LM_STUDIO,)),
+)

@@ -1,0 +1,95 @@
+"""Kimi: K2's section tokens, and the elements of K3.
+
+K2: `<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:N<|tool_call_argument_begin|>{...}
+<|tool_call_end|><|tool_calls_section_end|>`. N counts over the conversation. NAME is the id without `functions.` in
+front and `:N` behind; dots and hyphens belong to it. Ids come damaged: without the prefix, as a bare counter (the
+arguments tell the tool then), or as something that names nothing (the call is skipped).
+
+K3: `<|open|>tools<|sep|><|open|>call tool="NAME" index="1"<|sep|><|open|>argument key="K" type="string"<|sep|>...
+<|close|>argument<|sep|>...`; visible text stands in a `response` element. A detokeniser may put spaces around tokens.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.elements import ElementCalls, Grammar
+from extproc.dialects.forms.sections import Tokens, TokenSections
+from extproc.dialects.reading import Reading
+
+_NUMBERED = re.compile(r"(?:functions\.)?(\S+?)\s*:\s*\d+", re.ASCII)
+_COUNTER = re.compile(r"(?:functions\.?)?:?\d*", re.ASCII)
+_FOREIGN = re.compile(r"(?:call|toolu|tooluse|chatcmpl-tool|fc)[_-][\w-]+", re.ASCII)
+"""Ids of other providers: a history that holds them teaches the model to write them."""
+
+TOKENS = Tokens(
+    sections=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
+    section_ends=("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
+    calls=("<|tool_call_begin|>",),
+    separators=("<|tool_call_argument_begin|>", "<|tool_arguments_begin|>", "<|tool_call_arguments_begin|>"),
+    call_ends=("<|tool_call_end|>",),
+)
+
+
+class KimiSections(TokenSections):
+    """K2: the header is the call's id."""
+
+    def resolve(self, io: Reading, header: str) -> str | None:
+        found = _NUMBERED.fullmatch(header)
+        name = None
+        if found is not None:
+            name = io.offered(header[:found.end(1)]) or io.offered(found.group(1))
+        return name or io.offered(header)
+
+    def names_a_tool(self, header: str) -> bool:
+        return _NUMBERED.fullmatch(header) is not None
+
+    def infer(self, io: Reading, header: str, raw: str) -> str | None:
+        counter = _COUNTER.fullmatch(header) is not None
+        if not counter and _FOREIGN.fullmatch(header) is None:
+            return None
+        try:
+            keys = msgspec.json.decode(raw or "{}", type=dict[str, object]).keys()
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        if counter and len(io.tools) == 1:
+            return next(iter(io.tools))
+        fitting = [name for name in io.tools if _fits(io, name, set(keys))]
+        if fitting or not counter:
+            return fitting[0] if len(fitting) == 1 else None
+        return _most_alike(io, set(keys))
+
+
+def _fits(io: Reading, name: str, keys: set[str]) -> bool:
+    """Whether the tool takes exactly such arguments."""
+    shape = io.shape(name)
+    return shape.required <= keys <= shape.parameters.keys()
+
+
+def _most_alike(io: Reading, keys: set[str]) -> str | None:
+    """The one tool that shares most of its parameters with `keys`; None when several do, or none does."""
+    shared = sorted(((len(keys & io.shape(name).parameters.keys()), name) for name in io.tools), reverse=True)
+    if not shared or not shared[0][0] or (len(shared) > 1 and shared[0][0] == shared[1][0]):
+        return None
+    return shared[0][1]
+
+
+KIMI_SECTIONS = KimiSections(TOKENS)
+
+K3 = ElementCalls(Grammar(
+    open=("<|open|>",), close=("<|close|>",), tag_end="<|sep|>",
+    wrappers=frozenset({"tools"}), call="call", call_name="tool", parameter="argument", parameter_name="key",
+    marks_string=("type", "string"), framing=frozenset({"response"}), spaced=True, escaped=True))
+
+_K3_FRAMING = tuple(f"<|{kind}|>{blank}response{blank}<|sep|>" for kind in ("open", "close") for blank in ("", " "))
+_K3_THINK = tuple((f"<|open|>{blank}think{blank}<|sep|>", f"<|close|>{blank}think{blank}<|sep|>")
+                  for blank in ("", " "))
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="kimi-k2", forms=(KIMI_SECTIONS,), strays=TOKENS.strays, noise=("<|im_end|>",)),
+    Dialect(name="kimi-k3", forms=(K3,), think=(*_K3_THINK, ("<think>", "</think>")),
+            noise=(*_K3_FRAMING, "<|im_end|>")),
+)

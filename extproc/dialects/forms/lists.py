@@ -1,0 +1,61 @@
+"""Arrays of call objects: `[{"name": ..., "arguments": {...}}, ...]` behind a marker, in a code fence or all alone.
+
+xLAM writes the bare array at the start of the answer, in a fence, or in the tags of other families. Phi-4-mini writes
+`functools[...]`, Jamba and Hunyuan A13B `<tool_calls>[...]</tool_calls>`. The array ends the region; what follows it is
+content. What is no array of calls of offered tools is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.hermes import HERMES
+from extproc.dialects.forms.mistral import ToolCalls
+from extproc.dialects.jsonbody import read_array, read_call
+from extproc.dialects.reading import NotACall, Reading
+from extproc.dialects.tape import Marks, Steps
+
+
+class TaggedArray:
+    """An array of calls between one of several openers and its closer, if it has one. An opener that ends with the
+    bracket has begun the array."""
+
+    def __init__(self, openers: Iterable[str], closer: str = "", *, single: bool = False) -> None:
+        self.openers: tuple[str, ...] = tuple(openers)
+        self._closer = closer
+        self._single = single
+        self._stop = Marks([*([closer] if closer else []), *(o for o in self.openers if len(o) > 1)])
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        if not opener.endswith("["):
+            yield from tape.space()
+            mark = yield from tape.peek()
+            if mark == "{" and self._single:
+                yield from read_call(io, self._stop, needs_arguments=True)
+                yield from self._close(io)
+                return
+            if mark != "[":
+                raise NotACall
+            tape.at += 1
+        yield from read_array(io, self._stop)
+        yield from self._close(io)
+
+    def _close(self, io: Reading) -> Steps[None]:
+        if not self._closer:
+            return
+        yield from io.tape.space()
+        yield from io.tape.literal(self._closer)
+
+
+BARE_ARRAY = TaggedArray(["["])
+FENCED = TaggedArray(["```json", "```"], "```", single=True)
+FENCED_JSON = TaggedArray(["```json"], "```")
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="xlam", forms=(ToolCalls(), HERMES), loose=(FENCED_JSON,), first=(BARE_ARRAY, FENCED)),
+    Dialect(name="phi-4-mini", forms=(TaggedArray(["functools["]), TaggedArray(["<|tool_call|>"], "<|/tool_call|>")),
+            noise=("<|end|>",)),
+    Dialect(name="jamba", forms=(TaggedArray(["<tool_calls>"], "</tool_calls>"),)),
+)

@@ -1,0 +1,144 @@
+"""Bare JSON calls: Llama 3.1 to 3.3, and any model whose whole answer is one such call.
+
+`{"name": ..., "parameters": {...}}` at the start of the answer or of a line, several joined by `; ` or in an array, or
+anywhere behind `<|python_tag|>`. Llama's built-in tools are called there in Python's syntax (`search.call(query=...)`).
+The name must be that of an offered tool and, where no marker says that it is a call, arguments must be there; else the
+JSON is text.
+"""
+
+from __future__ import annotations
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.lists import BARE_ARRAY
+from extproc.dialects.forms.pythonic import read_python_calls
+from extproc.dialects.jsonbody import (
+    ARGUMENT_KEYS,
+    NAME_KEYS,
+    raw_value,
+    read_array,
+    read_call,
+    short_string,
+)
+from extproc.dialects.reading import NotACall, Reading
+from extproc.dialects.tape import Marks, Steps
+
+ENDS = ("<|eom_id|>", "<|eot_id|>", "<|eot|>", "<|eom|>", "<|im_end|>", "<|end|>", "</s>")
+"""Tokens that end a message in the templates of several families."""
+
+_STOP = Marks(["<|eom_id|>", "<|eot_id|>", "<|python_tag|>"])
+
+
+class BareJson:
+    """Call objects without any marker, at the start of the answer or of a line."""
+
+    def __init__(self, *openers: str) -> None:
+        self.openers = openers
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        io.tape.at -= 1
+        yield from read_objects(io, needs_arguments=True)
+
+
+class PythonTag:
+    """`<|python_tag|>` and a call object, an array of them, or a call in Python's syntax."""
+
+    openers: tuple[str, ...] = ("<|python_tag|>",)
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        yield from tape.space()
+        mark = yield from tape.peek()
+        if mark == "{":
+            yield from read_objects(io)
+        elif mark == "[":
+            tape.at += 1
+            yield from tape.space()
+            if (yield from tape.peek()) == "{":
+                yield from read_array(io, _STOP)
+            else:
+                yield from read_python_calls(io, "]")
+        else:
+            yield from read_python_calls(io, "")
+
+
+def read_objects(io: Reading, *, needs_arguments: bool = False) -> Steps[None]:
+    """A call object and those that follow it, joined by semicolons, commas or only white space."""
+    tape = io.tape
+    yield from read_call(io, _STOP, needs_arguments=needs_arguments)
+    while True:
+        yield from tape.literal("}")
+        tape.hold()
+        yield from tape.space()
+        yield from tape.literal(";", ",", "<|python_tag|>")
+        yield from tape.space()
+        if (yield from tape.peek()) == "{":
+            try:
+                yield from read_call(io, _STOP, needs_arguments=needs_arguments)
+                continue
+            except NotACall:
+                pass
+        tape.hand_back()
+        tape.release()
+        return
+
+
+class _BareCallOnly:
+    """An answer that is nothing but one bare call: known only at its end, so nothing goes out before. What cannot be
+    one is released at its first foreign member."""
+
+    openers: tuple[str, ...] = ("{",)
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        yield from self._check(io)
+        yield from tape.space()
+        while (yield from tape.literal(*ENDS)):
+            yield from tape.space()
+        if (yield from tape.peek()) or not tape.clean:
+            raise NotACall
+        tape.hand_back()
+        yield from read_call(io, needs_arguments=True)
+        tape.at = len(tape.buffer)
+
+    def _check(self, io: Reading) -> Steps[None]:
+        """One object with a name that is offered, arguments, and nothing that calls do not have."""
+        tape = io.tape
+        seen: set[str] = set()
+        while True:
+            yield from tape.space()
+            mark = yield from tape.peek()
+            if mark == ",":
+                tape.at += 1
+                continue
+            if mark == "}":
+                tape.at += 1
+                break
+            if mark != '"':
+                raise NotACall
+            key = yield from short_string(tape)
+            kind = "name" if key in NAME_KEYS else "arguments" if key in ARGUMENT_KEYS else key
+            yield from tape.space()
+            if kind not in ("name", "arguments", "type", "id") or kind in seen or not (yield from tape.literal(":")):
+                raise NotACall
+            seen.add(kind)
+            yield from tape.space()
+            mark = yield from tape.peek()
+            if kind == "name" and (mark != '"' or io.offered((yield from short_string(tape))) is None):
+                raise NotACall
+            if (kind == "arguments" and mark not in ("{", '"')) or (kind in ("type", "id") and mark != '"'):
+                raise NotACall
+            if kind != "name":
+                yield from raw_value(tape)
+        if not {"name", "arguments"} <= seen:
+            raise NotACall
+
+
+BARE_CALL_ONLY = _BareCallOnly()
+BARE_JSON = BareJson("{")
+LINE_JSON = BareJson("\n{")
+PYTHON_TAG = PythonTag()
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="llama3-json", forms=(PYTHON_TAG,), loose=(LINE_JSON,), first=(BARE_JSON, BARE_ARRAY),
+            noise=("<|eom_id|>", "<|eot_id|>")),
+)

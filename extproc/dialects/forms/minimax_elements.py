@@ -1,0 +1,146 @@
+"""MiniMax M3: every tag behind the mark `]<]minimax[>[`; parameters are elements, which nest.
+
+```
+]<]minimax[>[<tool_call>
+]<]minimax[>[<invoke name="N">]<]minimax[>[<key>text]<]minimax[>[</key>]<]minimax[>[</invoke>
+]<]minimax[>[</tool_call>
+```
+Lists are `<item>` elements or repetitions of a name; an empty element is an empty list, object or string, as the
+schema says. So nothing of a call is certain before it closes: its arguments go out at once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extproc.dialects.headers import MAX_NAME, read_attribute
+from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
+
+PREFIX = "]<]minimax[>["
+_INVOKE = PREFIX + "<invoke name="
+_REGION_END = PREFIX + "</tool_call>"
+_MARKS = Marks([PREFIX])
+_MAX_DEPTH = 64
+
+
+class _Element(msgspec.Struct):
+    name: str
+    text: list[str] = []
+    children: list[_Element] = []
+
+
+class NestedElements:
+    """Reads one or more invokes."""
+
+    openers: tuple[str, ...] = (PREFIX + "<tool_call>", "<tool_call>", _INVOKE)
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        if opener != _INVOKE:
+            yield from tape.space()
+            if not (yield from tape.literal(_INVOKE)):
+                raise NotACall
+        while True:
+            name, raw = yield from read_attribute(tape)
+            if name is None or io.offered(name) is None:
+                if tape.holding:
+                    raise NotACall
+                tape.push_back(_INVOKE + raw)
+                return
+            writer = io.call(name)
+            root = _Element(name)
+            whole = yield from _read_elements(tape, root)
+            if whole or tape.clean:
+                _write(writer, io, root)
+                writer.close()
+            yield from tape.space()
+            if (yield from tape.literal(_REGION_END, _INVOKE)) != _INVOKE:
+                return
+
+
+def _read_elements(tape: Tape, root: _Element) -> Steps[bool]:
+    """Everything up to the end of the invoke. False: the text ended first."""
+    stack = [root]
+    size = 0
+    while True:
+        pieces: list[str] = []
+        found = yield from tape.until(_MARKS, pieces.append)
+        text = "".join(pieces)
+        size += len(text) + len(PREFIX)
+        if size > MAX_VALUE:
+            raise TooMuch
+        stack[-1].text.append(text)
+        if not found:
+            return False
+        begin = yield from tape.literal("</", "<")
+        name = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
+        end = yield from tape.literal(">")
+        if begin == "</" and name in ("invoke", "tool_call"):
+            if name == "tool_call":
+                tape.push_back(PREFIX + begin + name + end)
+            return True
+        if begin == "<" and (name == "tool_call" or name.startswith("invoke name=")):
+            tape.push_back(PREFIX + begin + name + end)
+            return True
+        if begin == "<" and end and name and len(stack) < _MAX_DEPTH:
+            stack[-1].children.append(element := _Element(name.strip()))
+            stack.append(element)
+        elif begin == "</":
+            _close(stack, name.strip())
+        else:
+            stack[-1].text.append(begin + name + end)
+
+
+def _close(stack: list[_Element], name: str) -> None:
+    """Closes the innermost element of this name and all that stand open inside; a stray closing tag means nothing."""
+    for index in range(len(stack) - 1, 0, -1):
+        if stack[index].name == name:
+            del stack[index:]
+            return
+
+
+def _write(writer: CallWriter, io: Reading, root: _Element) -> None:
+    schema = io.tools[writer.name].schema
+    for key, elements in _grouped(root.children).items():
+        child = _part(schema, "properties", key)
+        text = "".join(elements[0].text)
+        if len(elements) == 1 and not elements[0].children and text.strip():
+            writer.text(key, text)
+        else:
+            writer.value(key, _group_value(elements, child))
+
+
+def _grouped(elements: list[_Element]) -> dict[str, list[_Element]]:
+    out: dict[str, list[_Element]] = {}
+    for element in elements:
+        out.setdefault(element.name, []).append(element)
+    return out
+
+
+def _group_value(elements: list[_Element], schema: object) -> object:
+    """The value of all elements of one name: several are a list."""
+    if len(elements) > 1:
+        items = _part(schema, "items")
+        return [_element_value(element, items) for element in elements]
+    return _element_value(elements[0], schema)
+
+
+def _element_value(element: _Element, schema: object) -> object:
+    if element.children:
+        groups = _grouped(element.children)
+        if set(groups) == {"item"} and not _part(schema, "properties", "item"):
+            return [_element_value(child, _part(schema, "items")) for child in element.children]
+        return {key: _group_value(found, _part(schema, "properties", key)) for key, found in groups.items()}
+    text = "".join(element.text)
+    if not text.strip():
+        declared = _part(schema, "type")
+        if declared in ("array", "object"):
+            return [] if declared == "array" else {}
+    return text
+
+
+def _part(schema: object, *path: str) -> object:
+    for key in path:
+        schema = schema.get(key) if isinstance(schema, dict) else None
+    return schema

@@ -1,0 +1,62 @@
+"""Mistral: `[TOOL_CALLS]` and what follows it, which differs from one tokenizer to the next.
+
+Up to v7 an array of call objects; from v11 on one marker a call, with the name in the open: `[TOOL_CALLS]NAME{...}`,
+`NAME[ARGS]{...}`, `NAME[CALL_ID]id[ARGS]{...}`. Text after the array or the closing brace is content. Reasoning stands
+between `[THINK]` and `[/THINK]`.
+"""
+
+from __future__ import annotations
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.jsonbody import read_arguments, read_array, read_call
+from extproc.dialects.reading import NotACall, Reading
+from extproc.dialects.tape import Marks, Steps
+
+_STOP = Marks(["[TOOL_CALLS]", "</s>"])
+
+
+class ToolCalls:
+    """Behind the marker: an array, an object, or a name with its arguments."""
+
+    openers: tuple[str, ...] = ("[TOOL_CALLS]",)
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        yield from tape.space()
+        mark = yield from tape.peek()
+        if mark == "[":
+            tape.at += 1
+            yield from read_array(io, _STOP)
+        elif mark == "{":
+            yield from read_call(io, _STOP)
+        else:
+            yield from self._named(opener, io)
+        yield from tape.literal("[/TOOL_CALLS]", "</s>")
+
+    def _named(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        name = yield from tape.run(lambda char: char.isalnum() or char in "_-.:", 256)
+        if io.offered(name) is None:
+            raise NotACall
+        yield from tape.space()
+        marked = yield from tape.literal("[CALL_ID]", "[ARGS]")
+        if marked == "[CALL_ID]":
+            yield from tape.space()
+            yield from tape.run(lambda char: char.isalnum() or char in "_-.:", 256)
+            yield from tape.space()
+            marked = yield from tape.literal("[ARGS]")
+        yield from tape.space()
+        mark = yield from tape.peek()
+        # without its marker only an object can be told from prose; a name alone ends the answer or the call
+        if not marked and mark not in ("{", "") and (yield from tape.peek(len(opener))) != opener:
+            raise NotACall
+        if not mark and not tape.clean:
+            raise NotACall
+        writer = io.call(name)
+        if mark not in ("{", '"') or (yield from read_arguments(io, writer, _STOP)):
+            writer.close()
+
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="mistral", forms=(ToolCalls(),), think=(("[THINK]", "[/THINK]"), ("<think>", "</think>"))),
+)

@@ -1,0 +1,34 @@
+"""Forms of single families: InternLM2's `<|action_start|><|plugin|>{...}<|action_end|>`."""
+
+from __future__ import annotations
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.jsonbody import read_call
+from extproc.dialects.reading import NotACall, Reading
+from extproc.dialects.tape import Marks, Steps
+
+_STOP = Marks(["<|action_end|>", "<|action_start|>"])
+
+
+class Action:
+    """One call object behind the two markers, which white space may part."""
+
+    openers: tuple[str, ...] = ("<|action_start|>",)
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        yield from tape.space()
+        if not (yield from tape.literal("<|plugin|>")):
+            raise NotACall
+        yield from tape.space()
+        yield from read_call(io, _STOP)
+        while True:
+            yield from tape.space()
+            if not (yield from tape.literal("}")):
+                break
+        yield from tape.literal("<|action_end|>")
+
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="internlm2", forms=(Action(),), noise=("<|im_end|>",)),
+)

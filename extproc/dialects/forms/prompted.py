@@ -1,0 +1,219 @@
+"""The project's own form, which `style: prompted` asks for: `<tool_call name="NAME"><parameter name="KEY">value
+</parameter></tool_call>`. The grammar stands in `extproc.dialects.writing.prompted`.
+
+A raw value ends as in the other tag dialects (`xmltext.py`); a value in CDATA sections only where `]]>` is followed by
+what may follow it. `type` says how a value is meant as far as the schema leaves a choice: models repeat the types of
+the definitions there. Read as well: quotes of any kind or none, a call that closes itself, `invoke` for `tool_call`,
+one JSON object in place of the parameters, missing closing tags. Models that were trained on Hermes JSON or
+Qwen3-Coder's XML fall back into these, so both are looked for, too.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.hermes import HERMES
+from extproc.dialects.forms.qwen_coder import QWEN_CODER
+from extproc.dialects.headers import MAX_NAME
+from extproc.dialects.jsonbody import read_arguments
+from extproc.dialects.reading import CallWriter, NotACall, Reading
+from extproc.dialects.tape import Marks, Steps, Tape
+from extproc.dialects.xmlbody import at_end
+from extproc.dialects.xmltext import Tags, ValueReader
+from extproc.dialects.xmlvalue import Framing, Value
+
+_PARAMETER = "<parameter "
+_PARAMETER_END = "</parameter>"
+_CDATA = "<![CDATA["
+_CDATA_END = "]]>"
+_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|[“”]([^“”]*)[“”]|([^\s"'/>]+))""")
+_ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#\d{1,7});")
+_ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+
+
+class Header(msgspec.Struct, frozen=True):
+    """An opening tag behind its name. `name` is None when it says none or never ends; `raw` is what was consumed."""
+
+    name: str | None
+    kind: str | None
+    """The attribute `type`."""
+    empty: bool
+    raw: str
+
+
+def read_header(tape: Tape) -> Steps[Header]:
+    """The attributes of a tag, through its `>`."""
+    raw = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
+    if not (yield from tape.literal(">")):
+        return Header(None, None, False, raw)
+    found = {match[1]: next((text for text in match.groups()[1:] if text is not None), "")
+             for match in _ATTRIBUTE.finditer(raw)}
+    name = _unescaped(found["name"]) if "name" in found else None
+    return Header(name, found.get("type"), raw.endswith("/"), raw + ">")
+
+
+def _read_name(tape: Tape) -> Steps[tuple[str | None, str]]:
+    header = yield from read_header(tape)
+    return header.name, header.raw
+
+
+def _unescaped(text: str) -> str:
+    return _ENTITY.sub(_entity, text)
+
+
+def _entity(found: re.Match[str]) -> str:
+    name = found[1]
+    if name[0] != "#":
+        return _ENTITIES[name]
+    code = int(name[1:])
+    return chr(code) if code < 0xD800 or 0xDFFF < code < 0x110000 else found[0]
+
+
+class PromptedCalls:
+    """Calls of one spelling of the element."""
+
+    def __init__(self, element: str) -> None:
+        opener, closer = f"<{element} ", f"</{element}>"
+        outer = (opener, closer)
+        self.openers: tuple[str, ...] = (opener,)
+        self._opener, self._closer = outer
+        self._marks = Marks([*outer, _PARAMETER])
+        self._tags = Tags(begins=(), ends=(), call=opener, call_end=closer, outer=outer, parameter=_PARAMETER,
+                          parameter_end=_PARAMETER_END, marks=Marks([*outer, _PARAMETER, _PARAMETER_END]),
+                          name=_read_name, key=_read_name, framing="newline")
+        self._dropped = Marks([_PARAMETER_END, closer])
+        self._in_section = Marks([_CDATA_END, _PARAMETER_END])
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        header = yield from read_header(tape)
+        if header.name is None or io.offered(header.name) is None:
+            raise NotACall
+        if header.empty:
+            io.call(header.name).close()
+            return
+        yield from tape.space()
+        follows = yield from tape.literal(_PARAMETER, self._closer)
+        tape.push_back(follows)
+        if not follows and (yield from tape.peek()) != "{" and not tape.cut_mark(self._marks) \
+                and not (at_end(tape) and io.at_line_start):
+            raise NotACall
+        yield from self._parameters(io, io.call(header.name))
+
+    def _parameters(self, io: Reading, writer: CallWriter) -> Steps[None]:
+        """Between parameters, to the end of the call. Anything but a tag is text behind a call that was not closed."""
+        tape = io.tape
+        alone = True
+        while True:
+            yield from tape.space()
+            mark = yield from tape.literal(self._closer, self._opener, _PARAMETER)
+            if mark == _PARAMETER:
+                alone = False
+                if not (yield from self._parameter(io, writer)):
+                    return
+                continue
+            if not mark and alone and (yield from tape.peek()) == "{":
+                alone = False
+                if not (yield from read_arguments(io, writer, self._marks)):
+                    return
+                continue
+            if mark == self._opener:
+                tape.push_back(mark)
+            if mark or not (tape.cut_mark(self._marks) or (at_end(tape) and not tape.clean)):
+                writer.close()
+            return
+
+    # ------------------------------------------------------------------------------------------------------- values
+
+    def _parameter(self, io: Reading, writer: CallWriter) -> Steps[bool]:
+        """False: the text ended inside."""
+        tape = io.tape
+        header = yield from read_header(tape)
+        key = header.name
+        if key is None:
+            if at_end(tape) and not tape.clean:
+                return False
+            writer.repaired("dropped_parameter")
+            if (yield from tape.until(self._dropped, _drop)) == self._closer:
+                tape.push_back(self._closer)
+            return True
+        value = _Typed(writer, key, header.kind)
+        if header.empty:
+            yield from value.open(tape)
+            value.close()
+            return True
+        blank = yield from tape.space()
+        if not (yield from tape.literal(_CDATA)):
+            tape.push_back(blank)
+            return (yield from ValueReader(self._tags, io, writer, key, value).read())
+        section = _Typed(writer, key, header.kind, framing="verbatim")
+        yield from section.open(tape)
+        return (yield from self._sections(tape, writer, section))
+
+    def _sections(self, tape: Tape, writer: CallWriter, value: Value) -> Steps[bool]:
+        """CDATA, from behind its first opener. A closing mark that nothing fitting follows is data: models forget to
+        split it. They forget `]]>` itself as well, which shows only when the text ends behind the call."""
+        while True:
+            mark = yield from tape.until(self._in_section, value.text)
+            if not mark:
+                if not tape.clean:
+                    return False
+                writer.repaired("unclosed_value")
+                break
+            blank = yield from tape.space()
+            if mark == _PARAMETER_END:
+                closer = yield from tape.literal(self._closer)
+                rest = yield from tape.space()
+                if closer and at_end(tape):
+                    writer.repaired("unclosed_value")
+                    break
+                tape.push_back(rest)
+                value.text(mark + blank + closer)
+                continue
+            follows = yield from tape.literal(_PARAMETER_END, _CDATA, self._closer, _PARAMETER)
+            if follows == _CDATA:
+                continue
+            if follows in (self._closer, _PARAMETER):
+                tape.push_back(follows)
+            if follows or at_end(tape):
+                break
+            value.text(mark)
+            tape.push_back(blank)
+        value.close()
+        return True
+
+
+def _drop(text: str) -> None:
+    """The value of a parameter without a name."""
+
+
+class _Typed(Value):
+    """A value with the attribute `type`."""
+
+    def __init__(self, writer: CallWriter, key: str, kind: str | None, framing: Framing = "newline") -> None:
+        super().__init__(writer, key, framing)
+        self._kind = kind
+        self._streams = self._streams and kind != "json"
+
+    def say(self, text: str) -> None:
+        declared = self._writer.parameter(self._key)
+        if self._kind == "string" and declared.types & {"string", "any"}:
+            self._writer.value(self._key, text)
+            return
+        if self._kind == "json":
+            try:
+                self._writer.value(self._key, msgspec.json.decode(text.strip()))
+            except (msgspec.DecodeError, RecursionError):
+                pass
+            else:
+                return
+        self._writer.text(self._key, text)
+
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="prompted", unambiguous=False,
+            forms=(PromptedCalls("tool_call"), PromptedCalls("invoke"), HERMES, QWEN_CODER)),
+)

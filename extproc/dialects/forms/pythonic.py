@@ -1,0 +1,266 @@
+"""Calls in Python's syntax: `[lookup(harbor="Brest", day=2), ping()]`.
+
+Llama 3.2 and 4, ToolACE: at the very start of the answer, Llama 4 also between `<|python_start|>` and `<|python_end|>`.
+OLMo 3: one call a line between `<function_calls>` tags. LFM2: a list between its own tokens. Values are Python's
+literals, never evaluated. A list that is no list of calls ([1, 2, 3], a Markdown link) is text, so nothing goes out
+before the first keyword, or before the list ends.
+"""
+
+from __future__ import annotations
+
+import re
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.jsonbody import read_array, read_call
+from extproc.dialects.literals import read_literal, read_string
+from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
+
+_NAME_MARKS = "_-.:"
+_KEYWORD = re.compile(r"([^\W\d][\w-]*)\s*=(?!=)")
+_KEYWORD_BEGINS = re.compile(r"[^\W\d][\w-]*\s*=?")
+_VALUE_MARKS = Marks(["(", ")", "[", "]", "{", "}", ",", "'", '"', "'''", '"""'])
+_QUOTES = ("'", '"', "'''", '"""')
+_STRING_ENDS = {quote: Marks([quote, "\\"]) for quote in _QUOTES}
+_STRING_FOLLOWERS = ",)"
+
+Pending = list[tuple[str, list[str]]]
+"""Calls that are whole but not certain yet: names, and the texts of their values."""
+
+
+class PythonList:
+    """A list of calls between an opener and its closer; "" as closer: none."""
+
+    def __init__(self, opener: str, closer: str = "") -> None:
+        self.openers: tuple[str, ...] = (opener,)
+        self._closer = closer
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        if not self._closer:
+            yield from tape.space()
+            yield from read_python_calls(io, "]")
+            return
+        yield from self._marked(io)
+        yield from tape.space()
+        yield from tape.literal(self._closer)
+
+    def _marked(self, io: Reading) -> Steps[None]:
+        """Between markers the brackets may be missing, and the calls may be JSON."""
+        tape = io.tape
+        stop = Marks([self._closer])
+        yield from tape.space()
+        if (yield from tape.peek()) == "{":
+            yield from read_call(io, stop)
+            return
+        end = "]" if (yield from tape.literal("[")) else ""
+        yield from tape.space()
+        if end and (yield from tape.peek()) == "{":
+            yield from read_array(io, stop)
+        else:
+            yield from read_python_calls(io, end, self._closer)
+
+
+def read_python_calls(io: Reading, end: str, closer: str = "") -> Steps[None]:
+    """Calls up to the bracket `end` ("" where there is none), which is consumed, or the mark `closer`, which is not.
+    Raises NotACall."""
+    tape = io.tape
+    before = io.calls
+    pending: Pending = []
+    while True:
+        yield from tape.space()
+        mark = yield from tape.peek()
+        if mark in (",", ";"):
+            tape.at += 1
+        elif not mark or not _starts_name(mark):
+            break
+        elif not (yield from _one_call(io, pending)):
+            return
+    if mark and mark == end:
+        tape.at += 1
+    if io.calls == before:
+        if not pending:
+            raise NotACall
+        if end and not closer:
+            yield from _certain_list(io, closed=mark == end)
+    _write(io, pending)
+
+
+def _certain_list(io: Reading, *, closed: bool) -> Steps[None]:
+    """A list without markers counts when it is closed and no text of a Markdown link, or when the answer ends there."""
+    following = yield from io.tape.peek()
+    if following == "(" or (not closed and (following or not io.tape.clean)):
+        raise NotACall
+
+
+def _starts_name(char: str) -> bool:
+    return char.isalpha() or char == "_"
+
+
+def _is_name(char: str) -> bool:
+    return char.isalnum() or char in _NAME_MARKS
+
+
+def _one_call(io: Reading, pending: Pending) -> Steps[bool]:
+    """One call, from its name to its closing parenthesis. False: the text ended inside."""
+    tape = io.tape
+    certain = not tape.holding
+    if certain:
+        tape.hold()
+    name = yield from tape.run(_is_name, 256)
+    if io.offered(name) is None:
+        name = name.removesuffix(".call")
+    if io.offered(name) is None or not (yield from tape.literal("(")):
+        if not certain:
+            raise NotACall
+        tape.hand_back()
+        tape.release()
+        raw, _ = yield from _raw_value(tape, whole_call=True)
+        io.emit_text(raw)  # a further element that calls no tool is text
+        return True
+    whole = yield from _parameters(io, name, pending)
+    if certain:
+        _write(io, pending)
+    return whole
+
+
+def _parameters(io: Reading, name: str, pending: Pending) -> Steps[bool]:
+    """The parameters of a call through its closing parenthesis; the call is certain with its first keyword."""
+    tape = io.tape
+    writer: CallWriter | None = None
+    positional: list[str] = []
+    while True:
+        yield from tape.space()
+        mark = yield from tape.peek()
+        if mark in (",", "]", "}"):
+            tape.at += 1  # a stray bracket
+        elif mark == ")":
+            tape.at += 1
+            if writer is None:
+                pending.append((name, positional))
+            else:
+                writer.close()
+            return True
+        elif not mark:
+            return _ended(io, writer)
+        elif key := (yield from _keyword(tape)):
+            if writer is None:
+                _write(io, pending)
+                writer = _begin(io, name, positional)
+            if not (yield from _value(writer, key, tape)):
+                return False
+        else:
+            raw, _ = yield from _raw_value(tape)
+            positional.append(raw)
+
+
+def _ended(io: Reading, writer: CallWriter | None) -> bool:
+    """The text ended between two parameters. Only a clean end completes the call."""
+    if writer is None:
+        raise NotACall
+    if io.tape.clean:
+        writer.repaired("missing_brackets")
+        writer.close()
+    return False
+
+
+def _keyword(tape: Tape) -> Steps[str]:
+    """The name of a keyword, consumed with its `=`; "" when something else stands here."""
+    size = 1
+    while True:
+        text = yield from tape.peek(size)
+        found = _KEYWORD.match(text)
+        if found is not None and (found.end() < size or len(text) < size):
+            tape.at += found.end()
+            return found.group(1)
+        if len(text) < size or size > 256 or _KEYWORD_BEGINS.fullmatch(text) is None:
+            return ""
+        size += 1
+
+
+def _value(writer: CallWriter, key: str, tape: Tape) -> Steps[bool]:
+    """The value of a keyword; strings of string parameters go out while they arrive. False: the text ended inside."""
+    yield from tape.space()
+    if (yield from tape.peek()) in ("'", '"') and writer.streams(key):
+        quote = yield from tape.literal(*_QUOTES)
+        writer.begin(key)
+        if not (yield from read_string(tape, quote, writer.piece, _STRING_FOLLOWERS)):
+            return False
+        writer.end()
+        return True
+    raw, whole = yield from _raw_value(tape)
+    if not whole:
+        try:
+            read_literal(raw)
+        except ValueError:
+            return False
+        if not tape.clean:
+            return False
+    _put(writer, key, raw)
+    return True
+
+
+def _put(writer: CallWriter, key: str, raw: str) -> None:
+    try:
+        writer.value(key, read_literal(raw))
+    except ValueError:
+        writer.text(key, raw)
+
+
+def _begin(io: Reading, name: str, positional: list[str]) -> CallWriter:
+    """Values without a keyword belong to the tool's parameters in their order; more than these are dropped."""
+    writer = io.call(name)
+    for key, raw in zip(io.shape(writer.name).parameters, positional, strict=False):
+        _put(writer, key, raw)
+    return writer
+
+
+def _write(io: Reading, pending: Pending) -> None:
+    for name, positional in pending:
+        _begin(io, name, positional).close()
+    pending.clear()
+
+
+def _raw_value(tape: Tape, *, whole_call: bool = False) -> Steps[tuple[str, bool]]:
+    """One value as text, up to the comma or closing bracket that ends it (not consumed); whether such a one came.
+    `whole_call`: also through the parenthesis that closes it."""
+    pieces: list[str] = []
+    size = depth = 0
+
+    def keep(piece: str) -> None:
+        nonlocal size
+        size += len(piece)
+        if size > MAX_VALUE:
+            raise TooMuch
+        pieces.append(piece)
+
+    while True:
+        mark = yield from tape.until(_VALUE_MARKS, keep)
+        if not mark:
+            return "".join(pieces).strip(), False
+        if depth == 0 and mark in (",", ")", "]", "}"):
+            tape.at -= 1
+            return "".join(pieces).strip(), True
+        keep(mark)
+        if mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
+            if whole_call and depth == 0:
+                return "".join(pieces).strip(), True
+        elif mark in _STRING_ENDS:
+            while (inner := (yield from tape.until(_STRING_ENDS[mark], keep))) == "\\":
+                keep(inner + (yield from tape.peek()))
+                tape.at = min(tape.at + 1, len(tape.buffer))
+            keep(inner)
+
+
+PYTHON_LIST = PythonList("[")
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="llama-pythonic", first=(PYTHON_LIST,), noise=("<|eom_id|>", "<|eot_id|>")),
+    Dialect(name="llama4-pythonic", forms=(PythonList("<|python_start|>", "<|python_end|>"),),
+            first=(PYTHON_LIST,), noise=("<|python_end|>", "<|eom|>", "<|eot|>")),
+    Dialect(name="olmo3", forms=(PythonList("<function_calls>", "</function_calls>"),)),
+    Dialect(name="lfm2", forms=(PythonList("<|tool_call_start|>", "<|tool_call_end|>"),)),
+)

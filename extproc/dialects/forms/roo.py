@@ -1,0 +1,136 @@
+"""The XML tools of RooCode, Cline and Kilo: `<read_file><path>src/main.rs</path></read_file>`.
+
+The tag of a call is a tool's name, so what to look for depends on the tools that are offered. Only the parameters that
+the tool declares are tags; inside a parameter only its own closing tag counts, so markup in it stays as it is. Of
+`content` the last closing tag before the tool's counts, and it keeps its white space but for one newline at each end;
+other values are trimmed. The `<thinking>` of these prompts is text for the client and is left alone.
+
+In answers of unknown models a tag counts only at the start of a line and when the tool's name has an underscore: such
+names occur in no HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from extproc.conversation import Tool
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.reading import CallWriter, Form, NotACall, Reading
+from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.xmlvalue import Value
+
+_WINDOW = 16 * 1024
+"""Characters behind a doubtful closing tag within which another one decides."""
+
+
+class NamedTags:
+    """Calls of the tools of one request. `careful`: only where nothing else can be meant."""
+
+    def __init__(self, names: Iterable[str], *, careful: bool) -> None:
+        self.openers: tuple[str, ...] = tuple(f"<{name}>" for name in names)
+        self._careful = careful
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        name = opener[1:-1]
+        if self._careful and not io.at_line_start:
+            raise NotACall
+        closer = f"</{name}>"
+        parameters = {f"<{key}>": key for key in io.shape(name).parameters}
+        yield from tape.space()
+        mark = yield from tape.literal(closer, *parameters)
+        if not mark:
+            raise NotACall
+        writer = io.call(name)
+        marks = Marks([closer, *parameters, *(tag for tag in self.openers if tag not in parameters)])
+        while mark in parameters:
+            if not (yield from _value(io, writer, parameters[mark], closer)):
+                return
+            # between parameters text means nothing
+            mark = yield from tape.until(marks, _drop)
+        if mark and mark != closer:
+            tape.push_back(mark)
+        if mark or tape.clean:
+            writer.close()
+
+
+class _Later:
+    """Text behind a doubtful closing tag; of more than `_WINDOW` characters the tag was text."""
+
+    def __init__(self, mark: str, out: Callable[[str], None]) -> None:
+        self.passed = False
+        self._mark = mark
+        self._out = out
+        self._pieces: list[str] = []
+        self._size = 0
+
+    def put(self, text: str) -> None:
+        self._size += len(text)
+        if self._size > _WINDOW:
+            self.passed = True
+            self.flush()
+            self._out(text)
+        else:
+            self._pieces.append(text)
+
+    def flush(self) -> None:
+        self._out(self._mark + self.text)
+        self._mark = ""
+        self._pieces.clear()
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+
+def _value(io: Reading, writer: CallWriter, key: str, closer: str) -> Steps[bool]:
+    """One value, from behind its opening tag. True: it is done, what follows stands on the tape; False: the text ended
+    inside. The tool's closing tag inside a value is text when the value's own comes later."""
+    tape = io.tape
+    own = f"</{key}>"
+    marks = Marks([own, closer])
+    # a further such parameter before the closing tag belongs to the next call
+    again = Marks([own, closer] if key == "content" else [own, closer, f"<{key}>"])
+    value = Value(writer, key, "newline" if key == "content" else "trim")
+    yield from value.open(tape)
+
+    def put(text: str) -> None:
+        if tape.ended and tape.at + len(text) == len(tape.buffer):
+            text = text[:len(text) - tape.cut_mark(marks)]
+        value.text(text)
+
+    mark = yield from tape.until(marks, put)
+    while mark and (mark != own or key == "content"):
+        later = _Later(mark, value.text)
+        found = yield from tape.until(again, later.put)
+        if found == own or later.passed:
+            later.flush()
+        elif found or tape.clean:
+            # the doubtful tag counts: what followed it is read again, and a tool's closing tag with it
+            tape.push_back(found)
+            tape.push_back(later.text if mark == own else mark + later.text)
+            value.close()
+            return True
+        else:
+            return False
+        mark = found
+    if mark or tape.clean:
+        value.close()
+    return bool(mark) or tape.clean
+
+
+def _drop(text: str) -> None:
+    """Text between the parameters of a tool."""
+
+
+def make_forms(tools: Mapping[str, Tool]) -> tuple[Form, ...]:
+    return (NamedTags(tools, careful=False),)
+
+
+def make_careful_forms(tools: Mapping[str, Tool]) -> tuple[Form, ...]:
+    return (NamedTags((name for name in tools if "_" in name), careful=True),)
+
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="roo-xml", makers=(make_forms,), unknown_makers=(make_careful_forms,)),
+)

@@ -1,0 +1,298 @@
+"""Calls between special tokens: [section [call HEADER separator JSON end]... end]. The grammar that Kimi K2 and
+DeepSeek V3, R1 and V3.1 share; their modules say which tokens, and what a header means.
+
+White space may stand around every token. The section's own tokens may be missing; a call's end may be missing before
+the next token or at the end of the text. A header that is followed by a further call is dropped. A call whose header
+fits nothing is skipped; a section that only calls tools which are not offered is text as a whole. Text inside or behind
+a section is content again. No token of a region that held a call is ever shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from extproc.dialects.jsonbody import read_arguments
+from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, PlainText, Reading
+from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
+
+_MAX_NOISE = 256
+"""Characters between a section's opener and its first call: more of it is prose."""
+_MAX_HEADER = 512
+_MAX_REPEATED = 8
+"""Openers without a call behind them: more of them are prose. All of them would be read again from each one."""
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens of one family, each in all spellings."""
+
+    sections: tuple[str, ...]
+    section_ends: tuple[str, ...]
+    calls: tuple[str, ...]
+    separators: tuple[str, ...]
+    call_ends: tuple[str, ...]
+
+    @property
+    def structure(self) -> tuple[str, ...]:
+        return (*self.sections, *self.section_ends, *self.calls, *self.call_ends)
+
+    @property
+    def strays(self) -> tuple[str, ...]:
+        """Tokens that mean nothing outside of a section and are never shown."""
+        return (*self.section_ends, *self.separators, *self.call_ends)
+
+
+class _Region:
+    """What was found so far between an opener and its end."""
+
+    def __init__(self, io: Reading) -> None:
+        self._io = io
+        self._before = io.calls
+        self.unoffered = False
+        """A well-formed call of a tool that is not offered."""
+
+    @property
+    def committed(self) -> bool:
+        return self._io.calls > self._before
+
+
+class TokenSections:
+    """The form. Subclasses say what a header means (`title`, `resolve`, `infer`)."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.openers: tuple[str, ...] = (*tokens.sections, *tokens.calls)
+        self.tokens = tokens
+        ends = [fence + end for fence in ("\n```", "```", "\n```\n") for end in tokens.call_ends]
+        self.structure = Marks(tokens.structure)
+        self._stop = Marks([*tokens.structure, *ends])
+        self._stop_or_string = Marks([*tokens.structure, *ends, '"'])
+        self._before_call = Marks([*tokens.sections, *tokens.section_ends, *tokens.calls])
+        self._header_ends = Marks([*tokens.structure, *tokens.separators, "{"])
+
+    # ------------------------------------------------------------------------------------------------ the header
+
+    def title(self, io: Reading, header: str) -> Steps[str]:
+        """The whole header, once the separator was read; goes on to the arguments."""
+        return header
+        yield
+
+    def resolve(self, io: Reading, header: str) -> str | None:
+        """The offered tool that a header names."""
+        return io.offered(header)
+
+    def names_a_tool(self, header: str) -> bool:
+        """Whether the header has the shape of a call, offered or not."""
+        return True
+
+    def infer(self, io: Reading, header: str, raw: str) -> str | None:
+        """The tool of a header that names none, by its arguments."""
+        return None
+
+    # ------------------------------------------------------------------------------------------------ the region
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        region = _Region(io)
+        if opener in self.tokens.sections and not (yield from self._first(io.tape)):
+            return
+        while (yield from self._call(io, region)) and (yield from self._another(io, region)):
+            pass
+        if region.unoffered and not region.committed:
+            raise PlainText
+
+    def _first(self, tape: Tape) -> Steps[bool]:
+        """Up to the first call. False: the section is empty, or the text ended."""
+        for _ in range(_MAX_REPEATED):
+            try:
+                noise, mark = yield from tape.collect(self._before_call, _MAX_NOISE)
+            except TooMuch:
+                raise NotACall from None
+            if mark in self.tokens.calls:
+                return True
+            if noise.strip():
+                raise PlainText if mark in self.tokens.section_ends else NotACall
+            if mark not in self.tokens.sections:
+                return False
+        raise NotACall
+
+    def _call(self, io: Reading, region: _Region) -> Steps[bool]:
+        """One call, from behind its opening token. False: the region ends here."""
+        tape, tokens = io.tape, self.tokens
+        header, mark = yield from self._header(io, region)
+        prose = _is_prose(header)
+        if not mark and not prose:
+            if header and tape.clean:
+                self._without_arguments(io, header)
+            return False
+        if mark not in tokens.separators and mark != "{":
+            return self._bare_header(io, region, "" if prose else header, mark)
+        if prose and not region.committed:
+            raise NotACall
+        if mark == "{":
+            tape.at -= 1
+        header = yield from self.title(io, header)
+        name = self.resolve(io, header)
+        if name is None:
+            yield from self._unnamed(io, region, header)
+        else:
+            yield from self._known(io, io.call(name))
+        return True
+
+    def _header(self, io: Reading, region: _Region) -> Steps[tuple[str, str]]:
+        """(header, the mark behind it). A header that another call follows counts for nothing."""
+        for _ in range(_MAX_REPEATED):
+            try:
+                header, mark = yield from io.tape.collect(self._header_ends, _MAX_HEADER)
+            except TooMuch:
+                if not region.committed:
+                    raise NotACall from None
+                return "", self.tokens.call_ends[0]
+            header = header.strip()
+            if mark not in self.tokens.calls or not header or _is_prose(header):
+                return header, mark
+            io.repairs.append("orphan_header")
+        if not region.committed:
+            raise NotACall
+        return header, mark
+
+    def _bare_header(self, io: Reading, region: _Region, header: str, mark: str) -> bool:
+        """A header without arguments, ended by `mark`."""
+        if mark not in self.tokens.call_ends:
+            io.tape.at -= len(mark)
+        called = bool(header) and self._without_arguments(io, header)
+        if not called and not region.committed:
+            raise PlainText
+        return True
+
+    def _another(self, io: Reading, region: _Region) -> Steps[bool]:
+        """What follows a call: True for a further one. Text is content."""
+        tape, tokens = io.tape, self.tokens
+        while True:
+            blank = yield from tape.space()
+            mark = yield from tape.literal(*tokens.structure)
+            if mark in tokens.calls:
+                return True
+            if mark not in tokens.call_ends:
+                break
+        if mark in tokens.sections:
+            tape.at -= len(mark)
+        if not mark and blank and region.committed:
+            io.emit_text(blank)
+        return False
+
+    # --------------------------------------------------------------------------------------------- the arguments
+
+    def _known(self, io: Reading, writer: CallWriter) -> Steps[None]:
+        tape = io.tape
+        yield from tape.space()
+        first = yield from tape.peek()
+        if first in ("{", '"') and io.mode != "as-is":
+            whole = yield from read_arguments(io, writer, self._stop)
+            if not whole and not tape.ended:
+                yield from self._rest(tape)
+        else:
+            raw = yield from self._raw(tape)
+            if tape.clean or not tape.ended:
+                writer.arguments(raw)
+        yield from self._call_end(tape)
+        if tape.clean or not tape.ended:
+            writer.close()
+
+    def _unnamed(self, io: Reading, region: _Region, header: str) -> Steps[None]:
+        """A call whose header names no offered tool: its arguments may tell which one is meant, else it is skipped."""
+        raw = yield from self._raw(io.tape)
+        yield from self._call_end(io.tape)
+        name = self.infer(io, header, raw)
+        if name is None:
+            region.unoffered = region.unoffered or self.names_a_tool(header)
+            io.repairs.append("skipped_call")
+            return
+        writer = io.call(name)
+        writer.repaired("inferred_name")
+        writer.arguments(raw)
+        if io.tape.clean or not io.tape.ended:
+            writer.close()
+
+    def _without_arguments(self, io: Reading, header: str) -> bool:
+        """A header that is no more than a header: a call where the tool requires nothing."""
+        name = self.resolve(io, header)
+        if name is None or io.shape(name).required:
+            return False
+        io.call(name).close()
+        return True
+
+    def _raw(self, tape: Tape) -> Steps[str]:
+        """The arguments as text, up to the token that ends them (not consumed); tokens in JSON strings are data."""
+        pieces: list[str] = []
+        size = 0
+
+        def keep(piece: str) -> None:
+            nonlocal size
+            size += len(piece)
+            if size > MAX_VALUE:
+                raise TooMuch
+            pieces.append(piece)
+
+        while True:
+            mark = yield from tape.until(self._stop_or_string, keep)
+            if mark != '"':
+                tape.at -= len(mark)
+                return "".join(pieces).strip()
+            keep(mark)
+            yield from _string(tape, keep)
+
+    def _rest(self, tape: Tape) -> Steps[None]:
+        """What a damaged call left before the token that ends it."""
+        mark = yield from tape.until(self._stop, lambda text: None)
+        tape.at -= len(mark)
+
+    def _call_end(self, tape: Tape) -> Steps[None]:
+        """The end of a call, behind brackets too many and the closing fence."""
+        while True:
+            mark = yield from tape.peek()
+            if mark not in ("}", "]", "`") and not mark.isspace():
+                break
+            if mark.isspace():
+                following = yield from _after_space(tape)
+                if following not in ("}", "]", "`", "<"):
+                    return
+                yield from tape.space()
+            elif mark == "`":
+                fence = yield from tape.literal("```", "``", "`")
+                if fence != "```" and not (tape.ended and tape.at >= len(tape.buffer)):
+                    tape.at -= len(fence)
+                    return
+            else:
+                tape.at += 1
+        yield from tape.literal(*self.tokens.call_ends)
+
+
+def _is_prose(header: str) -> bool:
+    return any(char.isspace() for char in header)
+
+
+def _after_space(tape: Tape) -> Steps[str]:
+    """The first character behind the white space that stands here; nothing is consumed. "" where it is far."""
+    size = 2
+    while size < 64:
+        text = yield from tape.peek(size)
+        if text.strip():
+            return text.strip()[0]
+        if len(text) < size:
+            break
+        size += 1
+    return ""
+
+
+_STRING_MARKS = Marks(['"', "\\"])
+
+
+def _string(tape: Tape, keep: Callable[[str], None]) -> Steps[None]:
+    """The rest of a JSON string behind its opening quote, as it stands."""
+    while True:
+        mark = yield from tape.until(_STRING_MARKS, keep)
+        keep(mark)
+        if mark != "\\":
+            return
+        keep((yield from tape.peek()))
+        tape.at = min(tape.at + 1, len(tape.buffer))

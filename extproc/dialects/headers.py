@@ -1,0 +1,34 @@
+"""The headers of tag dialects: what stands behind `<function=` or `<invoke name=`, up to the closing `>`.
+
+Each reader returns (the name, or None when the header never ends; what was consumed). Names have no angle brackets and
+no line breaks, so a header that is none is known at once.
+"""
+
+from __future__ import annotations
+
+from extproc.dialects.tape import Steps, Tape
+
+MAX_NAME = 512
+
+
+def read_plain(tape: Tape) -> Steps[tuple[str | None, str]]:
+    """`NAME>`; quotes that some models put around it are not part of the name."""
+    raw, closed = yield from _to_bracket(tape)
+    name = raw.strip().strip("\"'")
+    return (name, raw + ">") if closed and name else (None, raw + ">" * closed)
+
+
+def read_attribute(tape: Tape) -> Steps[tuple[str | None, str]]:
+    """`"NAME">`, `'NAME'>` or `NAME>`, also with further attributes behind it."""
+    raw, closed = yield from _to_bracket(tape)
+    text = raw.strip()
+    if text[:1] in ("'", '"') and text:
+        name, _, _ = text[1:].partition(text[0])
+    else:
+        name, _, _ = text.partition(" ")
+    return (name, raw + ">") if closed and name else (None, raw + ">" * closed)
+
+
+def _to_bracket(tape: Tape) -> Steps[tuple[str, bool]]:
+    raw = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
+    return raw, bool((yield from tape.literal(">")))

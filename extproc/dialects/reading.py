@@ -1,0 +1,248 @@
+"""What a reader of a dialect gets to work with, and the calls it makes.
+
+A *form* reads one way of writing calls. It begins right behind its opener, under a hold. Until it has called
+`Reading.call` it may raise `NotACall`: everything since the opener is text then. From the first call on it is
+committed.
+`CallWriter` turns a call's parameters into the JSON text of its arguments and sends it as far as it is certain.
+Nothing here knows markers or wire formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+import msgspec
+
+from extproc.blocks import BlockSequencer
+from extproc.calls import PendingCall
+from extproc.conversation import Failure, Tool
+from extproc.dialects.coercion import Parameter, ToolShape, coerce_text, coerce_value, parameter, tool_shape
+from extproc.dialects.repair import problems, read_object
+from extproc.dialects.tape import Steps, Tape
+
+_encode = msgspec.json.Encoder().encode
+
+MAX_VALUE = 16 * 1024 * 1024
+"""Characters of one value that are collected before it can be sent."""
+
+LOOK_AHEAD = 1024 * 1024
+"""Characters of one answer that may be read twice to tell markup that is data from markup that counts."""
+
+ArgumentsMode = Literal["as-is", "repair", "strict"]
+
+
+class NotACall(Exception):  # noqa: N818
+    """What looked like a call is text."""
+
+
+class PlainText(NotACall):
+    """All that was consumed since the opener is text and is not looked at again (a whole region that calls a tool
+    which is not offered, say: none of its marks is dropped)."""
+
+
+class Form(Protocol):
+    """One way of writing calls. `openers`: the marks it begins with; several forms may share one."""
+
+    openers: tuple[str, ...]
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        """Reads from behind the opener to the end of the region. May raise NotACall before its first call."""
+
+
+FormMaker = Callable[[Mapping[str, Tool]], tuple[Form, ...]]
+"""Makes the forms for one answer, of the tools that are offered."""
+
+
+class Reading:
+    """One answer as a form sees it: the tape, the tools, and where calls go."""
+
+    def __init__(self, tape: Tape, sequencer: BlockSequencer, tools: Mapping[str, Tool],
+                 mode: ArgumentsMode = "repair") -> None:
+        self.tape = tape
+        self.mode: ArgumentsMode = mode
+        self.calls = 0
+        self.look_ahead = LOOK_AHEAD
+        self.at_line_start = True
+        """Nothing but white space stands before the opener on its line."""
+        self.repairs: list[str] = []
+        self.emit_text: Callable[[str], None] = sequencer.text
+        self.begin_thinking: Callable[[], None] = lambda: None
+        """A piece of reasoning begins: a line of its own."""
+        self.emit_thinking: Callable[[str], None] = sequencer.thinking
+        self.before_call: Callable[[], None] = lambda: None
+        self._sequencer = sequencer
+        self._tools = tools
+
+    def offered(self, name: str) -> str | None:
+        """The offered tool that `name` means, also with the namespace some models put before it; None: no such."""
+        if name in self._tools:
+            return name
+        plain = name.removeprefix("functions.")
+        if plain in self._tools:
+            return plain
+        # the provider's name may be a spelling that its API takes; the model may know the client's own
+        return next((key for key, tool in self._tools.items() if tool.name in (name, plain)), None)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    def call(self, name: str) -> CallWriter:
+        """A call begins for certain; the hold ends. Raises NotACall when no such tool is offered."""
+        known = self.offered(name)
+        if known is None:
+            raise NotACall
+        self.tape.release()
+        self.before_call()
+        self.calls += 1
+        return CallWriter(self, self._sequencer, known, tool_shape(self._tools[known].schema))
+
+    def shape(self, name: str) -> ToolShape:
+        return tool_shape(self._tools[name].schema)
+
+
+class CallWriter:
+    """The arguments of one call, parameter by parameter. Strings of string parameters may go out in pieces (`piece`
+    between `begin` and `end`), everything else when it is whole. What went out is never taken back. In strict mode
+    nothing goes out before `close`, and only what validates."""
+
+    def __init__(self, io: Reading, sequencer: BlockSequencer, name: str, shape: ToolShape) -> None:
+        self.name = name
+        self.closed = False
+        self._io = io
+        self._sequencer = sequencer
+        self._shape = shape
+        self._begun: PendingCall | None = None
+        self._strict = io.mode == "strict"
+        self._held: list[str] = []
+        self._keys: set[str] = set()
+        self._raw = False
+
+    def parameter(self, key: str) -> Parameter:
+        return parameter(self._shape, key)
+
+    def knows(self, key: str) -> bool:
+        """Whether the tool's schema names this parameter."""
+        return key in self._shape.parameters
+
+    def has(self, key: str) -> bool:
+        """Whether the call has this parameter already."""
+        return key in self._keys
+
+    def streams(self, key: str) -> bool:
+        """Whether pieces of this parameter's text may go out before its end is known."""
+        return key not in self._keys and self.parameter(key).streams
+
+    def begin(self, key: str) -> None:
+        """A string value begins."""
+        self._key(key)
+        self._send('"')
+
+    def piece(self, text: str) -> None:
+        """A piece of the string's text (not JSON)."""
+        if text:
+            self._send(_encode(text)[1:-1].decode())
+
+    def json_piece(self, text: str) -> None:
+        """A piece of the string as it stands between the quotes of JSON."""
+        self._send(text)
+
+    def end(self) -> None:
+        self._send('"')
+
+    def text(self, key: str, text: str) -> None:
+        """A whole value that came as text: typed by the schema."""
+        self._value(key, coerce_text(text, self.parameter(key)))
+
+    def value(self, key: str, value: object) -> None:
+        """A whole value that came as JSON."""
+        self._value(key, coerce_value(value, self.parameter(key)))
+
+    def arguments(self, raw: str) -> None:
+        """All arguments at once as they came, an object or what is left of one: repaired as far as the mode allows.
+        Parameters that went out before stay as they are."""
+        text = raw.strip()
+        if text in ("", "null", '""'):
+            return
+        found = read_object(text) if self._io.mode != "as-is" or self._keys else None
+        if found is None:
+            if self._io.mode != "as-is":
+                self.repaired("unreadable")
+            if not self._keys:
+                self._raw = True
+                self._send(text)
+            return
+        self._io.repairs.extend(found.repairs)
+        for key, value in found.value.items():
+            if key not in self._keys:
+                self.value(key, value)
+
+    def repaired(self, what: str) -> None:
+        self._io.repairs.append(what)
+
+    def close(self) -> None:
+        """The call is complete."""
+        if self.closed:
+            return
+        self.closed = True
+        if not self._raw:
+            self._send("}" if self._keys else "{}")
+        if self._strict:
+            self._check()
+        self._sequencer.end_call(self._call)
+
+    # --------------------------------------------------------------------------------------------------- mechanics
+
+    def _key(self, key: str) -> None:
+        self._send((', ' if self._keys else '{') + _encode(key).decode() + ": ")
+        self._keys.add(key)
+
+    def _value(self, key: str, value: object) -> None:
+        self._key(key)
+        self._send(_encode(value).decode())
+
+    @property
+    def _call(self) -> PendingCall:
+        """Begins with the first thing to send: a call that is cut off before its arguments could pass for one without
+        arguments."""
+        if self._begun is None:
+            self._begun = self._sequencer.new_call(told_end=True)
+            self._sequencer.call_delta(self._begun, self.name, None)
+        return self._begun
+
+    def _send(self, text: str) -> None:
+        if self._strict:
+            self._held.append(text)
+        else:
+            self._sequencer.call_delta(self._call, None, text)
+
+    def _check(self) -> None:
+        text = "".join(self._held)
+        self._held.clear()
+        reason = self._why_invalid(text)
+        if reason is not None:
+            self._sequencer.fail(Failure("server", f"The model's call of the tool {self.name!r} does not match the "
+                                                   f"tool's schema: {reason}."))
+            return
+        self._sequencer.call_delta(self._call, None, text)
+
+    def _why_invalid(self, text: str) -> str | None:
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError) as problem:
+            return f"$: not valid JSON ({problem})"
+        found = problems(self._io.tools[self.name].schema, value)
+        return found[0] if found else None
+
+
+def decode_value(raw: str) -> object:
+    """JSON text -> value; text that is no JSON comes back as the text itself."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return raw
+
+
+__all__ = ["MAX_VALUE", "ArgumentsMode", "CallWriter", "Form", "FormMaker", "NotACall", "Reading", "coerce_text",
+           "decode_value"]

@@ -1,0 +1,105 @@
+"""Which dialects to look for: a name, a model id or nothing known -> a `Look`.
+
+A dialect's name in the configuration or the API decides. Else the model's family does (`extproc.profiles.models`). For
+a model that no family knows the unambiguous marks of all dialects are looked for, and only when tools are offered.
+Answers of models that call natively are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms import (
+    deepseek,
+    dsml,
+    gemma,
+    glm,
+    granite,
+    harmony,
+    hermes,
+    kimi,
+    lists,
+    llama,
+    minimax,
+    mistral,
+    others,
+    prompted,
+    pythonic,
+    qwen_coder,
+    roo,
+)
+from extproc.dialects.forms.llama import BARE_CALL_ONLY
+from extproc.dialects.scanner import Look
+from extproc.profiles.models import family_of
+
+_MODULES = (hermes, qwen_coder, glm, minimax, kimi, deepseek, dsml, mistral, harmony, granite, gemma, roo, llama,
+            pythonic, lists, others, prompted)
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for module in _MODULES for dialect in module.DIALECTS}
+"""All dialects by name; where several share an opener, the earlier one is tried first."""
+
+T = TypeVar("T")
+
+STYLES = ("auto", "native", "prompted", "off")
+
+
+def find_dialect(name: str) -> Dialect:
+    """Raises ValueError naming the known ones."""
+    try:
+        return DIALECTS[name]
+    except KeyError:
+        raise ValueError(f"unknown dialect {name!r}; known: {', '.join(sorted(DIALECTS))}") from None
+
+
+def look_for(model: str, *, style: str = "auto", read: Iterable[str] = (), tools: bool,
+             reasoning_open: bool | None = None) -> Look | None:
+    """What to look for in the answer of this model; None: let everything pass. `tools`: some are offered (or were
+    written into the prompt). Raises ValueError for an unknown dialect."""
+    named = [find_dialect(name) for name in read]
+    if style not in STYLES or style == "prompted":
+        named.append(find_dialect(style))
+    if named:
+        return _look(named, tools=tools, reasoning_open=bool(reasoning_open))
+    family = family_of(model)
+    if family is not None:
+        if family.native:
+            return Look(reasoning_open=True) if reasoning_open else None
+        opened = family.reasoning_open if reasoning_open is None else reasoning_open
+        look = _look([find_dialect(name) for name in family.dialects], tools=tools and style == "auto",
+                     reasoning_open=opened, think_anywhere=family.think_anywhere)
+        return replace(look, reasoning_assumed=opened and reasoning_open is None)
+    if not tools or style != "auto":
+        return Look(reasoning_open=bool(reasoning_open))
+    everything = [dialect for dialect in DIALECTS.values() if dialect.unambiguous]
+    look = _look(everything, tools=True, reasoning_open=bool(reasoning_open), known=False)
+    makers = _once(make for dialect in DIALECTS.values() for make in dialect.unknown_makers)
+    return Look(forms=look.forms, makers=makers, first=(BARE_CALL_ONLY,), think=look.think,
+                reasoning_open=look.reasoning_open, noise=look.noise)
+
+
+def _look(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_anywhere: bool = False,
+          known: bool = True) -> Look:
+    """`known`: the dialects are the model's for certain."""
+    return Look(
+        forms=_once(form for dialect in dialects
+                    for form in (*dialect.frames, *(dialect.forms if tools else ()),
+                                 *(dialect.loose if tools and known else ()))),
+        makers=_once(make for dialect in dialects for make in dialect.makers) if tools else (),
+        first=_once(form for dialect in dialects for form in dialect.first) if tools else (),
+        think=_once(pair for dialect in dialects for pair in dialect.think),
+        think_anywhere=think_anywhere or any(dialect.think_anywhere for dialect in dialects),
+        reasoning_open=reasoning_open,
+        noise=_once(token for dialect in dialects for token in (*dialect.noise, *(dialect.strays if tools else ()))),
+    )
+
+
+def _once(items: Iterable[T]) -> tuple[T, ...]:
+    out: list[T] = []
+    for item in items:
+        if item not in out:
+            out.append(item)
+    return tuple(out)

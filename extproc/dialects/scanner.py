@@ -1,0 +1,367 @@
+"""The text of a model -> visible text, reasoning and tool calls; between an API's decoder and the block sequencer.
+
+One scanner serves one answer. It looks for the openers of the dialects at hand, for the tags of reasoning, and for code
+fences (what stands in a fence is text). An opener starts a form under a hold; a form that finds no call hands its text
+back and the next form of that opener, or plain text, takes over. Text that may be the beginning of a mark waits for
+the next character, never longer; what waits is released when the text ends. No mark that began a call is ever shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from enum import Enum, auto
+
+import msgspec
+
+from extproc.blocks import BlockSequencer
+from extproc.conversation import Failure, Tool
+from extproc.dialects.reading import ArgumentsMode, Form, FormMaker, NotACall, PlainText, Reading
+from extproc.dialects.tape import Steps, Tape, TooMuch, shared_marks
+from extproc.limits import Limits
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look for in one answer."""
+
+    forms: tuple[Form, ...] = ()
+    makers: tuple[FormMaker, ...] = ()
+    """Forms whose openers depend on the tools that are offered."""
+    first: tuple[Form, ...] = ()
+    """Forms that may only begin the answer (bare JSON, Python lists); their openers are characters, not markers."""
+    think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
+    """Tags of reasoning."""
+    think_anywhere: bool = False
+    """Reasoning may begin anywhere, not only at the very start."""
+    reasoning_open: bool = False
+    """The prompt already opened the reasoning: the answer begins inside it."""
+    reasoning_assumed: bool = False
+    """That is so for this model's own template, but nobody said that this server leaves the reasoning in."""
+    noise: tuple[str, ...] = ()
+    """Tokens of the template that are dropped wherever they stand (end of sentence, end of turn...)."""
+
+
+class Channel(Enum):
+    """Where the provider put the text: its content, or its reasoning field."""
+
+    CONTENT = auto()
+    REASONING = auto()
+
+
+class Scanner:
+    """`content` and `reasoning` take the provider's text; `finish` releases what waits."""
+
+    def __init__(self, look: Look, sequencer: BlockSequencer, tools: Mapping[str, Tool], *,
+                 mode: ArgumentsMode = "repair", limits: Limits | None = None) -> None:
+        self._look = look
+        self._sequencer = sequencer
+        sequencer.before_fail = self._release
+        self._tools = tools
+        self._mode: ArgumentsMode = mode
+        self._limit = (limits or Limits()).held_back
+        self._channel: Channel | None = None
+        self._tape = Tape()
+        self._io = self._reading()
+        self._run: Generator[None, None, None] | None = None
+        self._began = False
+        self._plain = False
+        """Inside plain content: text without a mark may pass without running the generator."""
+        self._line = ""
+        self._blank = ""
+        self._blank_thought = ""
+        self._trim_next = False
+        self._prose = 0
+        """How many characters behind the opener at hand are known to be text."""
+        self._calls = 0
+        self._repairs: list[str] = []
+        self._openers: dict[str, list[Form]] = {}
+        for form in (*look.forms, *(form for make in look.makers for form in make(tools))):
+            for opener in form.openers:
+                self._openers.setdefault(opener, []).append(form)
+        self._think_openers = dict(look.think)
+        self._think_closers = {closer for _, closer in look.think}
+        always = frozenset((*self._openers, *self._think_closers, *look.noise))
+        self._content_marks = shared_marks(always.union(("```", "~~~"),
+                                                        self._think_openers if look.think_anywhere else ()))
+        self._fence_marks = {fence: shared_marks(frozenset((fence,))) for fence in ("```", "~~~")}
+        self._reasoning_marks = shared_marks(always.union(self._think_openers))
+
+    # ----------------------------------------------------------------------------------------------- what arrives
+
+    def content(self, text: str) -> None:
+        if self._plain and self._tape.at == len(self._tape.buffer) and not self._blank \
+                and self._content_marks.absent(text) and "\n" not in text and "\r" not in text:
+            self._note_line(text)
+            self._sequencer.text(text)
+            return
+        self._take(Channel.CONTENT, text)
+
+    def reasoning(self, text: str) -> None:
+        self._take(Channel.REASONING, text)
+
+    def pause(self) -> None:
+        """Something else comes (a native call): what waits is released."""
+        if self._channel is not None:
+            self._end_channel(True)
+            self._channel = None
+
+    def _release(self) -> None:
+        """The answer fails: plain text that waits is shown, a piece of a call is not."""
+        tape = self._tape
+        if self._plain and tape.at < len(tape.buffer):
+            rest, tape.at = tape.buffer[tape.at:], len(tape.buffer)
+            self._text(rest)
+        self._flush_blank()
+
+    def finish(self, clean: bool) -> None:
+        """The text is over. `clean`: the model finished of its own accord."""
+        self._end_channel(clean)
+
+    @property
+    def calls(self) -> int:
+        return self._calls + self._io.calls
+
+    @property
+    def repairs(self) -> list[str]:
+        return [*self._repairs, *self._io.repairs]
+
+    # -------------------------------------------------------------------------------------------------- channels
+
+    def _take(self, channel: Channel, text: str) -> None:
+        if channel is not self._channel:
+            self._end_channel(True)
+            self._begin_channel(channel)
+        self._tape.feed(text)
+        self._step()
+
+    def _begin_channel(self, channel: Channel) -> None:
+        self._channel = channel
+        self._calls += self._io.calls
+        self._repairs += self._io.repairs
+        self._tape = Tape()
+        self._io = self._reading()
+        if channel is Channel.REASONING:
+            self._run = self._in_reasoning_field()
+        else:
+            self._run = self._in_content(first=not self._began)
+            self._began = True
+        self._step()
+
+    def _reading(self) -> Reading:
+        io = Reading(self._tape, self._sequencer, self._tools, self._mode)
+        io.emit_text = self._text
+        io.begin_thinking = self._begin_thinking
+        io.emit_thinking = self._think
+        io.before_call = self._before_call
+        return io
+
+    def _end_channel(self, clean: bool) -> None:
+        self._tape.end(clean)
+        self._step()
+        self._run = None
+        self._plain = False
+        self._flush_blank()
+
+    def _step(self) -> None:
+        """Lets the readers go on until they need more text."""
+        if self._run is None or self._sequencer.closed:
+            return
+        try:
+            next(self._run)
+            while self._tape.held > self._limit:
+                self._run.throw(PlainText())
+        except StopIteration:
+            self._run = None
+        except TooMuch:
+            self._sequencer.fail(Failure("server", "The model wrote a tool call whose value is larger than can be "
+                                                   "held back."))
+
+    # --------------------------------------------------------------------------------------------------- the states
+
+    def _in_content(self, first: bool) -> Steps[None]:
+        if first:
+            if self._look.reasoning_open and not self._sequencer.has_reasoned:
+                yield from self._in_think(None)
+                self._doubt_reasoning()
+            yield from self._beginning()
+        while True:
+            self._plain = True
+            mark = yield from self._tape.until(self._content_marks, self._text)
+            self._plain = False
+            if not mark:
+                return
+            if mark in ("```", "~~~"):
+                yield from self._fence(mark)
+            elif mark in self._openers:
+                yield from self._region(mark, thinking=False)
+            elif mark in self._think_openers and mark not in self._think_closers:
+                yield from self._in_think(self._think_openers[mark])
+            # a stray closing tag or a token of the template: dropped
+
+    def _beginning(self) -> Steps[None]:
+        """The very start: reasoning tags, and forms that may only stand here."""
+        tape = self._tape
+        blank = yield from tape.space(self._limit)
+        while self._think_openers:
+            tag = yield from tape.literal(*self._think_openers)
+            if not tag:
+                break
+            yield from self._in_think(self._think_openers[tag])
+            blank = ""
+        for form in self._look.first:
+            tape.hold()
+            opener = yield from tape.literal(*form.openers)
+            if opener and ((yield from self._attempt(form, opener)) or self._cut_off()):
+                return
+            tape.hand_back()
+            tape.release()
+        if blank:
+            self._text(blank)
+
+    def _in_think(self, closer: str | None) -> Steps[None]:
+        """Reasoning in the content. `closer` None: any closing tag ends it. The opener of a call ends it, too."""
+        self._trim_next = True
+        while True:
+            mark = yield from self._tape.until(self._reasoning_marks, self._think)
+            if not mark:
+                return
+            if mark in self._think_closers:
+                if closer is None or mark == closer:
+                    self._think_closed = True
+                    yield from self._tape.space()
+                    self._blank_thought = ""
+                    return
+            elif mark in self._openers and (yield from self._region(mark, thinking=True)):
+                return
+            # a further opening tag inside reasoning or a token of the template: dropped
+
+    def _doubt_reasoning(self) -> None:
+        """The answer ended inside a reasoning that was only assumed: the server had taken the reasoning out, and what
+        looked like it was the answer. It is shown, as no answer must be lost."""
+        if self._assumed is not None and not self._think_closed and self._tape.clean and not self._io.calls:
+            self._sequencer.text("".join(self._assumed))
+        self._assumed = None
+
+    def _in_reasoning_field(self) -> Steps[None]:
+        """Reasoning that the provider told apart itself; calls may have leaked into it."""
+        while True:
+            mark = yield from self._tape.until(self._reasoning_marks, self._think)
+            if not mark:
+                return
+            if mark in self._openers:
+                yield from self._region(mark, thinking=True)
+
+    def _fence(self, mark: str, info: str = "") -> Steps[None]:
+        """A code fence begins at the start of a line and ends with the next such line of at least as many marks.
+        `info`: what of the line behind the marks was read already."""
+        if self._line.strip():
+            self._text(mark + info)
+            return
+        width = len(mark)
+        if not info:
+            width += len((yield from self._tape.run(lambda char: char == mark[0])))
+        self._text(mark[0] * width + info)
+        while True:
+            found = yield from self._tape.until(self._fence_marks[mark], self._text)
+            if not found:
+                return
+            run = len(found) + len((yield from self._tape.run(lambda char: char == mark[0])))
+            at_start = not self._line.strip()
+            self._text(mark[0] * run)
+            if at_start and run >= width:
+                return
+
+    def _region(self, opener: str, *, thinking: bool) -> Steps[bool]:
+        """Tries the forms of this opener. True: at least one call was read."""
+        self._io.at_line_start = not self._line.strip()
+        self._prose = 0
+        for form in self._openers[opener]:
+            self._tape.hold()
+            if (yield from self._attempt(form, opener)):
+                return True
+            if self._cut_off():
+                return False
+            self._tape.hand_back()
+            self._tape.release()
+        opener += self._tape.take(self._prose)
+        if opener[:3] in self._fence_marks and not thinking:
+            yield from self._fence(opener[:3], opener[3:])
+        else:
+            (self._think if thinking else self._text)(opener)
+        return False
+
+    def _attempt(self, form: Form, opener: str) -> Steps[bool]:
+        before = self._io.calls
+        try:
+            yield from form.read(opener, self._io)
+        except NotACall as reason:
+            if self._io.calls == before:
+                if isinstance(reason, PlainText):
+                    self._prose = max(self._prose, self._tape.consumed)
+                return False
+        self._tape.release()
+        return True
+
+    def _cut_off(self) -> bool:
+        """The answer was cut off while a form read on: what it had is a piece of a call, which is never shown."""
+        tape = self._tape
+        if not tape.ended or tape.clean or tape.at < len(tape.buffer):
+            return False
+        tape.release()
+        return True
+
+    # ------------------------------------------------------------------------------------------------------- output
+
+    def _text(self, text: str) -> None:
+        """Visible text. Line ends at its end, with what white space follows them, wait: before a call they are
+        framing."""
+        self._note_line(text)
+        if self._blank:
+            text = self._blank + text
+            self._blank = ""
+        stripped = text.rstrip()
+        blank = text[len(stripped):]
+        lines = min((at for at in (blank.find("\n"), blank.find("\r")) if at >= 0), default=len(blank))
+        if lines < len(blank):
+            self._blank = blank[lines:]
+        shown = stripped + blank[:lines]
+        if shown:
+            self._sequencer.text(shown)
+        if len(self._blank) > self._limit:
+            self._flush_blank()
+
+    def _think(self, text: str) -> None:
+        """Reasoning. White space at its ends is framing where tags mark it."""
+        if self._trim_next:
+            text = text.lstrip()
+            if not text:
+                return
+            self._trim_next = False
+        text = self._blank_thought + text
+        if self._assumed is not None:
+            self._assumed.append(text[len(self._blank_thought):])
+        stripped = text.rstrip()
+        self._blank_thought = text[len(stripped):][:self._limit]
+        if stripped:
+            self._sequencer.thinking(stripped)
+
+    def _begin_thinking(self) -> None:
+        """Further reasoning begins on a line of its own."""
+        self._trim_next = True
+        self._blank_thought = "\n" if self._sequencer.has_reasoned else ""
+
+    def _flush_blank(self) -> None:
+        blank, self._blank = self._blank, ""
+        if blank:
+            self._sequencer.text(blank)
+        blank, self._blank_thought = self._blank_thought, ""
+        if blank and self._channel is Channel.REASONING:
+            self._sequencer.thinking(blank)
+
+    def _before_call(self) -> None:
+        self._blank = self._blank_thought = ""
+        self._line = ""
+
+    def _note_line(self, text: str) -> None:
+        """Keeps what stands on the current line, as far as it matters: blank or not."""
+        at = text.rfind("\n")
+        self._line = (text[at + 1:] if at >= 0 else self._line + text)[:8]

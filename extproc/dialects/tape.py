@@ -1,0 +1,233 @@
+"""The text of an answer while it arrives: what readers look at, consume, and hand back when it was no call after all.
+
+Every reader of a dialect is a generator over a `Tape`: a bare `yield` means "I need more text" and is answered when
+more has come or the text has ended. So a reader is written down like the grammar it reads and any cut of the text gives
+the same result. No primitive looks at a character twice: the cost is linear in the text.
+
+A reader that is not sure yet works under a *hold*: what it consumes is kept and can be handed back.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Generator, Iterable
+from functools import lru_cache
+from typing import TypeVar
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""A reader's run: yields when it needs more text, returns its result."""
+
+
+class TooMuch(Exception):  # noqa: N818
+    """More text than may be collected."""
+
+
+class Marks:
+    """A set of literal marks to look for. Where several match at one place the longest counts."""
+
+    __slots__ = ("_find", "_firsts", "_options", "_partial", "longest")
+
+    def __init__(self, options: Iterable[str]) -> None:
+        self._options = tuple(sorted(set(options), key=lambda mark: (-len(mark), mark)))
+        self.longest = len(self._options[0]) if self._options else 0
+        self._find = re.compile("|".join(map(re.escape, self._options)) or r"(?!)")
+        self._firsts = re.compile("[" + re.escape("".join({mark[0] for mark in self._options})) + "]") \
+            if self._options else re.compile(r"(?!)")
+        self._partial = frozenset(mark[:size] for mark in self._options for size in range(1, len(mark)))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return self._options
+
+    def begins(self, text: str) -> bool | None:
+        """Whether `text` begins with a mark; None: it may once there is more of it."""
+        if self._find.match(text):
+            return True
+        return None if text in self._partial else False
+
+    def absent(self, text: str) -> bool:
+        """No mark begins anywhere in `text`: it may pass without a closer look."""
+        return self._firsts.search(text) is None
+
+    def search(self, text: str, start: int) -> re.Match[str] | None:
+        return self._find.search(text, start)
+
+    def may_grow(self, text: str) -> bool:
+        """Whether `text`, which begins with a mark, may turn out to be the beginning of a longer one."""
+        return text in self._partial
+
+    def partial(self, text: str, start: int) -> int:
+        """How many characters at the end of `text[start:]` may be the beginning of a mark."""
+        found = self._firsts.search(text, max(start, len(text) - self.longest + 1))
+        while found is not None:
+            if text[found.start():] in self._partial:
+                return len(text) - found.start()
+            found = self._firsts.search(text, found.end())
+        return 0
+
+
+@lru_cache(maxsize=256)
+def shared_marks(options: frozenset[str]) -> Marks:
+    """The same marks for answer after answer: with hundreds of tools they take milliseconds to lay out."""
+    return Marks(options)
+
+
+class Tape:
+    """`clean` is meaningful once `ended`: the answer finished of its own accord (not by a limit or a failure)."""
+
+    __slots__ = ("_held", "at", "buffer", "clean", "ended")
+
+    def __init__(self) -> None:
+        self.buffer = ""
+        self.at = 0
+        self.ended = False
+        self.clean = True
+        self._held: int | None = None
+
+    def feed(self, text: str) -> None:
+        start = self.at if self._held is None else self._held
+        self.buffer = self.buffer[start:] + text if start < len(self.buffer) else text
+        self.at -= start
+        if self._held is not None:
+            self._held = 0
+
+    def end(self, clean: bool) -> None:
+        self.ended = True
+        self.clean = clean
+
+    # ----------------------------------------------------------------------------------------------------- the hold
+
+    def hold(self) -> None:
+        """From here on what is consumed is kept."""
+        self._held = self.at
+
+    def release(self) -> None:
+        """What was consumed is gone for good."""
+        self._held = None
+
+    def hand_back(self) -> None:
+        """Everything since `hold` stands on the tape again; the hold goes on."""
+        assert self._held is not None
+        self.at = self._held
+
+    def cut_mark(self, marks: Marks) -> int:
+        """How many characters at the end of a text that was cut off are the beginning of a mark."""
+        return marks.partial(self.buffer, self.at) if self.ended and not self.clean else 0
+
+    def drop_cut_mark(self, marks: Marks) -> None:
+        """Consumes what is left when it is nothing but the beginning of a mark in a text that was cut off."""
+        if self.cut_mark(marks) == len(self.buffer) - self.at:
+            self.at = len(self.buffer)
+
+    def push_back(self, text: str) -> None:
+        """Text that was consumed last stands on the tape again; not under a hold that began behind it."""
+        if self.buffer.endswith(text, 0, self.at):
+            self.at -= len(text)
+            return
+        assert self._held is None
+        self.buffer = text + self.buffer[self.at:]
+        self.at = 0
+
+    @property
+    def holding(self) -> bool:
+        return self._held is not None
+
+    @property
+    def consumed(self) -> int:
+        """Characters that were consumed under the hold."""
+        return 0 if self._held is None else self.at - self._held
+
+    def take(self, count: int) -> str:
+        """Consumes `count` characters that are known to stand here."""
+        text = self.buffer[self.at:self.at + count]
+        self.at += len(text)
+        return text
+
+    @property
+    def held(self) -> int:
+        """Characters that are kept back by the hold."""
+        return 0 if self._held is None else len(self.buffer) - self._held
+
+    # --------------------------------------------------------------------------------------------------- primitives
+
+    def peek(self, count: int = 1) -> Steps[str]:
+        """The next `count` characters (fewer at the end), not consumed."""
+        while len(self.buffer) - self.at < count and not self.ended:
+            yield
+        return self.buffer[self.at:self.at + count]
+
+    def space(self, limit: int = sys.maxsize) -> Steps[str]:
+        """Consumes white space, at most `limit` characters of it; returns it."""
+        out = ""
+        while True:
+            at, text = self.at, self.buffer
+            end = min(len(text), at + limit - len(out))
+            while at < end and text[at].isspace():
+                at += 1
+            out += text[self.at:at]
+            self.at = at
+            if at < len(text) or self.ended or len(out) >= limit:
+                return out
+            yield
+
+    def literal(self, *options: str) -> Steps[str]:
+        """Consumes the longest of `options` that stands here; "" when none does."""
+        longest = max(map(len, options))
+        while True:
+            rest = self.buffer[self.at:self.at + longest]
+            found = max((o for o in options if rest.startswith(o)), key=len, default="")
+            if self.ended or not any(len(o) > len(found) and o.startswith(rest) and len(rest) < len(o)
+                                     for o in options):
+                self.at += len(found)
+                return found
+            yield
+
+    def until(self, marks: Marks, out: Callable[[str], None]) -> Steps[str]:
+        """Passes text to `out` up to the first mark, which is consumed and returned; "" at the end of the text. A tail
+        that may be the beginning of a mark waits."""
+        while True:
+            text = self.buffer
+            found = marks.search(text, self.at)
+            if found is not None:
+                if found.start() > self.at:
+                    out(text[self.at:found.start()])
+                self.at = found.start()
+                if self.ended or not marks.may_grow(text[self.at:self.at + marks.longest]):
+                    self.at = found.end()
+                    return found.group()
+            else:
+                end = len(text) if self.ended else len(text) - marks.partial(text, self.at)
+                if end > self.at:
+                    out(text[self.at:end])
+                    self.at = end
+                if self.ended:
+                    return ""
+            yield
+
+    def collect(self, marks: Marks, limit: int) -> Steps[tuple[str, str]]:
+        """(text before the first mark, the mark or "" at the end); the mark is consumed. Raises TooMuch."""
+        pieces: list[str] = []
+        size = 0
+
+        def keep(piece: str) -> None:
+            nonlocal size
+            size += len(piece)
+            if size > limit:
+                raise TooMuch
+            pieces.append(piece)
+
+        mark = yield from self.until(marks, keep)
+        return "".join(pieces), mark
+
+    def run(self, allowed: Callable[[str], bool], limit: int = 512) -> Steps[str]:
+        """Consumes characters while `allowed`; at most `limit` of them."""
+        out = ""
+        while len(out) < limit:
+            char = yield from self.peek()
+            if not char or not allowed(char):
+                break
+            self.at += 1
+            out += char
+        return out

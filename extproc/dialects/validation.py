@@ -1,0 +1,229 @@
+"""A value and a JSON Schema -> what is wrong with the value, in words a client can act on.
+
+Wraps the jsonschema library for values that a model wrote and schemas that a client sent, neither of which is trusted:
+nothing is fetched, `format` is not checked, patterns that can take exponential time are left out, and references are
+followed a bounded number of times. A schema that cannot be evaluated finds nothing wrong. Called by `repair.py` and for
+`arguments: strict`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
+
+from extproc.schema import OpenAISchema, Schema, resolve_reference, writable
+
+MAX_PROBLEMS = 5
+"""Most problems that are told."""
+_MAX_LOOKED_AT = 5000
+_MAX_REFERENCES = 10_000
+_MAX_PATTERN_STEPS = 2**25
+_MAX_UNIQUE = 1000
+_MAX_REASON = 200
+_MAX_CACHED_SCHEMA = 64 * 1024
+
+_references: ContextVar[list[int]] = ContextVar("references")
+_REPEATED_GROUP = re.compile(r"\)[*+{]|\\[1-9]|\(\?P=")
+_CHOICE = re.compile(r"(?<!\\)(?:(?<!\()[?]|[*+|{])")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class _TooMuch(Exception):  # noqa: N818
+    """The schema refers to itself without end, or fans out."""
+
+
+def problems(schema: Schema, value: object) -> list[str]:
+    """At most `MAX_PROBLEMS` lines `path: reason`, the most telling first; empty when the value fits. Paths read
+    `limits.min` and `tags[0]`; `$` is the value itself."""
+    try:
+        encoded = msgspec.json.encode(schema)
+        small = len(encoded) <= _MAX_CACHED_SCHEMA
+        validator = _cached_validator(encoded) if small else _validator(schema)
+    except Exception:
+        # a schema that is none, for whatever reason, demands nothing
+        return []
+    found: list[ValidationError] = []
+    token = _references.set([_MAX_REFERENCES])
+    try:
+        found.extend(itertools.islice(validator.iter_errors(value), _MAX_LOOKED_AT))
+    except Exception:
+        # the library raises what it likes on schemas that lead nowhere, which is not the value's fault
+        pass
+    finally:
+        _references.reset(token)
+    found.sort(key=_rank)
+    return list(dict.fromkeys(itertools.islice((line for error in found for line in _lines(error)), MAX_PROBLEMS)))
+
+
+def _rank(error: ValidationError) -> tuple[int, int]:
+    """Outer problems explain inner ones; what is missing or unknown, or of another type, says most."""
+    return len(error.absolute_path), 0 if error.validator in ("required", "type", "additionalProperties") else 1
+
+
+@lru_cache(maxsize=256)
+def _cached_validator(encoded: bytes) -> Any:
+    return _validator(msgspec.json.decode(encoded))
+
+
+def _validator(schema: Schema) -> Any:
+    # an empty registry: the default one fetches remote references
+    return _Validator(_LocalSchema(schema).visit(schema), registry=Registry())
+
+
+class _LocalSchema(OpenAISchema):
+    """Old and malformed keywords in today's form, and no reference that leads nowhere."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+
+    def rewrite(self, out: Schema, node: Schema) -> Schema:
+        out = super().rewrite(out, node)
+        if "$ref" in out and resolve_reference(out["$ref"], self._root) is None:
+            out = writable(out, node)
+            del out["$ref"]
+        for key in ("$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor", "$vocabulary"):
+            if key in out:
+                out = writable(out, node)
+                del out[key]
+        return out
+
+
+# ------------------------------------------------------------------------------------------- keywords, made bounded
+
+
+def _pattern(validator: Any, pattern: object, instance: object, schema: Schema) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and isinstance(pattern, str) and _cheap(pattern, len(instance)) \
+            and re.search(pattern, instance) is None:
+        yield ValidationError(f"does not match the pattern {pattern}")
+
+
+def _cheap(pattern: str, length: int) -> bool:
+    """Whether matching a text of that length cannot take long, as far as a glance can tell."""
+    choices = _count_choices(pattern)
+    return choices is not None and (length + 1) ** (choices + 1) <= _MAX_PATTERN_STEPS
+
+
+@lru_cache(maxsize=1024)
+def _count_choices(pattern: str) -> int | None:
+    """The places where a match may try again: each multiplies the time by the text's length at worst. None: a repeated
+    group or a back-reference, which can take exponential time."""
+    if _REPEATED_GROUP.search(pattern) is not None:
+        return None
+    return len(_CHOICE.findall(pattern))
+
+
+def _patterns_cheap(patterns: Iterable[str], instance: dict[str, object]) -> bool:
+    longest = max(map(len, instance), default=0)
+    return all(_cheap(pattern, longest) for pattern in patterns)
+
+
+def _pattern_properties(validator: Any, patterns: Schema, instance: object,
+                        schema: Schema) -> Iterator[ValidationError]:
+    if isinstance(instance, dict) and _patterns_cheap(patterns, instance):
+        yield from Draft202012Validator.VALIDATORS["patternProperties"](validator, patterns, instance, schema)
+
+
+def _additional_properties(validator: Any, allowed: object, instance: object,
+                           schema: Schema) -> Iterator[ValidationError]:
+    patterns = schema.get("patternProperties")
+    if isinstance(patterns, dict) and isinstance(instance, dict) and not _patterns_cheap(patterns, instance):
+        return
+    yield from Draft202012Validator.VALIDATORS["additionalProperties"](validator, allowed, instance, schema)
+
+
+def _unique_items(validator: Any, unique: object, instance: object, schema: Schema) -> Iterator[ValidationError]:
+    if isinstance(instance, list) and len(instance) <= _MAX_UNIQUE:
+        yield from Draft202012Validator.VALIDATORS["uniqueItems"](validator, unique, instance, schema)
+
+
+def _ref(validator: Any, reference: str, instance: object, schema: Schema) -> Iterator[ValidationError]:
+    left = _references.get()
+    left[0] -= 1
+    if left[0] < 0:
+        raise _TooMuch
+    yield from Draft202012Validator.VALIDATORS["$ref"](validator, reference, instance, schema)
+
+
+_extend: Any = extend
+_Validator: Any = _extend(Draft202012Validator, {
+    "pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items, "$ref": _ref,
+})
+
+
+# -------------------------------------------------------------------------------------------------------------- words
+
+
+def _lines(error: ValidationError) -> Iterator[str]:
+    """An error in our words: the library's may hold the whole value, and a value may be a megabyte."""
+    path = list(error.absolute_path)
+    keyword = error.validator
+    expected: Any = error.validator_value
+    value = error.instance
+    if keyword == "required" and isinstance(value, dict):
+        # the library reports each missing name by itself, but names it only in its message
+        for name in expected:
+            if name not in value and error.message.startswith(f"{name!r} is"):
+                yield f"{_path([*path, name])}: required, but missing"
+        return
+    if keyword == "additionalProperties" and isinstance(value, dict) and expected is False:
+        declared = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+        for name in value:
+            if name not in declared:
+                yield f"{_path([*path, name])}: not a parameter that the schema allows"
+        return
+    yield f"{_path(path)}: {_reason(error, keyword, expected, value)}"
+
+
+def _reason(error: ValidationError, keyword: object, expected: Any, value: object) -> str:
+    if keyword == "type":
+        wanted = " or ".join(expected) if isinstance(expected, list) else str(expected)
+        return f"expected {wanted}, got {_type(value)}"
+    if keyword in ("enum", "const"):
+        listed = msgspec.json.encode(expected).decode()
+        return _short(f"must be {'one of ' if keyword == 'enum' else ''}{listed}")
+    if keyword in ("anyOf", "oneOf"):
+        kinds = [str(branch.validator_value) for branch in error.context or ()
+                 if branch.validator == "type" and not branch.path]
+        if kinds and len(kinds) == len(error.context or ()):
+            return _short(f"expected {' or '.join(kinds)}, got {_type(value)}")
+        return "fits none of the forms that the schema allows" if error.context else "fits several forms at once"
+    if keyword == "pattern":
+        return _short(error.message)
+    if keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
+                   "minItems", "maxItems", "minProperties", "maxProperties"):
+        return _short(f"does not keep to {keyword} {expected}")
+    return _short(f"does not fit {keyword!r}") if keyword else _short(error.message)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_REASON else text[:_MAX_REASON] + "..."
+
+
+def _type(value: object) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    names = {type(None): "null", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+    return names.get(type(value), "an unknown type")
+
+
+def _path(path: list[Any]) -> str:
+    out = ""
+    for step in path:
+        if isinstance(step, int):
+            out += f"[{step}]"
+        elif _PLAIN_NAME.fullmatch(step):
+            out += f".{step}" if out else step
+        else:
+            out += f"[{_short(msgspec.json.encode(step).decode())}]"
+    return out or "$"

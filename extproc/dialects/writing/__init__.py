@@ -1,0 +1,117 @@
+"""Tools, calls and results written as text, for servers and models that take nothing else.
+
+A neutral `Request` becomes a neutral `Request` without tools whose messages hold text, media and thinking, so that
+any API's encoder can send it. Called by the request encoders of the provider APIs before anything else; what the model
+answers is read by the dialects beside this package. The same request gives the same text. The words that introduce
+the tools are our own; calls and results have the exact form that the model's own template writes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+import msgspec
+
+from extproc.apis.base import Dropped, NameMap, Target
+from extproc.conversation import Request, Text, Tool, ToolCall, ToolChoice
+from extproc.dialects.writing.choice import NO_CALLS, check_count, effective_choice, rules
+from extproc.dialects.writing.form import OfferedTool, PromptForm
+from extproc.dialects.writing.json_forms import DeepSeekV3, DeepSeekV31, Hermes, KimiK2, LlamaJson, Mistral
+from extproc.dialects.writing.prompted import Prompted, format_call
+from extproc.dialects.writing.tagged_forms import Dsml, Glm, MiniMaxM2, QwenCoder
+from extproc.dialects.writing.turns import TurnWriter
+from extproc.names import build_name_map
+from extproc.pairing import Turn, pair
+from extproc.schema import clean_parameters
+
+__all__ = ["WRITABLE", "format_call", "write", "written"]
+
+_FORMS: dict[str, PromptForm] = {
+    "deepseek-r1": DeepSeekV3(),
+    "deepseek-v3": DeepSeekV3(),
+    "deepseek-v3.1": DeepSeekV31(),
+    "deepseek-v3.2": Dsml("function_calls"),
+    "deepseek-v4": Dsml("tool_calls"),
+    "deepseek-v4.1": Dsml("calls", " "),
+    "glm-4.5": Glm("\n"),
+    "glm-4.6": Glm("\n"),
+    "glm-4.7": Glm(""),
+    "hermes": Hermes(),
+    "kimi-k2": KimiK2(),
+    "llama3-json": LlamaJson(),
+    "minimax-m2": MiniMaxM2(),
+    "mistral": Mistral(),
+    "prompted": Prompted(),
+    "qwen3-coder": QwenCoder(),
+    "qwen3-hermes": Hermes(),
+}
+
+WRITABLE: frozenset[str] = frozenset(_FORMS)
+"""The names that `write` takes."""
+
+
+def written(request: Request, target: Target, names: NameMap, dropped: Dropped) -> Request:
+    """The request itself for a native style, else as `write` has it with the settings of the attempt."""
+    if target.tool_style not in WRITABLE:
+        return request
+    if target.tool_choice is not None:
+        mode = cast(Literal["auto", "required", "none"], target.tool_choice)
+        request = msgspec.structs.replace(request, tool_choice=ToolChoice(mode))
+    return write(request, target.tool_style, dropped=dropped, parallel=target.parallel_tool_calls,
+                 max_tools=target.max_tools, names=names)
+
+
+def write(request: Request, dialect: str, *, dropped: Dropped, parallel: bool | None, max_tools: int,
+          names: NameMap | None = None) -> Request:
+    """`request` with its tools, calls and results as text of `dialect`; the argument is not changed.
+
+    `parallel` overrules the client's wish (False: one call an answer). `names` are the names to write, by default
+    those that every API takes; the answer's reader gets the same ones. Raises `BadRequest` for more than `max_tools`
+    tools, for results without a call and for a choice of a tool that is not offered; ValueError for a dialect that
+    cannot be written.
+    """
+    form = _FORMS.get(dialect)
+    if form is None:
+        raise ValueError(f"the dialect {dialect!r} cannot be written; those that can: {', '.join(sorted(WRITABLE))}")
+    names = names or build_name_map(request)
+    choice = effective_choice(request, dropped)
+    offered = [] if choice is not None and choice.mode == "none" else request.tools
+    check_count(len(offered), max_tools)
+    tools = [_offered(tool, names, dropped) for tool in offered]
+    turns = pair(request.messages, dropped)
+    head = _leading_system(turns)
+    system = [*request.system, *head]
+    if tools:
+        several = request.parallel_tool_calls if parallel is None else parallel
+        _add(system, Text(form.tools(tools), cache=any(tool.cache for tool in offered)))
+        _add(system, Text(rules(choice, several, names)))
+    elif any(isinstance(block, ToolCall) for message in request.messages for block in message.content):
+        _add(system, Text(NO_CALLS))
+    schemas = {names.to_provider[tool.name]: tool.schema for tool in offered}
+    messages = TurnWriter(form, names, schemas).write(turns)
+    # Without tools of its own such a request is told that nobody runs the provider's; that is the encoder's affair.
+    server_tools = request.server_tools if not request.tools else []
+    for tool in request.server_tools if request.tools else []:
+        dropped.loss(f"tools.{tool.type}")
+    return msgspec.structs.replace(request, system=system, messages=messages, tools=[], server_tools=server_tools,
+                                   tool_choice=None, parallel_tool_calls=None)
+
+
+def _offered(tool: Tool, names: NameMap, dropped: Dropped) -> OfferedTool:
+    if tool.strict:
+        dropped.hint("tools.strict")
+    return OfferedTool(names.to_provider[tool.name], tool.description or "", clean_parameters(tool.schema))
+
+
+def _leading_system(turns: list[Turn]) -> list[Text]:
+    """Takes the system turns at the head away: the tools come after all of the caller's own system text."""
+    head: list[Text] = []
+    while turns and turns[0].role == "system" and all(isinstance(block, Text) for block in turns[0].content):
+        head += [block for block in turns.pop(0).content if isinstance(block, Text)]
+    return head
+
+
+def _add(system: list[Text], text: Text) -> None:
+    """Nothing is told twice, also when the request comes out of another gateway that told it already."""
+    if not any(text.text in known.text for known in system):
+        system.append(text)

@@ -1,0 +1,166 @@
+r"""The project's own form, for models and servers that know nothing of tools.
+
+The grammar (whitespace between elements is free; `"` stands for itself):
+
+    calls     = call*                                        (anything between calls is the model's visible text)
+    call      = <tool_call name="NAME"> parameter* </tool_call>
+    parameter = <parameter name="KEY"> value </parameter>
+              | <parameter name="KEY" type="string"> ... | <parameter name="KEY" type="json"> ...
+              | <parameter name="KEY"/>                      (the empty string)
+    value     = raw | cdata+
+    raw       = text without `</parameter`; one newline at its very start and one at its very end are framing
+    cdata     = <![CDATA[ text without `]]>` ]]>             (whitespace around and between sections is framing; the
+                                                              texts of the sections are joined, nothing else is removed)
+    results   = result*
+    result    = <tool_result name="NAME" id="N"> value </tool_result>      plus  is_error="true"  after a failure
+
+* Attributes escape `&`, `<`, `>`, `"` as `&amp;` `&lt;` `&gt;` `&quot;` and control characters as `&#N;`, decimal.
+  Values hold no entities: `&lt;` in a value is these four characters.
+* The value of a parameter is a string when its schema allows strings only or says nothing (also: unknown parameter);
+  else it is typed by the schema as in the other tagged dialects. `type` overrules the schema: "string" is the text,
+  "json" is JSON. The writer adds it only where the schema would read another value.
+* A value is cdata when `<![CDATA[` is the first thing in it behind whitespace. The writer uses it for each value with
+  `</parameter`, `</tool_call`, `<tool_call` or a leading `<![CDATA[`, and writes `]]>` as `]]]]><![CDATA[>`. A kind
+  reader ends a section only where `</parameter>` or a further section follows, since models forget to split.
+* A raw value with a newline is written with both framing newlines, any other with none: so newlines at both ends
+  survive. `format_call` and a reader of this grammar are inverse to each other for every JSON object.
+* N in a result counts the calls of the message before it, from 1; calls have no ids.
+
+Called by `write`; it never reads answers.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from extproc.dialects.shapes import Parameter, parameter, tool_shape
+from extproc.dialects.writing.examples import example_arguments
+from extproc.dialects.writing.form import OfferedTool, PastCall, PastResult, guarded, json_text, members
+from extproc.dialects.writing.kinds import needs_type, type_words
+
+_JSON_MARKS = ("<",)
+"""In JSON no `<` stands outside of strings, so none of the section's tags can."""
+_CALL_MARKS = ("</parameter", "</tool_call", "<tool_call")
+_RESULT_MARKS = ("</tool_result", "<tool_result")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_HIDDEN = frozenset({"description", "default", "enum", "title"})
+"""Keywords of a parameter that have a place of their own, or none."""
+
+
+def format_call(name: str, arguments: Mapping[str, object], schema: dict[str, object] | None = None) -> str:
+    """One call. `arguments` holds JSON values (`msgspec.Raw` is JSON text); `schema` is that of the tool, which
+    decides which parameters need a `type`."""
+    lines = [f'<tool_call name="{attribute(name)}">']
+    shape = tool_shape(schema or {})
+    for key, value in arguments.items():
+        kind = needs_type(value, parameter(shape, key))
+        typed = f' type="{kind}"' if kind else ""
+        lines.append(f'<parameter name="{attribute(key)}"{typed}>{_value(value)}</parameter>')
+    return "\n".join([*lines, "</tool_call>"])
+
+
+def attribute(text: str) -> str:
+    """Text between the quotes of an attribute."""
+    return _CONTROL.sub(lambda found: f"&#{ord(found.group())};", html.escape(text).replace("&#x27;", "'"))
+
+
+def element_text(text: str, marks: tuple[str, ...]) -> str:
+    """A string as the value of an element that must not hold `marks`."""
+    if any(mark in text for mark in marks) or text.lstrip().startswith("<![CDATA["):
+        return "<![CDATA[" + text.replace("]]>", "]]]]><![CDATA[>") + "]]>"
+    return f"\n{text}\n" if "\n" in text else text
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str):
+        return element_text(value, _CALL_MARKS)
+    if isinstance(value, msgspec.Raw):
+        return guarded(bytes(value).decode(), _JSON_MARKS)
+    return json_text(value, _JSON_MARKS)
+
+
+def _escaped(text: str) -> str:
+    """Text of a tool's description: no tag can begin in it."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+class Prompted:
+    """Tools as an XML section with an example of each; calls and results as the grammar above has them."""
+
+    gap = "\n\n"
+
+    def tools(self, tools: list[OfferedTool]) -> str:
+        return ("# Tools\n\nYou can use the tools between <tools> and </tools>. In their descriptions &lt; stands for "
+                "< and &amp; for &.\n\n<tools>\n" + "\n".join(map(_tool, tools)) + "\n</tools>\n\n"
+                "To call a tool, write this in your answer, exactly in this form and not in a code block:\n\n"
+                '<tool_call name="TOOL">\n<parameter name="PARAMETER">VALUE</parameter>\n</tool_call>\n\n'
+                "- Write one <parameter> element for each parameter that you set. Set every required one; leave out "
+                "an optional one that you do not need.\n"
+                "- A string is written as it is: no quotes around it, no escapes in it. Numbers, booleans, null, "
+                "arrays and objects are written as JSON.\n"
+                "- A string that itself contains </parameter> or </tool_call> goes into a CDATA section: "
+                "<![CDATA[the string]]>\n"
+                "- Stop after your last call and wait. The results come in the next message, each as <tool_result> "
+                "with the name of the tool and, as its id, the number of the call in your message. Never write a "
+                "<tool_result> yourself.\n"
+                "- When no tool is needed, answer without calling one.")
+
+    def calls(self, calls: list[PastCall]) -> str:
+        return "\n".join(format_call(call.name, members(call.arguments), call.schema) for call in calls)
+
+    def results(self, results: list[PastResult]) -> str:
+        return "\n".join(map(_result, results))
+
+
+def _result(result: PastResult) -> str:
+    failed = ' is_error="true"' if result.is_error else ""
+    return (f'<tool_result name="{attribute(result.call.name)}" id="{result.call.number}"{failed}>'
+            f"{element_text(result.text, _RESULT_MARKS)}</tool_result>")
+
+
+# ---------------------------------------------------------------------------------------------------- the tools section
+
+
+def _tool(tool: OfferedTool) -> str:
+    lines = [f'<tool name="{attribute(tool.name)}">']
+    if tool.description:
+        lines.append(f"<description>{_escaped(tool.description)}</description>")
+    properties = tool.parameters.get("properties")
+    required = tool.parameters.get("required")
+    needed = required if isinstance(required, list) else []
+    shape = tool_shape(tool.parameters)
+    for name, schema in (properties.items() if isinstance(properties, dict) else ()):
+        known = parameter(shape, name)
+        lines.append(_parameter(name, schema if isinstance(schema, dict) else {}, known, name in needed))
+    lines += _rest(tool.parameters)
+    example = format_call(tool.name, example_arguments(tool.parameters), tool.parameters)
+    return "\n".join([*lines, f"<example>\n{example}\n</example>", "</tool>"])
+
+
+def _parameter(name: str, schema: dict[str, object], known: Parameter, required: bool) -> str:
+    """A parameter's definition; what its attributes and elements cannot say follows as JSON Schema."""
+    head = (f'<parameter name="{attribute(name)}" type="{type_words(known)}" '
+            f'required="{"true" if required else "false"}"')
+    inner: list[str] = []
+    description = schema.get("description")
+    if isinstance(description, str) and description:
+        inner.append(_escaped(description))
+    for keyword in ("enum", "default"):
+        if keyword in schema:
+            inner.append(f"<{keyword}>{json_text(schema[keyword], _JSON_MARKS)}</{keyword}>")
+    rest = {key: value for key, value in schema.items() if key not in _HIDDEN}
+    if any(key != "type" for key in rest):
+        inner.append(f"<schema>{json_text(rest, _JSON_MARKS)}</schema>")
+    return f"{head}>{''.join(inner)}</parameter>" if inner else f"{head}/>"
+
+
+def _rest(parameters: dict[str, object]) -> list[str]:
+    """What holds for all parameters together, and the definitions they refer to."""
+    told = ("type", "properties", "required", "title")
+    rest = {key: value for key, value in parameters.items()
+            if key not in told and not (key == "additionalProperties" and isinstance(value, bool))}
+    return [f"<schema>{json_text(rest, _JSON_MARKS)}</schema>"] if rest else []

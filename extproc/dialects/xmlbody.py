@@ -1,0 +1,151 @@
+"""Calls whose body is made of tags with plain text between them: `<function=...><parameter=...>text</parameter>...`.
+
+The grammar is data (`Grammar`); the forms of Qwen3-Coder, Seed-OSS, GLM and MiniMax M2 are instances of `TaggedCall`.
+How one value ends is decided in `xmltext.py`. A call closes at its own closing tag, at that of its region, where the
+next call begins, or at the end of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from extproc.dialects.reading import CallWriter, NotACall, Reading
+from extproc.dialects.tape import Marks, Steps, Tape
+from extproc.dialects.xmltext import Tags, ValueReader
+from extproc.dialects.xmlvalue import Framing
+
+Header = Callable[[Tape], Steps[tuple[str | None, str]]]
+"""Reads a name: (the name, or None when it is damaged; what was consumed)."""
+
+
+class Grammar(msgspec.Struct, frozen=True, kw_only=True):
+    """The tags of one family."""
+
+    regions: tuple[tuple[str, str], ...]
+    """Tags around one or more calls."""
+    call: str | None = None
+    """How a call begins, up to its name; None: the name follows the opening tag of the region."""
+    call_end: str
+    name: Header
+    """Reads the name of a call, behind `call`."""
+    parameter: str
+    """How a parameter begins, up to its key."""
+    parameter_end: str
+    key: Header
+    """Reads the key of a parameter, behind `parameter`."""
+    framing: Framing = "verbatim"
+
+
+class TaggedCall:
+    """Reads the calls of one grammar; a form."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self._grammar = grammar
+        self._call = (grammar.call,) if grammar.call else ()
+        self._begins = tuple(opener for opener, _ in grammar.regions)
+        self._ends = tuple(closer for _, closer in grammar.regions)
+        self.openers: tuple[str, ...] = (*self._begins, *self._call)
+        outer = tuple(dict.fromkeys((*self.openers, *self._ends, grammar.call_end)))
+        self._tags = (*outer, grammar.parameter)
+        self._outer_marks = Marks(outer)
+        self._marks = Marks(self._tags)
+        self._damaged_tags = (grammar.parameter.rstrip("= "), grammar.call_end, *self._ends)
+        self._text_tags = Tags(begins=self._begins, ends=self._ends, call=grammar.call, call_end=grammar.call_end,
+                               outer=outer, parameter=grammar.parameter, parameter_end=grammar.parameter_end,
+                               marks=Marks([*self._tags, grammar.parameter_end]),
+                               name=grammar.name, key=grammar.key, framing=grammar.framing)
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        in_region = opener in self._begins
+        if in_region and self._call:
+            yield from tape.space()
+            if not (yield from tape.literal(*self._call)):
+                if io.at_line_start and (tape.cut_mark(self._marks) or (at_end(tape) and not tape.clean)):
+                    tape.at = len(tape.buffer)
+                    return
+                raise NotACall
+        name, raw = yield from self._grammar.name(tape)
+        if name is None:
+            yield from self._damaged(io, raw, in_region)
+            return
+        if io.offered(name) is None:
+            raise NotACall
+        yield from tape.space()
+        follows = yield from tape.literal(*self._tags)
+        tape.push_back(follows)
+        if not follows and not (in_region and at_end(tape)) and not tape.cut_mark(self._marks):
+            raise NotACall
+        yield from self._parameters(io, io.call(name), in_region)
+
+    def _damaged(self, io: Reading, raw: str, in_region: bool) -> Steps[None]:
+        """A header that never ends is no prose when a parameter or the end of the call follows: it is dropped, the
+        calls behind it count. So is one that a limit cut off."""
+        tape = io.tape
+        if in_region and at_end(tape) and not tape.clean:
+            return
+        yield from tape.space()
+        tag = yield from tape.literal(*self._damaged_tags)
+        if not raw.strip() or not tag:
+            raise NotACall
+        tape.push_back(tag)
+        tape.release()
+        io.repairs.append("dropped_call")
+        mark = yield from tape.until(self._outer_marks, _drop)
+        if mark == self._grammar.call_end:
+            yield from self._after_call(tape)
+        elif mark in self.openers:
+            tape.push_back(mark)
+
+    def _after_call(self, tape: Tape) -> Steps[None]:
+        yield from tape.space()
+        if not (yield from tape.literal(*self._ends)):
+            tape.drop_cut_mark(self._marks)
+
+    def _parameters(self, io: Reading, writer: CallWriter, in_region: bool) -> Steps[None]:
+        """Between parameters, to the end of the call."""
+        tape = io.tape
+        while True:
+            yield from tape.space()
+            mark = yield from tape.literal(*self._tags)
+            if not mark and not at_end(tape):
+                if not in_region and not tape.cut_mark(self._marks):
+                    writer.close()
+                    return
+                writer.repaired("stray_text")
+                mark = yield from tape.until(self._marks, _drop)
+            if mark == self._grammar.parameter:
+                if not (yield from self._parameter(io, writer)):
+                    return
+                continue
+            if mark in self.openers:
+                tape.push_back(mark)
+            if mark or tape.clean:
+                writer.close()
+            if mark == self._grammar.call_end and mark not in self._ends:
+                yield from self._after_call(tape)
+            return
+
+    def _parameter(self, io: Reading, writer: CallWriter) -> Steps[bool]:
+        """False: the text ended inside."""
+        key, raw = yield from self._grammar.key(io.tape)
+        if key is None:
+            if io.tape.ended and not io.tape.clean:
+                io.tape.at = len(io.tape.buffer)
+                return False
+            key = raw.strip()
+            if not writer.knows(key):
+                writer.repaired("dropped_parameter")
+                return True
+            writer.repaired("header")
+        return (yield from ValueReader(self._text_tags, io, writer, key).read())
+
+
+def at_end(tape: Tape) -> bool:
+    return tape.ended and tape.at >= len(tape.buffer)
+
+
+def _drop(text: str) -> None:
+    """Stray text between the parameters of a call means nothing."""

@@ -1,0 +1,78 @@
+"""Families of models: how a family writes tool calls and reasoning when its server does not parse them.
+
+Data, one record each, found by globs on the model id as hosts spell it (without what stands before the last slash, in
+lower case). The first match wins. A family that is not here is unknown: then the unambiguous marks are looked for.
+Sources: the models' public chat templates and the parsers that inference servers ship for them.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import msgspec
+
+
+class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
+    """One family."""
+
+    patterns: tuple[str, ...]
+    dialects: tuple[str, ...] = ()
+    """The ways in which it may write calls as text."""
+    reasoning_open: bool = False
+    """Its prompt always opens the reasoning, so that its text begins inside (only families that always think)."""
+    think_anywhere: bool = False
+    """It may reason again between texts."""
+    tool_call_id_form: Literal["functions"] | None = None
+    """The ids of past calls as the model's template wants them, whoever serves it."""
+    native: bool = False
+    """Its only host parses everything: nothing is looked for."""
+
+
+FAMILIES: tuple[ModelFamily, ...] = (
+    ModelFamily(patterns=("gpt-oss*", "*gpt-oss*"), dialects=("gpt-oss",)),
+    ModelFamily(patterns=("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*", "claude-*", "gemini-*", "grok-*"), native=True),
+    # distilled into Qwen and Llama: before those
+    ModelFamily(patterns=("*deepseek-r1-distill*", "*deepseek-r1-0528-qwen3*"), reasoning_open=True,
+                dialects=("deepseek-v3", "qwen3-hermes")),
+    ModelFamily(patterns=("*qwen3-coder*", "*qwen3.5*", "*qwen3.6*", "*qwen-3-coder*"),
+                dialects=("qwen3-coder", "qwen3-hermes")),
+    ModelFamily(patterns=("*qwq*", "*qwen3*thinking*"), dialects=("qwen3-hermes", "qwen3-coder"), reasoning_open=True),
+    ModelFamily(patterns=("*qwen*", "*hermes*"), dialects=("qwen3-hermes", "qwen3-coder")),
+    ModelFamily(patterns=("*kimi-dev*",), dialects=("qwen3-hermes",)),  # made of Qwen2.5
+    ModelFamily(patterns=("*kimi-k3*",), dialects=("kimi-k3",)),
+    ModelFamily(patterns=("*kimi*", "moonshot*"), dialects=("kimi-k2",), tool_call_id_form="functions"),
+    ModelFamily(patterns=("*deepseek-r1*",), dialects=("deepseek-v3", "deepseek-v3.1"), reasoning_open=True),
+    ModelFamily(patterns=("*deepseek*",),
+                dialects=("deepseek-v3.2", "deepseek-v4", "deepseek-v4.1", "deepseek-v3.1", "deepseek-v3")),
+    ModelFamily(patterns=("*glm-4*", "*glm-5*", "*glm4*"), dialects=("glm-4.7", "glm-4.6", "glm-4.5")),
+    ModelFamily(patterns=("*minimax-m3*",), dialects=("minimax-m3", "minimax-m2")),
+    ModelFamily(patterns=("*minimax-m2*",), dialects=("minimax-m2",), reasoning_open=True),
+    ModelFamily(patterns=("*llama-4*", "*llama4*"), dialects=("llama4-pythonic", "llama3-json")),
+    ModelFamily(patterns=("*llama-3*", "*llama3*", "*llama-v3*", "*toolace*"),
+                dialects=("llama3-json", "llama-pythonic")),
+    ModelFamily(patterns=("*mistral*", "*ministral*", "*magistral*", "*devstral*", "*codestral*", "*mixtral*"),
+                dialects=("mistral",)),
+    ModelFamily(patterns=("*granite-4*", "*granite4*"), dialects=("granite4",)),
+    ModelFamily(patterns=("*granite-20b*",), dialects=("granite-20b-fc",)),
+    ModelFamily(patterns=("*granite*",), dialects=("granite-3.1", "granite-3.0", "granite4")),
+    ModelFamily(patterns=("*functiongemma*",), dialects=("functiongemma",)),
+    ModelFamily(patterns=("*gemma-4*", "*gemma4*"), dialects=("gemma-4",)),
+    ModelFamily(patterns=("*xlam*",), dialects=("xlam",)),
+    ModelFamily(patterns=("*phi-4*", "*phi4*"), dialects=("phi-4-mini",)),
+    ModelFamily(patterns=("*seed-oss*",), dialects=("seed-oss",)),
+    ModelFamily(patterns=("*longcat*",), dialects=("longcat",)),
+    ModelFamily(patterns=("*internlm2*",), dialects=("internlm2",)),
+    ModelFamily(patterns=("*jamba*",), dialects=("jamba",)),
+    ModelFamily(patterns=("*lfm2*",), dialects=("lfm2",)),
+    ModelFamily(patterns=("*olmo-3*", "*olmo3*"), dialects=("olmo3",)),
+)
+
+
+def family_of(model: str) -> ModelFamily | None:
+    """The family of a model id, None when it is unknown."""
+    plain = model.lower().rpartition("/")[2]
+    for family in FAMILIES:
+        if any(fnmatchcase(plain, pattern) for pattern in family.patterns):
+            return family
+    return None

@@ -1,0 +1,96 @@
+"""GLM-4.5 to 5: one call per block, with and without newlines, values verbatim."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
+from tests.unit.dialects.texts import TOOLS, calls, read, stays_text
+
+GLM = "glm-4.7"
+
+
+def call(name: str, newline: str = "\n", **arguments: str) -> str:
+    pairs = "".join(f"<arg_key>{key}</arg_key>{newline}<arg_value>{text}</arg_value>{newline}"
+                    for key, text in arguments.items())
+    return f"<tool_call>{name}{newline if pairs else ''}{pairs}</tool_call>"
+
+
+KIEL = call("lookup", harbor="Kiel")
+KIEL_CALL = ("lookup", {"harbor": "Kiel"})
+
+
+@pytest.mark.parametrize("dialect", ["glm-4.5", "glm-4.6", "glm-4.7"])
+@pytest.mark.parametrize("newline", ["\n", "", "\r\n", " "])
+def test_newlines_between_tags_are_optional(dialect: str, newline: str) -> None:
+    assert calls(call("lookup", newline, harbor="Kiel", day="Mon"), dialect) == \
+        [("lookup", {"harbor": "Kiel", "day": "Mon"})]
+
+
+@pytest.mark.parametrize("text", ["ping", "ping\n", "\nping\n"])
+def test_no_arguments(text: str) -> None:
+    assert calls(f"<tool_call>{text}</tool_call>", GLM) == [("ping", {})]
+
+
+def test_types_come_from_the_schema() -> None:
+    raw = call("set_valve", valve_id="3", opening="0.5", locked="true", tags='["a"]', limits="{'min': 1}",
+               operator="null")
+    assert calls(raw, GLM) == [("set_valve", {"valve_id": 3, "opening": 0.5, "locked": True, "tags": ["a"],
+                                              "limits": {"min": 1}, "operator": None})]
+
+
+@pytest.mark.parametrize("text", [
+    "", " a ", "\na\n", "null", "7", '<b> & "q" {e}', "größe \U0001f600", "a\r\nb",
+    "a </arg_value> mentioned", "an <arg_key>x</arg_key> mentioned", "<tool_call> mentioned",
+    "a </tool_call> mentioned", KIEL, f"x\n{KIEL}\n{KIEL} y", call("unknown", a="1") + " end",
+])
+def test_values_are_verbatim_and_markup_in_them_is_text(text: str) -> None:
+    saved = ("save_file", {"path": "a", "content": text})
+    assert calls(call("save_file", path="a", content=text), GLM) == [saved]
+    assert calls(call("save_file", "", path="a", content=text) + KIEL, GLM) == [saved, KIEL_CALL]
+
+
+def test_names_with_dots_and_hyphens() -> None:
+    assert calls(call("mcp__atlas__find-docs.v2", "", q="x", top="4"), GLM) == \
+        [("mcp__atlas__find-docs.v2", {"q": "x", "top": 4})]
+
+
+def test_text_around_blocks_is_kept() -> None:
+    content, found, finish = read(f"First.\n{KIEL}\nSecond.\n{KIEL}\nDone.", GLM)
+    assert (content.split(), found, finish) == (["First.", "Second.", "Done."], [KIEL_CALL] * 2, "tool_calls")
+
+
+@pytest.mark.parametrize("raw", [
+    KIEL.removesuffix("</tool_call>"),
+    KIEL.removesuffix("</arg_value>\n</tool_call>"),
+    KIEL.replace("</arg_value>", ""),
+    KIEL.replace("</arg_key>", ""),
+])
+def test_missing_tags(raw: str) -> None:
+    assert calls(raw, GLM)[0][1]["harbor"].strip() == "Kiel"
+    [first, second] = calls(raw + "\n" + KIEL, GLM)
+    assert (first[1]["harbor"].strip(), second) == ("Kiel", KIEL_CALL)
+
+
+@pytest.mark.parametrize("raw", [
+    call("unknown", a="1"), "<tool_call>unknown</tool_call>", "A <tool_call> in prose.", "<tool_call>ping is a tool",
+    "it ends in <tool_c", f"```\n{KIEL}\n```", "<arg_key>a</arg_key><arg_value>b</arg_value>",
+])
+def test_what_is_no_call_stays_text(raw: str) -> None:
+    stays_text(raw, GLM)
+
+
+def test_a_call_ends_reasoning() -> None:
+    got = answer(sse_bytes(text_chunks(list(f"<think>plan\n{KIEL}<|observation|>"))), TOOLS, dialect=GLM)
+    assert (got["reasoning"], got["content"], len(got["tool_calls"])) == ("plan", "", 1)
+
+
+def test_a_call_that_a_limit_cut_off_is_never_whole() -> None:
+    for size in range(len("<tool_call>lookup"), len(KIEL) - 1):
+        _, found, finish = read(KIEL[:size], GLM, finish="length")
+        assert finish == "length"
+        assert all(arguments == {} or '{"harbor": "Kiel"'.startswith(arguments[1]) for _, arguments in found)
+
+
+def test_an_unknown_model_may_write_it() -> None:
+    assert calls(KIEL, None, model="nobody-knows-1") == [KIEL_CALL]

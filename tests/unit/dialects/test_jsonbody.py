@@ -1,0 +1,80 @@
+"""JSON bodies of calls: any order of members, streamed as far as it is certain, damage repaired (Hermes as the frame)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.dialects.cases import answer, cuts, sse_bytes, text_chunks
+
+TOOLS = [{"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {
+    "title": {"type": "string"}, "body": {"type": "string"}, "n": {"type": "integer"}, "tags": {"type": "array"}}}}}]
+
+
+def arguments_of(body: str, **settings: Any) -> Any:
+    """The arguments of the one call, the same for every cut."""
+    raw = f"<tool_call>\n{body}\n</tool_call>"
+    found = []
+    for pieces in cuts(raw):
+        got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect="hermes", **settings)
+        assert [name for name, _ in got["tool_calls"]] == ["note"], got
+        assert got["content"] == ""
+        found.append(got["tool_calls"][0][1])
+    assert len(set(found)) == 1
+    return json.loads(found[0])
+
+
+@pytest.mark.parametrize(("body", "arguments"), [
+    ('{"name": "note", "arguments": {"title": "a", "n": 3}}', {"title": "a", "n": 3}),
+    ('{"name": "note", "parameters": {"title": "a"}}', {"title": "a"}),
+    ('{"arguments": {"title": "a", "n": 3}, "name": "note"}', {"title": "a", "n": 3}),
+    ('{"type": "function", "function": {"name": "note", "arguments": {"title": "a"}}}', {"title": "a"}),
+    ('{"id": 7, "name": "note", "arguments": {"title": "a"}, "extra": [1, {"x": "}"}]}', {"title": "a"}),
+    ('{"name": "note"}', {}),
+    ('{"name": "note", "arguments": null}', {}),
+    ('{"name": "note", "arguments": ""}', {}),
+    ('{"name": "note", "arguments": "{\\"title\\": \\"a\\"}"}', {"title": "a"}),
+    ('{"name": "note", "arguments": {"body": "say \\"hi\\" \\\\ \\u00e9 </tool_call> {"}}', {"body": 'say "hi" \\ é </tool_call> {'}),
+    ('{"name": "note", "arguments": {"tags": ["a", {"k": "]"}], "body": "x"}}', {"tags": ["a", {"k": "]"}], "body": "x"}),
+    ('{"name": "note", "arguments": {"n": "12", "title": 5}}', {"n": 12, "title": 5}),
+])
+def test_well_formed(body: str, arguments: Any) -> None:
+    assert arguments_of(body) == arguments
+
+
+@pytest.mark.parametrize(("body", "arguments"), [
+    ('{"name": "note", "arguments": {"body": "two\nlines\tand a tab"}}', {"body": "two\nlines\tand a tab"}),
+    ("{\"name\": \"note\", \"arguments\": {'title': 'a', 'n': 3}}", {"title": "a", "n": 3}),
+    ('{"name": "note", "arguments": {"title": "a", "n": 3,}}', {"title": "a", "n": 3}),
+    ('{"name": "note", "arguments": {"title": "a" "n": 3}}', {"title": "a", "n": 3}),
+    ('{"name": "note", "arguments": {"tags": ["a", True, None]}}', {"tags": ["a", True, None]}),
+    ('{"name": "note", "arguments": {"body": "he said "hi" to me", "n": 1}}', {"body": 'he said "hi" to me', "n": 1}),
+    ('{"name": "note", "arguments": {"body": "a path C:\\dir and \\\' quote"}}', None),
+    ('{"name": "note", "arguments": {"title": "a", "n": 3}', {"title": "a", "n": 3}),
+    ('{"name": "note", "arguments": {"title": "a", "n": 3}}}', {"title": "a", "n": 3}),
+    ('{"name": "note", "arguments": {title: "a", n: 3}}', {"title": "a", "n": 3}),
+])
+def test_damage_is_repaired(body: str, arguments: Any) -> None:
+    got = arguments_of(body)
+    assert got == arguments or arguments is None
+
+
+def test_each_repair_is_counted() -> None:
+    from extproc.translation import Translation
+    from tests.unit.dialects.cases import request_body
+
+    translation = Translation("anthropic", "openai", "m", dialect="hermes")
+    translation.request(request_body(TOOLS))
+    translation.start(200, {"content-type": "text/event-stream"})
+    raw = '<tool_call>{"name": "note", "arguments": {"body": "two\nlines", "tags": ["a", True]}}</tool_call>'
+    translation.feed(sse_bytes(text_chunks(list(raw))))
+    assert "control_characters" in translation.repairs
+    assert len(translation.repairs) >= 2
+
+
+def test_as_is_leaves_the_arguments_alone() -> None:
+    body = '{"name": "note", "arguments": {"n": "12", "title":   5}}'
+    got = answer(sse_bytes(text_chunks([f"<tool_call>{body}</tool_call>"])), TOOLS, dialect="hermes", arguments="as-is")
+    assert got["tool_calls"][0][1] == '{"n": "12", "title":   5}'

@@ -1,0 +1,87 @@
+"""Mistral's markers, from the arrays of the first tokenizers to names in the open."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.dialects.reads import breaks_off, reads, stays_text
+
+BREST = ("tide", {"harbor": "Brest"})
+PING = ("ping", {})
+
+
+@pytest.mark.parametrize("raw", [
+    '[TOOL_CALLS][{"name": "tide", "arguments": {"harbor": "Brest"}}]',
+    '[TOOL_CALLS] [{"name": "tide", "arguments": {"harbor": "Brest"}}]</s>',
+    '[TOOL_CALLS] [{"arguments": {"harbor": "Brest"}, "name": "tide", "id": "a1B2c3D4e"}]',
+    '[TOOL_CALLS] [{"name": "tide", "arguments": "{\\"harbor\\": \\"Brest\\"}"}]',
+    '[TOOL_CALLS] {"name": "tide", "arguments": {"harbor": "Brest"}}',
+    '[TOOL_CALLS][{"name": "tide", "arguments": {"harbor": "Brest"}}',
+    '[TOOL_CALLS]tide{"harbor": "Brest"}',
+    '[TOOL_CALLS]tide {"harbor": "Brest"}',
+    '[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}',
+    '[TOOL_CALLS]tide[ARGS]\n{\r\n"harbor": "Brest"\r\n}</s>',
+    '[TOOL_CALLS]tide[CALL_ID]a1B2c3D4e[ARGS]{"harbor": "Brest"}',
+    '[TOOL_CALLS]tide[ARGS]"{\\"harbor\\": \\"Brest\\"}"',
+    '[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"',
+])
+def test_one_call_in_any_of_its_spellings(raw: str) -> None:
+    reads("mistral", raw, BREST)
+
+
+@pytest.mark.parametrize("raw", ["[TOOL_CALLS]ping{}", "[TOOL_CALLS]ping[ARGS]{}", "[TOOL_CALLS]ping[ARGS]",
+                                 "[TOOL_CALLS]ping", '[TOOL_CALLS][{"name": "ping"}]',
+                                 '[TOOL_CALLS][{"name": "ping", "arguments": null}]'])
+def test_empty_arguments(raw: str) -> None:
+    reads("mistral", raw, PING)
+
+
+def test_several_calls() -> None:
+    reads("mistral", '[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}[TOOL_CALLS]ping[ARGS]{}', BREST, PING)
+    reads("mistral", '[TOOL_CALLS]ping[TOOL_CALLS]tide{"harbor": "Brest"}', PING, BREST)
+    array = '[{"name": "tide", "arguments": {"harbor": "Brest"}}, {"name": "ping", "arguments": {}}]'
+    reads("mistral", "[TOOL_CALLS] " + array, BREST, PING)
+    reads("mistral", '[TOOL_CALLS]mcp__atlas__find-docs{"q": "x"}', ("mcp__atlas__find-docs", {"q": "x"}))
+
+
+def test_text_around_calls_is_content() -> None:
+    reads("mistral", 'I look. [TOOL_CALLS]tide{"harbor": "Brest"} Then I wait.', BREST, text="I look. Then I wait.")
+    reads("mistral", 'So:\n[TOOL_CALLS][{"name": "ping", "arguments": {}}] [done]', PING, text="So: [done]")
+
+
+def test_brackets_and_markers_in_strings_are_data() -> None:
+    harbor = "] } [TOOL_CALLS]ping{} [ARGS] \\ \" é"
+    raw = '[TOOL_CALLS]tide{"harbor": "] } [TOOL_CALLS]ping{} [ARGS] \\\\ \\" é"}'
+    reads("mistral", raw, ("tide", {"harbor": harbor}))
+
+
+def test_reasoning() -> None:
+    reads("mistral", '[THINK]Brest then.[/THINK][TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}', BREST,
+          reasoning="Brest then.")
+    reads("mistral", "<think>\nHm.\n</think>\nHello.", text="Hello.", reasoning="Hm.")
+    reads("mistral", '[THINK]Brest[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}', BREST, reasoning="Brest")
+    reads("mistral", "Hm.[/THINK]Hello.", text="Hello.", reasoning="Hm.", reasoning_open=True)
+
+
+@pytest.mark.parametrize("raw", [
+    "The marker [TOOL_CALLS] is written before a call.", "[TOOL_CALLS]", "[TOOL_CALLS] ", "An array[1] or ] or [TOOL",
+    '[TOOL_CALLS]nobody{"a": 1}', '[TOOL_CALLS][{"name": "nobody", "arguments": {}}]', "[TOOL_CALLS] ping is a tool.",
+    "[TOOL_CALLS][1, 2]", "```\n[TOOL_CALLS]ping{}\n```", "[1, 2, 3]",
+])
+def test_what_calls_no_offered_tool_stays_text(raw: str) -> None:
+    stays_text("mistral", raw)
+
+
+def test_an_unknown_element_behind_a_known_one_is_text() -> None:
+    raw = '[TOOL_CALLS][{"name": "ping", "arguments": {}}, {"name": "nobody", "arguments": {"a": [1]}}]'
+    reads("mistral", raw, PING, text='{"name": "nobody", "arguments": {"a": [1]}}')
+
+
+@pytest.mark.parametrize("raw", ['[TOOL_CALLS]tide{"harbor": "Bre', '[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"',
+                                 '[TOOL_CALLS][{"name": "tide", "arguments": {"harbor', "[TOOL_CALLS]tide[ARGS]"])
+def test_a_call_that_is_cut_off_is_not_complete(raw: str) -> None:
+    breaks_off("mistral", raw, "tide")
+
+
+def test_models_that_nobody_knows() -> None:
+    reads(None, 'Look.[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}', BREST, text="Look.")

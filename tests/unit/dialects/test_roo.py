@@ -1,0 +1,105 @@
+"""The XML tools of RooCode and Cline: tags are the names of the tools that are offered."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
+from tests.unit.dialects.texts import calls, read, stays_text, tool
+
+ROO = "roo-xml"
+TOOLS = [
+    tool("read_file", path="string", args="string"),
+    tool("write_to_file", path="string", content="string", line_count="integer"),
+    tool("use_mcp_tool", server_name="string", arguments="string"),
+    tool("switch-mode", mode="string"),
+    tool("list_modes"),
+    tool("form", path="string"),
+]
+READ = "<read_file>\n<path>src/main.rs</path>\n</read_file>"
+READ_CALL = ("read_file", {"path": "src/main.rs"})
+
+
+def write(content: str, rest: str = "\n<line_count>3</line_count>") -> str:
+    return f"<write_to_file>\n<path>a.xml</path>\n<content>\n{content}\n</content>{rest}\n</write_to_file>"
+
+
+@pytest.mark.parametrize("raw", [READ, READ.replace("\n", ""), READ.replace("\n", "\r\n"),
+                                 READ.replace("src/main.rs", "\n  src/main.rs \n")])
+def test_values_are_trimmed(raw: str) -> None:
+    assert calls(raw, ROO, tools=TOOLS) == [READ_CALL]
+
+
+@pytest.mark.parametrize("text", [
+    "", "  indented\n\n  text  ", "<doc>\n<content>inner</content>\n</doc>", "a</content>b", "<path>x</path>",
+    "<line_count>9</line_count>", READ, "</write_to_file> mentioned", "é \U0001f600 \"q\" \\ & &amp;",
+    "<content>1</content><path>p</path><content>2</content>",
+])
+def test_content_keeps_its_white_space_and_ends_at_its_last_closing_tag(text: str) -> None:
+    for rest, more in (("", {}), ("\n<line_count>3</line_count>", {"line_count": 3})):
+        assert calls(write(text, rest), ROO, tools=TOOLS) == \
+            [("write_to_file", {"path": "a.xml", "content": text, **more})]
+
+
+def test_markup_in_a_value_stays_as_it_is() -> None:
+    inner = "<file>\n    <path>a.ts</path>\n  </file>\n  <file>\n    <path>b.ts</path>\n  </file>"
+    raw = f"<read_file>\n<args>\n  {inner}\n</args>\n</read_file>"
+    assert calls(raw, ROO, tools=TOOLS) == [("read_file", {"args": inner})]
+
+
+def test_json_in_a_string_parameter_stays_text() -> None:
+    raw = '<use_mcp_tool>\n<server_name>s</server_name>\n<arguments>\n{"a": 1}\n</arguments>\n</use_mcp_tool>'
+    assert calls(raw, ROO, tools=TOOLS) == [("use_mcp_tool", {"server_name": "s", "arguments": '{"a": 1}'})]
+
+
+def test_only_declared_parameters_are_tags() -> None:
+    raw = READ.replace("</read_file>", "<unknown>x</unknown> stray\n</read_file>")
+    assert calls(raw, ROO, tools=TOOLS) == [READ_CALL]
+
+
+def test_tools_without_parameters_and_names_with_hyphens() -> None:
+    assert calls("<list_modes>\n</list_modes>", ROO, tools=TOOLS) == [("list_modes", {})]
+    assert calls("<switch-mode><mode>x</mode></switch-mode>", ROO, tools=TOOLS) == [("switch-mode", {"mode": "x"})]
+
+
+def test_several_calls_and_the_text_around_them() -> None:
+    content, found, _ = read(f"I look.\n\n{READ}\n\nThen\n{READ}\nDone.", ROO, tools=TOOLS)
+    assert (content.split(), found) == (["I", "look.", "Then", "Done."], [READ_CALL, READ_CALL])
+
+
+def test_thinking_is_text_for_the_client() -> None:
+    got = answer(sse_bytes(text_chunks(list(f"<thinking>\nplan\n</thinking>\n\n{READ}"))), TOOLS, dialect=ROO)
+    assert (got["content"], got["reasoning"], len(got["tool_calls"])) == ("<thinking>\nplan\n</thinking>", "", 1)
+
+
+@pytest.mark.parametrize("raw", [
+    "<read_file>\n<path>src/main.rs", "<read_file>\n<path>src/main.rs</path>", "<read_file>\n<path>src/main.rs\n</read_file>",
+])
+def test_closing_tags_are_missing(raw: str) -> None:
+    assert calls(raw, ROO, tools=TOOLS) == [READ_CALL]
+    if raw.endswith(">"):
+        assert calls(raw + "\n" + READ, ROO, tools=TOOLS)[0] == READ_CALL
+
+
+@pytest.mark.parametrize("raw", [
+    "The tool <read_file> reads.", "half a tag <read_fil", "<unknown_tool>\n<path>x</path>\n</unknown_tool>",
+    "<path>x</path>", "<read_file>some text</read_file>", f"```xml\n{READ}\n```", "<read_file",
+])
+def test_what_is_no_call_stays_text(raw: str) -> None:
+    stays_text(raw, ROO, tools=TOOLS)
+
+
+def test_a_call_that_a_limit_cut_off_is_never_whole() -> None:
+    for size in range(len("<read_file>\n<path>"), len(READ)):
+        _, found, finish = read(READ[:size], ROO, tools=TOOLS, finish="length")
+        assert finish == "length"
+        assert all(arguments == {} or '{"path": "src/main.rs"'.startswith(arguments[1]) for _, arguments in found)
+
+
+def test_for_an_unknown_model_a_tag_must_be_a_line_of_its_own_and_no_word_of_html() -> None:
+    model = "nobody-knows-1"
+    assert calls(READ, None, model=model, tools=TOOLS) == [READ_CALL]
+    content, found, _ = read(f"I look.\n{READ}", None, model=model, tools=TOOLS)
+    assert (content, found) == ("I look.", [READ_CALL])
+    stays_text(f"You would write {READ}", None, model=model, tools=TOOLS)
+    stays_text("<form><path>x</path></form>", None, model=model, tools=TOOLS)

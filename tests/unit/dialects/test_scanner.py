@@ -1,0 +1,146 @@
+"""What all dialects share: hold-back and release, code fences, reasoning tags, unknown models (P25)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.dialects.cases import answer, cuts, sse_bytes, text_chunks
+
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {
+    "harbor": {"type": "string"}, "days": {"type": "integer"}}}}} for name in ("lookup_tide", "ping")]
+CALL = '<tool_call>\n{"name": "lookup_tide", "arguments": {"harbor": "Brest"}}\n</tool_call>'
+
+
+def every_cut(raw: str, tools: list[dict[str, Any]] | None = None, **settings: Any) -> dict[str, Any]:
+    """The answer, which must be the same for every cut."""
+    offered = TOOLS if tools is None else tools
+    got = [answer(sse_bytes(text_chunks(pieces)), offered, **settings) for pieces in cuts(raw)]
+    for other in got:
+        other.pop("events")
+    assert all(other == got[0] for other in got)
+    return got[0]
+
+
+@pytest.mark.parametrize("text", [
+    "a <tool is odd", "ends with <tool_cal", "the tag <tool_call> in prose", "<tool_call>", "x < y <", "<tool_call>{",
+    '<tool_call>{"name": "unknown_tool", "arguments": {}}</tool_call>', "see `<tool_call>{}` here", "white  space \n",
+    "```\n" + CALL + "\n```\n", "~~~~ xml\n" + CALL + "\n~~~\n" + CALL + "\n~~~~", "  ```json\n" + CALL + "\n```",
+])
+def test_what_is_no_call_stays_text_to_the_letter(text: str) -> None:
+    got = every_cut(text, dialect="hermes")
+    assert (got["content"], got["tool_calls"], got["finish_reason"]) == (text, [], "stop")
+
+
+def test_text_before_between_and_after_is_kept() -> None:
+    got = every_cut(f"Before.\n\n{CALL}\nBetween.\n{CALL}\n\nAfter.", dialect="hermes")
+    assert [name for name, _ in got["tool_calls"]] == ["lookup_tide", "lookup_tide"]
+    assert got["content"].split() == ["Before.", "Between.", "After."] or \
+        [word for word in ("Before.", "Between.", "After.") if word in got["content"]] == ["Before.", "Between.", "After."]
+    assert "tool_call" not in got["content"]
+
+
+def test_a_fence_must_begin_a_line() -> None:
+    got = every_cut(f"inline ``` marks {CALL}", dialect="hermes")
+    assert [name for name, _ in got["tool_calls"]] == ["lookup_tide"]
+
+
+def test_a_call_after_a_closed_fence_counts() -> None:
+    got = every_cut(f"```\n{CALL}\n```\n{CALL}", dialect="hermes")
+    assert len(got["tool_calls"]) == 1
+    assert got["content"].strip() == f"```\n{CALL}\n```"
+
+
+@pytest.mark.parametrize("tools", [TOOLS, []])
+@pytest.mark.parametrize("raw", ["<think>\nWhy?\n</think>\n\nBecause.", "\n <think>Why?</think>Because.",
+                                 "<think>Why?\n</think>\nBecause."])
+def test_reasoning_tags_at_the_very_start_always_count(raw: str, tools: list[Any]) -> None:
+    got = every_cut(raw, tools)
+    assert (got["reasoning"], got["content"]) == ("Why?", "Because.")
+
+
+def test_reasoning_tags_elsewhere_are_text_but_a_stray_closer_is_never_shown() -> None:
+    assert every_cut("So: <think>no</think> yes")["content"].replace("</think>", "") == "So: <think>no yes"
+    assert every_cut("Hm\n</think>\n\nBecause.", [])["content"].split() == ["Hm", "Because."]
+
+
+def test_reasoning_open_begins_inside() -> None:
+    got = every_cut("Hm\n</think>\n\nBecause.", reasoning_open=True)
+    assert (got["reasoning"], got["content"]) == ("Hm", "Because.")
+    got = every_cut(f"Hm\n{CALL}", reasoning_open=True, dialect="hermes")
+    assert (got["reasoning"], [name for name, _ in got["tool_calls"]]) == ("Hm", ["lookup_tide"])
+
+
+def test_an_unknown_model_is_read_when_tools_are_offered_and_only_then() -> None:
+    assert every_cut(CALL, model="someone/some-model")["finish_reason"] == "tool_calls"
+    assert every_cut(CALL, [], model="someone/some-model")["content"] == CALL
+
+
+def test_a_model_that_calls_natively_is_not_looked_at() -> None:
+    assert every_cut(CALL, model="gpt-5")["content"] == CALL
+
+
+def test_a_call_leaked_into_the_reasoning_field_counts() -> None:
+    body = sse_bytes(text_chunks([f"I should.\n{CALL}"], field="reasoning_content"))
+    got = answer(body, TOOLS, dialect="hermes")
+    assert (got["reasoning"], [name for name, _ in got["tool_calls"]]) == ("I should.", ["lookup_tide"])
+
+
+@pytest.mark.parametrize("cut", range(12, len(CALL) - len("}\n</tool_call>")))
+def test_a_truncated_call_is_never_presented_as_complete(cut: int) -> None:
+    got = answer(sse_bytes(text_chunks([CALL[:cut]], finish="length")), TOOLS, dialect="hermes")
+    assert got["finish_reason"] == "length"
+    assert "tool_call" not in got["content"]
+    for _, arguments in got["tool_calls"]:
+        assert not arguments.endswith("}")
+
+
+def test_strings_of_string_parameters_stream_the_rest_waits() -> None:
+    raw = '<tool_call>{"name": "lookup_tide", "arguments": {"harbor": "Brest and more", "days": 12}}</tool_call>'
+    seen = ""
+    for size in range(len(raw)):
+        got = answer(sse_bytes(text_chunks([raw[:size]], finish="length")), TOOLS, dialect="hermes")
+        now = got["tool_calls"][0][1] if got["tool_calls"] else ""
+        assert now.startswith(seen)  # what went out is never contradicted
+        seen = now
+        if raw[:size].endswith("Brest an"):
+            assert now == '{"harbor": "Brest an'
+        if raw[:size].endswith('"days": 1'):
+            assert not now.endswith("1")
+
+
+def test_held_back_text_is_bounded_and_released() -> None:
+    raw = '<tool_call>{"arguments": {"harbor": "' + "x" * 200_000
+    got = answer(sse_bytes(text_chunks([raw[i:i + 999] for i in range(0, len(raw), 999)])), TOOLS, dialect="hermes")
+    assert got["content"] == raw
+
+
+def test_strict_turns_an_invalid_call_into_an_error_that_says_why() -> None:
+    raw = '<tool_call>{"name": "lookup_tide", "arguments": {"days": "many"}}</tool_call>'
+    got = answer(sse_bytes(text_chunks(list(raw))), TOOLS, dialect="hermes", arguments="strict")
+    assert got["finish_reason"] == "error"
+    message = got["events"][-1]["error"]["message"]
+    assert "lookup_tide" in message
+    assert "days" in message
+    assert answer(sse_bytes(text_chunks(list(CALL))), TOOLS, dialect="hermes",
+                  arguments="strict")["finish_reason"] == "tool_calls"
+
+
+def test_an_assumed_reasoning_that_never_ends_was_the_answer() -> None:
+    model = "qwen3-235b-a22b-thinking-2507"
+    got = every_cut("Why?\n</think>\n\nBecause.", [], model=model)
+    assert (got["reasoning"], got["content"]) == ("Why?", "Because.")
+    got = every_cut("The server took the reasoning out.\nThis is the answer.", [], model=model)
+    assert got["content"] == "The server took the reasoning out.\nThis is the answer."
+
+
+def test_what_waits_is_shown_before_a_failure() -> None:
+    chunks = [*text_chunks(["one two \n", "and <tool"])[:-1], {"error": {"message": "boom"}}]
+    for tools in (TOOLS, []):
+        got = answer(sse_bytes(chunks), tools)
+        assert (got["content"], got["finish_reason"]) == ("one two \nand <tool", "error")
+
+
+def test_spaces_at_the_end_do_not_wait() -> None:
+    assert answer(sse_bytes(text_chunks(["one "]))[:-len(sse_bytes([]))], TOOLS)["content"].startswith("one ")
