@@ -69,6 +69,8 @@ class Scanner:
         self._blank = ""
         self._blank_thought = ""
         self._trim_next = False
+        self._think_closed = False
+        self._assumed: list[str] | None = [] if look.reasoning_assumed else None
         self._prose = 0
         """How many characters behind the opener at hand are known to be text."""
         self._calls = 0
@@ -89,7 +91,7 @@ class Scanner:
 
     def content(self, text: str) -> None:
         if self._plain and self._tape.at == len(self._tape.buffer) and not self._blank \
-                and self._content_marks.absent(text) and "\n" not in text and "\r" not in text:
+                and self._content_marks.absent(text) and not (self._openers and text[-1:].isspace()):
             self._note_line(text)
             self._sequencer.text(text)
             return
@@ -312,20 +314,15 @@ class Scanner:
     # ------------------------------------------------------------------------------------------------------- output
 
     def _text(self, text: str) -> None:
-        """Visible text. Line ends at its end, with what white space follows them, wait: before a call they are
-        framing."""
+        """Visible text. Where a call may follow, white space at its end waits: before a call it is framing."""
         self._note_line(text)
         if self._blank:
             text = self._blank + text
             self._blank = ""
-        stripped = text.rstrip()
-        blank = text[len(stripped):]
-        lines = min((at for at in (blank.find("\n"), blank.find("\r")) if at >= 0), default=len(blank))
-        if lines < len(blank):
-            self._blank = blank[lines:]
-        shown = stripped + blank[:lines]
+        shown = text.rstrip() if self._openers else text
         if shown:
             self._sequencer.text(shown)
+        self._blank = text[len(shown):]
         if len(self._blank) > self._limit:
             self._flush_blank()
 

@@ -135,7 +135,18 @@ def core_alone(bench: Bench) -> list[Row]:
     count = 5_000 if bench.quick else 50_000
     kinds = (("text", core.text_events(count)), ("calls", core.call_events(count)))
     return [(f"translation core, {kind}: CPU per event", f"{core.microseconds_per_event(events):.1f} us", "-")
-            for kind, events in kinds]
+            for kind, events in kinds] + [
+        (f"translation core, {kind}, calls looked for: CPU per event",
+         f"{core.microseconds_per_event(events, model=core.UNKNOWN):.1f} us", "-") for kind, events in kinds]
+
+
+def text_alone(bench: Bench) -> list[Row]:
+    """The same figure for every size shows that the cost is linear."""
+    sizes = (62_500, 125_000, 250_000) if bench.quick else (250_000, 500_000, 1_000_000)
+    return [(f"{kind} in 1-character pieces, every dialect looked for: CPU per character at "
+             f"{' / '.join(f'{size // 1000} KB' for size in sizes)}",
+             " / ".join(f"{core.microseconds_per_character(size, in_call=in_call):.2f}" for size in sizes) + " us", "-")
+            for kind, in_call in (("prose", False), ("a call's argument", True))]
 
 
 # ----------------------------------------------------------------------------------------------------------- helpers
@@ -164,11 +175,12 @@ def main() -> None:
     options = parser.parse_args()
     table = Table("measurement", "gateway", "plain Envoy", title="extproc on loopback")
     if options.core:
-        for row in core_alone(Bench(None, None, None, None, options.quick)):  # type: ignore[arg-type]
-            table.add_row(*row)
+        for measure in (core_alone, text_alone):
+            for row in measure(Bench(None, None, None, None, options.quick)):  # type: ignore[arg-type]
+                table.add_row(*row)
     else:
         with running(options.quick) as bench:
-            for measure in (core_alone, idle_memory, first_token, streamed_events, large_requests):
+            for measure in (core_alone, text_alone, idle_memory, first_token, streamed_events, large_requests):
                 for row in measure(bench):  # idle memory first: what larger requests free would hide it
                     table.add_row(*row)
     Console(width=100).print(table)

@@ -1,4 +1,5 @@
-"""The translation core alone: CPU microseconds per streamed event when every event comes in a feed of its own."""
+"""The translation core alone: CPU microseconds per streamed event when every event comes in a feed of its own, and per
+character of text in which calls of every dialect are looked for."""
 
 from __future__ import annotations
 
@@ -6,6 +7,15 @@ import json
 import time
 
 import extproc
+from extproc.blocks import BlockSequencer
+from extproc.conversation import Tool
+from extproc.dialects.registry import DIALECTS, look_for
+from extproc.dialects.scanner import Scanner
+
+NATIVE, UNKNOWN = "gpt-5", "bench"
+"""Model names: what the first one writes is not looked at, in the second one's text calls are looked for."""
+PROSE = "Some text with a < b, a[0], {braces} and `code`; then\na line more. "
+CALL = '<tool_call>\n{"name": "write", "arguments": {"text": "'
 
 REQUEST = json.dumps({
     "model": "claude", "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": "hi"}],
@@ -30,13 +40,13 @@ def call_events(count: int) -> list[bytes]:
                      for i in range(count - 1))]
 
 
-def microseconds_per_event(events: list[bytes], rounds: int = 3) -> float:
+def microseconds_per_event(events: list[bytes], rounds: int = 3, model: str = NATIVE) -> float:
     """The best of `rounds` runs, process CPU time."""
-    return min(run(events) for _ in range(rounds)) * 1e6 / len(events)
+    return min(run(events, model) for _ in range(rounds)) * 1e6 / len(events)
 
 
-def run(events: list[bytes]) -> float:
-    translation = extproc.Translation(client="anthropic", upstream="openai", model="bench")
+def run(events: list[bytes], model: str) -> float:
+    translation = extproc.Translation(client="anthropic", upstream="openai", model=model)
     translation.request(REQUEST, {})
     translation.start(200, {"content-type": "text/event-stream"})
     feed = translation.feed
@@ -46,3 +56,26 @@ def run(events: list[bytes]) -> float:
     if written < len(events):
         raise RuntimeError("the translation wrote nothing")
     return spent
+
+
+def microseconds_per_character(size: int, *, in_call: bool) -> float:
+    """An answer of `size` characters that arrives one by one, every dialect looked for: prose, or one long argument of
+    a call."""
+    text = PROSE * (size // len(PROSE))
+    if in_call:
+        text = CALL + text.replace("\n", "\\n") + '"}}\n</tool_call>'
+    tools = {"write": Tool("write", None, {"type": "object", "properties": {"text": {"type": "string"}}})}
+    look = look_for(UNKNOWN, read=sorted(DIALECTS), tools=True)
+    assert look is not None
+    sequencer = BlockSequencer(lambda number, _: f"c{number}", str, frozenset(tools))
+    scanner = Scanner(look, sequencer, tools)
+    started = time.process_time()
+    written = 0
+    for char in text:
+        scanner.content(char)
+        written += len(sequencer.take())
+    scanner.finish(clean=True)
+    spent = time.process_time() - started
+    if written < size // 2 or scanner.calls != in_call:
+        raise RuntimeError("the scanner lost something")
+    return spent * 1e6 / len(text)

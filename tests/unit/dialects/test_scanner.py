@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.cases import answer, cuts, sse_bytes, text_chunks
+from extproc.translation import Translation
+from tests.unit.dialects.cases import answer, cuts, request_body, sse_bytes, text_chunks
 
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {
     "harbor": {"type": "string"}, "days": {"type": "integer"}}}}} for name in ("lookup_tide", "ping")]
@@ -142,5 +143,10 @@ def test_what_waits_is_shown_before_a_failure() -> None:
         assert (got["content"], got["finish_reason"]) == ("one two \nand <tool", "error")
 
 
-def test_spaces_at_the_end_do_not_wait() -> None:
-    assert answer(sse_bytes(text_chunks(["one "]))[:-len(sse_bytes([]))], TOOLS)["content"].startswith("one ")
+def test_nothing_waits_where_no_call_may_follow() -> None:
+    """Without tools even white space goes out at once."""
+    body = sse_bytes(text_chunks(["one \n"])[:1])[:-len(b"data: [DONE]\n\n")]
+    translation = Translation("anthropic", "openai", "m")
+    translation.request(request_body([]))
+    translation.start(200, {"content-type": "text/event-stream"})
+    assert b'"one \\n"' in translation.feed(body)
