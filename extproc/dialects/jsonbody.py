@@ -139,6 +139,14 @@ def _name_value(io: Reading) -> Steps[str | None]:
     return (yield from short_string(tape))
 
 
+class _NoString(NotACall):
+    """`raw` is what was consumed of it."""
+
+    def __init__(self, raw: str) -> None:
+        super().__init__()
+        self.raw = raw
+
+
 def short_string(tape: Tape, limit: int = 1024) -> Steps[str]:
     """A JSON string from its opening quote; raises NotACall when it is none or longer than a name or key may be."""
     raw = ""
@@ -146,7 +154,7 @@ def short_string(tape: Tape, limit: int = 1024) -> Steps[str]:
     while True:
         char = yield from tape.peek()
         if not char or len(raw) > limit or char in "\n\r":
-            raise NotACall
+            raise _NoString('"' + raw)
         tape.at += 1
         if char == '"':
             break
@@ -157,7 +165,7 @@ def short_string(tape: Tape, limit: int = 1024) -> Steps[str]:
     try:
         return msgspec.json.decode(f'"{raw}"', type=str)
     except msgspec.DecodeError:
-        raise NotACall from None
+        raise _NoString(f'"{raw}"') from None
 
 
 @lru_cache(maxsize=256)
@@ -242,11 +250,10 @@ def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -
             return (yield from _ended(io, writer, ""))
         if mark != '"':
             return (yield from _mend(io, writer, "", stop))
-        before = tape.at
         try:
             key = yield from short_string(tape)
-        except NotACall:
-            rest = "" if tape.ended and tape.at >= len(tape.buffer) else tape.buffer[before:tape.at]
+        except _NoString as damaged:
+            rest = "" if tape.ended and tape.at >= len(tape.buffer) else damaged.raw
             return (yield from _mend(io, writer, rest, stop))
         yield from tape.space()
         if not (yield from tape.literal(":")):

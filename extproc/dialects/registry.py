@@ -32,7 +32,7 @@ from extproc.dialects.forms import (
     qwen_coder,
     roo,
 )
-from extproc.dialects.forms.llama import BARE_CALL_ONLY
+from extproc.dialects.forms.llama import BARE_CALL_ONLY, LAST_LINE_CALL
 from extproc.dialects.scanner import Look
 from extproc.profiles.models import family_of
 
@@ -77,7 +77,7 @@ def look_for(model: str, *, style: str = "auto", read: Iterable[str] = (), tools
     everything = [dialect for dialect in DIALECTS.values() if dialect.unambiguous]
     look = _look(everything, tools=True, reasoning_open=bool(reasoning_open), known=False)
     makers = _once(make for dialect in DIALECTS.values() for make in dialect.unknown_makers)
-    return Look(forms=look.forms, makers=makers, first=(BARE_CALL_ONLY,), think=look.think,
+    return Look(forms=(*look.forms, LAST_LINE_CALL), makers=makers, first=(BARE_CALL_ONLY,), think=look.think,
                 reasoning_open=look.reasoning_open, noise=look.noise)
 
 

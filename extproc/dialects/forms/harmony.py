@@ -82,7 +82,7 @@ class Message:
             whole = yield from read_arguments(io, writer, _ENDS)
             if not whole and tape.ended and tape.at >= len(tape.buffer):
                 return
-            mark = yield from tape.until(_ENDS, lambda piece: None if piece.isspace() else io.emit_text(piece))
+            mark = yield from tape.until(_ENDS, io.emit_text)
             writer.close()
         else:
             mark = yield from self._other_arguments(io, writer)

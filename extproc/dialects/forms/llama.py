@@ -82,14 +82,29 @@ def read_objects(io: Reading, *, needs_arguments: bool = False) -> Steps[None]:
         return
 
 
-class _BareCallOnly:
-    """An answer that is nothing but one bare call: known only at its end, so nothing goes out before. What cannot be
-    one is released at its first foreign member."""
+class BareCallAtEnd:
+    """One bare call that is the whole answer, or its last lines: known only at the end, so nothing goes out before.
+    What cannot be one is released at its first foreign member."""
 
-    openers: tuple[str, ...] = ("{",)
+    def __init__(self, opener: str) -> None:
+        self.openers: tuple[str, ...] = (opener,)
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape
+        tape.push_back("{")
+        tape.hold()
+        try:
+            yield from self._read(io)
+        except NotACall:
+            if opener != "{":  # what is handed back begins behind the opener
+                tape.hand_back()
+                tape.at += 1
+                tape.hold()
+            raise
+
+    def _read(self, io: Reading) -> Steps[None]:
+        tape = io.tape
+        yield from tape.literal("{")
         yield from self._check(io)
         yield from tape.space()
         while (yield from tape.literal(*ENDS)):
@@ -133,7 +148,8 @@ class _BareCallOnly:
             raise NotACall
 
 
-BARE_CALL_ONLY = _BareCallOnly()
+BARE_CALL_ONLY = BareCallAtEnd("{")
+LAST_LINE_CALL = BareCallAtEnd("\n{")
 BARE_JSON = BareJson("{")
 LINE_JSON = BareJson("\n{")
 PYTHON_TAG = PythonTag()

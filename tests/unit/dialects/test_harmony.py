@@ -121,3 +121,9 @@ def test_frames_are_read_without_tools() -> None:
     raw = THOUGHT + "<|start|>assistant<|channel|>final <|constrain|>json<|message|>[1]<|return|>"
     got = answer(sse_bytes(text_chunks(list(raw))), [], model="openai/gpt-oss-20b")
     assert (got["content"], got["reasoning"], got["finish_reason"]) == ("[1]", "Need tide.", "stop")
+
+
+def test_text_behind_arguments_keeps_its_spaces() -> None:
+    """A string that swallows the rest of its object leaves text behind, the same at every cut."""
+    raw = '<|channel|>commentary to=functions.tide<|message|>{"day": "Mon"} or so, I think<|call|>'
+    reads("gpt-oss", raw, ("tide", {"day": "Mon"}), text="or so, I think")

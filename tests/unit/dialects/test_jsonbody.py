@@ -78,3 +78,12 @@ def test_as_is_leaves_the_arguments_alone() -> None:
     body = '{"name": "note", "arguments": {"n": "12", "title":   5}}'
     got = answer(sse_bytes(text_chunks([f"<tool_call>{body}</tool_call>"])), TOOLS, dialect="hermes", arguments="as-is")
     assert got["tool_calls"][0][1] == '{"n": "12", "title":   5}'
+
+
+def test_a_damaged_key_is_read_the_same_at_every_cut() -> None:
+    """The repair gets all of the key, also when it came in pieces."""
+    raw = '<tool_call>{"name": "read", "arguments": {"path": "a", "\n{lines": [1], "tries": 3}}</tool_call>'
+    tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {
+        "path": {"type": "string"}}}}}]
+    got = [answer(sse_bytes(text_chunks(pieces)), tools, dialect="hermes")["tool_calls"] for pieces in cuts(raw)]
+    assert all(calls == got[0] for calls in got), got

@@ -100,7 +100,7 @@ class TestUnknownModel:
         reads(None, raw, BREST)
 
     @pytest.mark.parametrize("raw", [
-        CALL + "\nand more.", "First. " + CALL, "First.\n" + CALL, CALL + "; " + CALL, "[" + CALL + "]",
+        CALL + "\nand more.", "First. " + CALL, CALL + "; " + CALL, "[" + CALL + "]",
         '{"name": "nobody", "arguments": {}}', '{"name": "ping"}', '{"name": "tide", "city": "Brest", "arguments": {}}',
         '{"name": "tide", "arguments": [1]}', "[ping()]", '{"title": "tide", "parameters": {}}',
     ])

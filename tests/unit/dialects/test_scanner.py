@@ -150,3 +150,22 @@ def test_nothing_waits_where_no_call_may_follow() -> None:
     translation.request(request_body([]))
     translation.start(200, {"content-type": "text/event-stream"})
     assert b'"one \\n"' in translation.feed(body)
+
+
+BARE = '{"name": "lookup_tide", "parameters": {"harbor": "Brest"}}'
+
+
+@pytest.mark.parametrize("raw", [BARE, f"Let me look.\n{BARE}", f"Let me look.\n\n{BARE}\n"])
+def test_a_bare_call_at_the_end_of_an_unknown_models_answer_counts(raw: str) -> None:
+    got = every_cut(raw, model="someone/some-model")
+    assert [name for name, _ in got["tool_calls"]] == ["lookup_tide"]
+    assert got["content"] in ("", "Let me look.")
+
+
+@pytest.mark.parametrize("raw", [
+    f"{BARE} is how it is called.", f"For example:\n{BARE}\nThat is all.", f"inline {BARE}", '{"name": "other", "parameters": {}}',
+    "A config:\n{\n  \"name\": \"lookup_tide\",\n  \"version\": 2\n}", "x\n{", "x\n{\"name\": \"lookup_tide\"}", f"```\n{BARE}\n```",
+])
+def test_bare_json_that_is_no_call_stays_text(raw: str) -> None:
+    got = every_cut(raw, model="someone/some-model")
+    assert (got["content"], got["tool_calls"]) == (raw, [])
