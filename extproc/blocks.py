@@ -73,6 +73,8 @@ class BlockSequencer:
         self._reasoned = False
         self.before_fail: Callable[[], None] = lambda: None
         """Called before a failure goes out: whoever holds text back releases it then."""
+        self.heal: Callable[[str, str], str | Failure] | None = None
+        """Repairs or checks the whole arguments of a native call: (name, text) -> text or why it is refused."""
         self.started = False
         self.closed = False
         self.calls = 0
@@ -269,11 +271,15 @@ class BlockSequencer:
     def _flush_live(self, call: PendingCall) -> None:
         """Sends what the live call may send; its block opens with the first piece of arguments, once the name is
         known."""
-        if not call.has_arguments:
+        if not call.has_arguments or (self._heals(call) and not call.ended):
             return
         if not call.opened and ((not call.ended and call.may_grow(self._offered)) or not self._open_call(call)):
             return
         self._out.append(ArgumentsDelta(call.take()))
+
+    def _heals(self, call: PendingCall) -> bool:
+        """Whether the arguments of this call wait for its end to be repaired or checked."""
+        return self.heal is not None and not call.told_end
 
     def _open_call(self, call: PendingCall) -> bool:
         if not call.name:
@@ -296,8 +302,18 @@ class BlockSequencer:
         if not call.opened and not call.name and not call.has_arguments:
             self._live = None  # an empty entry that some servers send along
             return True
+        arguments = call.take() if self._heals(call) and not call.truncated else None
+        if arguments is not None:
+            assert self.heal is not None
+            healed = self.heal(self._client_name(call.name), arguments)
+            if isinstance(healed, Failure):
+                self.fail(healed)
+                return False
+            arguments = healed
         if not call.opened and not self._open_call(call):
             return False
+        if arguments:
+            self._out.append(ArgumentsDelta(arguments))
         self._flush_live(call)
         self._close_block()
         self._live = None

@@ -39,6 +39,7 @@ from extproc.conversation import (
     ToolCallStart,
     Usage,
 )
+from extproc.dialects.healing import NativeArguments
 from extproc.dialects.reading import ArgumentsMode
 from extproc.dialects.registry import find_dialect, look_for
 from extproc.dialects.scanner import Scanner
@@ -101,7 +102,7 @@ class Translation:
                  url: str | None = None, withhold: bool = False, lossy: str = "report",
                  max_output_tokens: int | None = None, tool_style: str = "auto", tool_choice: str | None = None,
                  parallel_tool_calls: bool | None = None, max_tools: int | None = None,
-                 read_dialects: Sequence[str] = (), arguments: ArgumentsMode = "repair",
+                 read_dialects: Sequence[str] = (), arguments: ArgumentsMode | None = None,
                  limits: Limits | None = None, ping_interval: float = 10.0, idle_timeout: float = 240.0,
                  request_id: str | None = None, secrets: Sequence[str] = ()) -> None:
         if client not in CLIENT_APIS:
@@ -126,7 +127,8 @@ class Translation:
         for name in self._read:
             find_dialect(name)
         self._reasoning_open = reasoning_open
-        self._arguments: ArgumentsMode = arguments
+        self._arguments = arguments
+        self._native: NativeArguments | None = None
         self._scanner: Scanner | None = None
         self._lossy = lossy
         self._withhold = withhold
@@ -194,8 +196,15 @@ class Translation:
         self._context = DecodeContext(
             request=conversation, target=self._target, names=encoded.names, mint=minter.mint,
             accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits, dropped=self.dropped,
-            scanner=self._scanner_for(encoded.names))
+            scanner=self._scanner_for(encoded.names), heal=self._healing())
         return encoded.request
+
+    def _healing(self) -> NativeArguments | None:
+        """Native calls go out as they come unless the setting says otherwise."""
+        assert self.conversation is not None
+        if self._arguments in ("repair", "strict"):
+            self._native = NativeArguments({tool.name: tool for tool in self.conversation.tools}, self._arguments)
+        return self._native
 
     def _scanner_for(self, names: NameMap) -> Callable[[BlockSequencer], Scanner | None]:
         """Makes the reader of what the model may write as text, by the model, the tools and the settings."""
@@ -209,7 +218,7 @@ class Translation:
 
         def make(sequencer: BlockSequencer) -> Scanner | None:
             if look is not None:
-                self._scanner = Scanner(look, sequencer, offered, mode=self._arguments, limits=self._limits)
+                self._scanner = Scanner(look, sequencer, offered, mode=self._arguments or "repair", limits=self._limits)
             return self._scanner
 
         return make
@@ -227,7 +236,8 @@ class Translation:
     @property
     def repairs(self) -> list[str]:
         """What was repaired in the calls that were read from text."""
-        return self._scanner.repairs if self._scanner is not None else []
+        read = self._scanner.repairs if self._scanner is not None else []
+        return [*read, *self._native.repairs] if self._native is not None else read
 
     def _prompt_estimate(self) -> int:
         return quick_estimate(self._prompt_size)

@@ -162,6 +162,8 @@ class DecodeContext(msgspec.Struct, frozen=True, kw_only=True):
     dropped: Dropped = msgspec.field(default_factory=Dropped)
     """Takes the names of what an answer holds and no client API can carry: for log and metrics, since the head with
     the names has gone out."""
+    heal: Callable[[str, str], str | Failure] | None = None
+    """Repairs or checks the arguments of native calls; None: they go out as they come."""
     scanner: Callable[[BlockSequencer], Scanner | None] = lambda sequencer: None
     """Makes the reader of calls and reasoning that the model wrote as text; None: all text is just text."""
 

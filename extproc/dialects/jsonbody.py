@@ -21,7 +21,8 @@ NAME_KEYS = ("name", "tool_name", "function")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
 
 _STRING_MARKS = Marks(['"', "\\", "\n", "\r", "\t"])
-_CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_CONTROL = {**{chr(code): f"\\u{code:04x}" for code in range(0x20)}, "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+"""Characters that JSON forbids inside strings, and how they are written."""
 _ESCAPES = '"\\/bfnrtu'
 _VALUE_MARKS = Marks(['"', "{", "}", "[", "]", ",", "'"])
 

@@ -222,8 +222,7 @@ class CallWriter:
         self._held.clear()
         reason = self._why_invalid(text)
         if reason is not None:
-            self._sequencer.fail(Failure("server", f"The model's call of the tool {self.name!r} does not match the "
-                                                   f"tool's schema: {reason}."))
+            self._sequencer.fail(refusal(self.name, reason))
             return
         self._sequencer.call_delta(self._call, None, text)
 
@@ -234,6 +233,11 @@ class CallWriter:
             return f"$: not valid JSON ({problem})"
         found = problems(self._io.tools[self.name].schema, value)
         return found[0] if found else None
+
+
+def refusal(name: str, reason: str) -> Failure:
+    """A call that does not validate, in words: the tool, the path, the reason."""
+    return Failure("server", f"The model's call of the tool {name!r} does not match the tool's schema: {reason}.")
 
 
 def decode_value(raw: str) -> object:

@@ -132,7 +132,7 @@ def is_part(text: str, of: str) -> bool:
 @given(data=st.data(), finish=st.sampled_from(["stop", "stop", "length", "tool_calls"]),
        field=st.sampled_from(["content", "content", "reasoning_content"]), open_=st.booleans(),
        mode=st.sampled_from(["repair", "repair", "as-is", "strict"]), cuts=st.lists(st.integers(0, 9999), max_size=6))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_hostile_text(name, data, finish, field, open_, mode, cuts):
     text = data.draw(st.one_of(damaged(name), TEXTS) if SEEDS[name] else TEXTS, "text")
     options = {"arguments": mode, "reasoning_open": open_}
@@ -145,7 +145,7 @@ def test_hostile_text(name, data, finish, field, open_, mode, cuts):
         for arguments in closed_calls(events):
             assert isinstance(json.loads(arguments or "{}"), dict)
     assert is_part(said(events, "text"), text) or not said(events, "text").strip()
-    assert is_part(said(events, "thinking"), text)
+    assert is_part(said(events, "thinking").replace("\n", ""), text), "but for the newline between two reasonings"
     assert translated(name, whole, cuts, **options) == out, "a cut of the bytes"
     pieces = events_of(translated(name, sse_bytes(text_chunks(list(text), finish, field)), [], **options))
     check(pieces)

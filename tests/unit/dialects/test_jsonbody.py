@@ -87,3 +87,13 @@ def test_a_damaged_key_is_read_the_same_at_every_cut() -> None:
         "path": {"type": "string"}}}}}]
     got = [answer(sse_bytes(text_chunks(pieces)), tools, dialect="hermes")["tool_calls"] for pieces in cuts(raw)]
     assert all(calls == got[0] for calls in got), got
+
+
+@pytest.mark.parametrize("char", ["\x00", "\x1b", "\x1f", "\t", "\n"])
+def test_raw_control_characters_in_a_string_are_escaped(char: str) -> None:
+    raw = '<tool_call>{"name": "read", "arguments": {"path": "a' + char + 'b"}}</tool_call>'
+    tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {
+        "path": {"type": "string"}}}}}]
+    for pieces in cuts(raw):
+        (_, text), = answer(sse_bytes(text_chunks(pieces)), tools, dialect="hermes")["tool_calls"]
+        assert json.loads(text) == {"path": f"a{char}b"}

@@ -1,0 +1,43 @@
+"""Native tool calls whose arguments shall be repaired or checked (`tools.arguments: repair | strict`).
+
+By default a native call goes out as it came. With these settings the sequencer holds each call until it is whole and
+asks `NativeArguments` what to send. Calls read from text have their own way (`reading.CallWriter`). A truncated call is
+never brought here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from extproc.conversation import Failure, Tool
+from extproc.dialects.reading import ArgumentsMode, refusal
+from extproc.dialects.repair import problems, read_object
+
+_encode = msgspec.json.Encoder().encode
+
+
+class NativeArguments:
+    """`tools` by the names the client knows. `repairs` collects what was repaired."""
+
+    def __init__(self, tools: Mapping[str, Tool], mode: ArgumentsMode) -> None:
+        self._tools = tools
+        self._mode = mode
+        self.repairs: list[str] = []
+
+    def __call__(self, name: str, text: str) -> str | Failure:
+        """The arguments to send, or why the call is refused (strict). Calls of tools that were not offered pass."""
+        tool = self._tools.get(name)
+        if tool is None or (not text.strip() and self._mode != "strict"):
+            return text
+        found = read_object(text.strip() or "{}")
+        if self._mode == "strict":
+            reason = "$: not a JSON object" if found is None else next(iter(problems(tool.schema, found.value)), None)
+            if reason is not None:
+                return refusal(name, reason)
+        if found is None or not found.repairs:
+            return text
+        self.repairs.extend(found.repairs)
+        return _encode(found.value).decode()
+

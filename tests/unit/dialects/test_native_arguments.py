@@ -1,0 +1,51 @@
+"""`tools.arguments` for native calls: as they came by default, repaired, or refused when they do not validate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.playbook import call, delta
+from tests.unit.dialects.cases import answer, sse_bytes
+
+TOOLS = [{"type": "function", "function": {"name": "note", "parameters": {
+    "type": "object", "properties": {"title": {"type": "string"}, "n": {"type": "integer"}}, "required": ["title"]}}}]
+
+
+def native(*fragments: str, finish: str = "tool_calls", name: str = "note", **settings: Any) -> dict[str, Any]:
+    first = delta(tool_calls=[call(0, "a", name, "")])
+    chunks = [first, *(delta(tool_calls=[call(0, arguments=piece)]) for piece in fragments), delta(finish)]
+    return answer(sse_bytes(chunks), TOOLS, model="gpt-5", **settings)
+
+
+DAMAGED = ("{'title': 'a',", " 'n': 1,}")
+
+
+def test_as_they_came_by_default() -> None:
+    assert native(*DAMAGED)["tool_calls"] == [["note", "".join(DAMAGED)]]
+
+
+def test_repaired_when_the_setting_says_so() -> None:
+    assert native(*DAMAGED, arguments="repair")["tool_calls"] == [["note", '{"title":"a","n":1}']]
+    assert native('{"title": "a"}', arguments="repair")["tool_calls"] == [["note", '{"title": "a"}']]
+
+
+@pytest.mark.parametrize(("arguments", "why"), [('{"n": 1}', "title"), ('{"title": 3}', "title"), ("", "title"),
+                                                ('{"title": "a", "n": "x"}', "n"), ("prose", "object")])
+def test_strict_says_what_is_wrong(arguments: str, why: str) -> None:
+    got = native(arguments, arguments="strict")
+    assert got["finish_reason"] == "error"
+    assert got["tool_calls"] == []
+    assert "note" in got["events"][-1]["error"]["message"]
+    assert why in got["events"][-1]["error"]["message"]
+
+
+def test_strict_lets_a_valid_call_and_an_unoffered_tool_pass() -> None:
+    assert native('{"title":', ' "a"}', arguments="strict")["tool_calls"] == [["note", '{"title": "a"}']]
+    assert native('{"x": 1}', name="other", arguments="strict")["tool_calls"] == [["other", '{"x": 1}']]
+
+
+def test_a_truncated_call_is_left_as_it_is() -> None:
+    got = native('{"title": "a', finish="length", arguments="repair")
+    assert (got["tool_calls"], got["finish_reason"]) == ([["note", '{"title": "a']], "length")
