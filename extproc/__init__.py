@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extproc.errors import RequestError
-    from extproc.translation import Head, Translation
+    from extproc.head import Head
+    from extproc.translation import Translation
 
 __all__ = ["Head", "RequestError", "Translation"]
 __version__ = "0.1.0"
@@ -22,7 +23,7 @@ def __getattr__(name: str) -> object:
 
         return RequestError
     if name in ("Head", "Translation"):
-        from extproc import translation
+        from extproc import head, translation
 
-        return getattr(translation, name)
+        return head.Head if name == "Head" else translation.Translation
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ It never retries, routes or authenticates: that is Envoy's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,11 +21,9 @@ from extproc.apis.base import (
     AnswerEncoder,
     DecodeContext,
     Dropped,
-    NameMap,
     ProviderRequest,
     Target,
 )
-from extproc.blocks import BlockSequencer
 from extproc.conversation import (
     ArgumentsDelta,
     Event,
@@ -39,45 +37,23 @@ from extproc.conversation import (
     ToolCallStart,
     Usage,
 )
-from extproc.dialects.healing import NativeArguments
 from extproc.dialects.reading import ArgumentsMode
-from extproc.dialects.registry import find_dialect, look_for
-from extproc.dialects.scanner import Scanner
-from extproc.dialects.writing import WRITABLE
 from extproc.encoding import Decompressor, EncodingError, decompress, refused_encoding
 from extproc.errors import BadRequest, RequestError
+from extproc.head import Head, advised, answer_head, completed
 from extproc.ids import IdMinter, history_ids
 from extproc.limits import Limits
 from extproc.profiles import find_profile
 from extproc.scrubbing import Scrubber
 from extproc.tokens import quick_estimate
+from extproc.tool_styles import TOOLS_HEADER, CallReading, with_style
 
 _CONTENT = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallStart, ArgumentsDelta)
 """Events that commit a withheld answer: after them an error can no longer become a status."""
 
 _MAX_ERROR_BODY = 1 << 20
 
-TOOLS_HEADER = "x-extproc-tools"
-"""A client's own wish of how tools go to the model, over the configuration's `style`."""
-_TOOL_STYLES = ("off", "native", "prompted")
-
 _DEFAULT_BASE_PATH = {"openai": "/v1", "anthropic": "/v1", "gemini": "/v1beta"}
-
-_NOT_THE_CLIENTS = ("authentication", "billing", "permission")
-"""Refusals that concern the gateway's own key or credit at the provider: asking again cannot help, and the official
-SDKs and coding clients stop at once when told so by `x-should-retry: false`."""
-
-_PASSED_RESPONSE_HEADERS = ("retry-after", "x-should-retry")
-_PASSED_RESPONSE_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
-"""Provider headers that reach the client (design rule 8: by allow-list)."""
-
-
-class Head(msgspec.Struct, frozen=True):
-    """The response head for the client; header names are lower case."""
-
-    status: int
-    headers: dict[str, str]
-
 
 class _Answer(NamedTuple):
     """What a 2xx answer needs."""
@@ -123,13 +99,8 @@ class Translation:
             max_tools=self._limits.tools if max_tools is None else min(max_tools, self._limits.tools),
             base_path=parts.path.rstrip("/") if parts else _DEFAULT_BASE_PATH[upstream],
         )
-        self._read = (dialect,) if dialect is not None else tuple(read_dialects)
-        for name in self._read:
-            find_dialect(name)
-        self._reasoning_open = reasoning_open
-        self._arguments = arguments
-        self._native: NativeArguments | None = None
-        self._scanner: Scanner | None = None
+        self._reading = CallReading((dialect,) if dialect is not None else read_dialects, reasoning_open, arguments,
+                                    self._limits)
         self._lossy = lossy
         self._withhold = withhold
         self._ping_interval = ping_interval
@@ -183,7 +154,7 @@ class Translation:
             raise BadRequest(f"The request body has {len(body)} bytes; this gateway takes at most "
                              f"{self._limits.body}.", kind="too_large", status=413)
         conversation = self._client.decode_request(body, headers, self.dropped, self._limits)
-        self._target = _with_tool_style(self._target, headers.get(TOOLS_HEADER), self._limits)
+        self._target = with_style(self._target, headers.get(TOOLS_HEADER), self._limits)
         encoded = self._provider.encode_request(conversation, self._target, self.dropped)
         if self._lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
@@ -192,41 +163,18 @@ class Translation:
         self._prompt_size = len(encoded.request.body)
         digest = hashlib.blake2b(encoded.request.body, digest_size=16).digest()
         self._message_id = "msg_" + hashlib.blake2b(digest, digest_size=12, person=b"message").hexdigest()
+        self._reading.prepare(conversation, self._target, encoded.names)
         minter = IdMinter(digest, history_ids(conversation.messages))
         self._context = DecodeContext(
             request=conversation, target=self._target, names=encoded.names, mint=minter.mint,
             accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits, dropped=self.dropped,
-            scanner=self._scanner_for(encoded.names), heal=self._healing())
+            scanner=self._reading.scanner, heal=self._reading.heal)
         return encoded.request
-
-    def _healing(self) -> NativeArguments | None:
-        """Native calls go out as they come unless the setting says otherwise."""
-        assert self.conversation is not None
-        if self._arguments in ("repair", "strict"):
-            self._native = NativeArguments({tool.name: tool for tool in self.conversation.tools}, self._arguments)
-        return self._native
-
-    def _scanner_for(self, names: NameMap) -> Callable[[BlockSequencer], Scanner | None]:
-        """Makes the reader of what the model may write as text, by the model, the tools and the settings."""
-        assert self.conversation is not None
-        offered = {names.to_provider.get(tool.name, tool.name): tool for tool in self.conversation.tools}
-        wanted = self.conversation.tool_choice
-        if (self._target.tool_choice or (wanted.mode if wanted is not None else "auto")) == "none":
-            offered = {}  # what looks like a call may be an example that the client asked for
-        look = look_for(self._target.model, style=self._target.tool_style, read=self._read, tools=bool(offered),
-                        reasoning_open=self._reasoning_open)
-
-        def make(sequencer: BlockSequencer) -> Scanner | None:
-            if look is not None:
-                self._scanner = Scanner(look, sequencer, offered, mode=self._arguments or "repair", limits=self._limits)
-            return self._scanner
-
-        return make
 
     @property
     def text_calls(self) -> int:
         """Tool calls that the model wrote as text."""
-        return self._scanner.calls if self._scanner is not None else 0
+        return self._reading.text_calls
 
     @property
     def unoffered_calls(self) -> int:
@@ -235,9 +183,8 @@ class Translation:
 
     @property
     def repairs(self) -> list[str]:
-        """What was repaired in the calls that were read from text."""
-        read = self._scanner.repairs if self._scanner is not None else []
-        return [*read, *self._native.repairs] if self._native is not None else read
+        """What was repaired in the arguments of calls."""
+        return self._reading.repairs
 
     def _prompt_estimate(self) -> int:
         return quick_estimate(self._prompt_size)
@@ -407,21 +354,10 @@ class Translation:
 
     def _set_head(self) -> None:
         assert self._answer is not None
-        headers = {"content-type": self._answer.encoder.content_type}
-        if self.client_stream:
-            headers["cache-control"] = "no-cache"
-        self.head = Head(200, self._with_common(headers))
+        self._show(answer_head(self._answer.encoder.content_type, stream=self.client_stream))
 
-    def _with_common(self, headers: dict[str, str]) -> dict[str, str]:
-        for name, value in self._response_headers.items():
-            if name in _PASSED_RESPONSE_HEADERS or name.startswith(_PASSED_RESPONSE_PREFIXES):
-                headers.setdefault(name, self._scrubber.text(value))
-        if self._request_id is not None:
-            headers.setdefault("request-id", self._request_id)
-        names = dropped_header(self.dropped)
-        if names:
-            headers["x-extproc-dropped"] = names
-        return headers
+    def _show(self, head: Head) -> None:
+        self.head = completed(head, self._response_headers, self._scrubber, self._request_id, self.dropped)
 
     def _fail(self, failure: Failure) -> bytes:
         """A status and an error body while no head went out, else an error event; nothing follows."""
@@ -432,10 +368,8 @@ class Translation:
             return self._released() + self._begin() + self._answer.encoder.events([failure])
         self._held.clear()
         error = self._client.error(failure, self._request_id)
-        headers = dict(error.headers)
-        if self._error_body is not None and failure.kind in _NOT_THE_CLIENTS:
-            headers.setdefault("x-should-retry", "false")
-        self.head = Head(error.status, self._with_common(headers))
+        by_provider = self._error_body is not None
+        self._show(Head(error.status, advised(error.headers, failure, by_provider=by_provider)))
         return error.body
 
     def _unreadable(self, problem: EncodingError) -> bytes:
@@ -470,26 +404,3 @@ class Translation:
         return msgspec.structs.replace(
             failure, message=scrub(failure.message), code=None if failure.code is None else scrub(failure.code),
             retry_after=None if failure.retry_after is None else scrub(failure.retry_after))
-
-
-def _with_tool_style(target: Target, wished: str | None, limits: Limits) -> Target:
-    """The target with the style that this request asks for, and the limit of that style. Raises `BadRequest`."""
-    style = target.tool_style
-    if wished is not None:
-        style = wished.strip().lower()
-        if style not in _TOOL_STYLES:
-            raise BadRequest(f"{TOOLS_HEADER}: {wished[:40]!r} is not one of {', '.join(_TOOL_STYLES)}")
-    most = min(target.max_tools, limits.prompted_tools) if style in WRITABLE else target.max_tools
-    return msgspec.structs.replace(target, tool_style=style, max_tools=most)
-
-
-def dropped_header(dropped: Dropped) -> str:
-    """The value of `x-extproc-dropped`: names joined by commas, only safe characters, at most 1 KB."""
-    value = ""
-    for name in (*dropped.losses, *dropped.hints):
-        safe = "".join(c if c.isascii() and (c.isalnum() or c in "_.-[]:") else "_" for c in name)[:96]
-        joined = f"{value}, {safe}" if value else safe
-        if len(joined) > 1020:
-            return value + ",..."
-        value = joined
-    return value

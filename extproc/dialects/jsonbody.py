@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from string import hexdigits
 
 import msgspec
 
@@ -20,9 +21,9 @@ from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
 NAME_KEYS = ("name", "tool_name", "function")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
 
-_STRING_MARKS = Marks(['"', "\\", "\n", "\r", "\t"])
 _CONTROL = {**{chr(code): f"\\u{code:04x}" for code in range(0x20)}, "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 """Characters that JSON forbids inside strings, and how they are written."""
+_STRING_MARKS = Marks(['"', "\\", *_CONTROL])
 _ESCAPES = '"\\/bfnrtu'
 _VALUE_MARKS = Marks(['"', "{", "}", "[", "]", ",", "'"])
 
@@ -385,7 +386,7 @@ def _stream_string(io: Reading, writer: CallWriter, stop: Marks | None) -> Steps
             if not following:
                 return False
             tape.at += 1
-            if following in _ESCAPES:
+            if following in _ESCAPES and (following != "u" or (yield from _is_code(tape))):
                 writer.json_piece("\\" + following)
             elif following == "'":
                 writer.json_piece("'")
@@ -397,6 +398,12 @@ def _stream_string(io: Reading, writer: CallWriter, stop: Marks | None) -> Steps
         else:
             writer.json_piece('\\"')
             writer.repaired("quotes")
+
+
+def _is_code(tape: Tape) -> Steps[bool]:
+    """Whether the four digits of an escape stand here."""
+    digits = yield from tape.peek(4)
+    return len(digits) == 4 and all(char in hexdigits for char in digits)
 
 
 _MEMBER = re.compile(r'\s*"[^"\\\n]{0,128}"\s*:')

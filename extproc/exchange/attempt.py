@@ -14,7 +14,8 @@ import msgspec
 from extproc.apis.base import Dropped, ProviderRequest
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.conversation import Failure, Usage
-from extproc.translation import Head, Translation
+from extproc.head import Head
+from extproc.translation import Translation
 
 
 class Translating(Protocol):

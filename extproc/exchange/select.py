@@ -11,7 +11,7 @@ from extproc.exchange import messages
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.intake import Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
-from extproc.translation import TOOLS_HEADER
+from extproc.tool_styles import TOOLS_HEADER
 
 INTERNAL = "x-extproc-"
 

@@ -132,7 +132,7 @@ def is_part(text: str, of: str) -> bool:
 @given(data=st.data(), finish=st.sampled_from(["stop", "stop", "length", "tool_calls"]),
        field=st.sampled_from(["content", "content", "reasoning_content"]), open_=st.booleans(),
        mode=st.sampled_from(["repair", "repair", "as-is", "strict"]), cuts=st.lists(st.integers(0, 9999), max_size=6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_hostile_text(name, data, finish, field, open_, mode, cuts):
     text = data.draw(st.one_of(damaged(name), TEXTS) if SEEDS[name] else TEXTS, "text")
     options = {"arguments": mode, "reasoning_open": open_}

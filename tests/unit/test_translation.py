@@ -17,7 +17,7 @@ import zstandard
 
 from extproc import Translation
 from extproc.errors import RequestError
-from extproc.translation import dropped_header
+from extproc.head import dropped_header
 from tests.playbook import delta, sse
 
 HI = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}

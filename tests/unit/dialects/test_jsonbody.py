@@ -97,3 +97,12 @@ def test_raw_control_characters_in_a_string_are_escaped(char: str) -> None:
     for pieces in cuts(raw):
         (_, text), = answer(sse_bytes(text_chunks(pieces)), tools, dialect="hermes")["tool_calls"]
         assert json.loads(text) == {"path": f"a{char}b"}
+
+
+def test_an_escape_without_its_digits_is_text() -> None:
+    raw = '<tool_call>{"name": "read", "arguments": {"path": "C:\\users\\u00e9"}}</tool_call>'
+    tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {
+        "path": {"type": "string"}}}}}]
+    for pieces in cuts(raw):
+        (_, text), = answer(sse_bytes(text_chunks(pieces)), tools, dialect="hermes")["tool_calls"]
+        assert json.loads(text) == {"path": "C:\\users\u00e9"}

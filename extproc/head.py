@@ -1,0 +1,70 @@
+"""The response head that the client gets: which of a provider's headers cross, and what the gateway adds.
+
+Called by `Translation` when it knows how the answer begins. Headers cross by allow-list (design rule 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from extproc.apis.base import Dropped
+from extproc.conversation import Failure
+from extproc.scrubbing import Scrubber
+
+_PASSED = ("retry-after", "x-should-retry")
+_PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+"""Provider headers that reach the client."""
+
+_NOT_THE_CLIENTS = ("authentication", "billing", "permission")
+"""Refusals that concern the gateway's own key or credit at the provider: asking again cannot help, and the official
+SDKs and coding clients stop at once when told so by `x-should-retry: false`."""
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The response head for the client; header names are lower case."""
+
+    status: int
+    headers: dict[str, str]
+
+
+def answer_head(content_type: str, *, stream: bool) -> Head:
+    """Of an answer that is translated."""
+    headers = {"content-type": content_type}
+    if stream:
+        headers["cache-control"] = "no-cache"
+    return Head(200, headers)
+
+
+def advised(headers: dict[str, str], failure: Failure, *, by_provider: bool) -> dict[str, str]:
+    """The headers of an error, with the advice not to ask again where the provider refused the gateway itself."""
+    if by_provider and failure.kind in _NOT_THE_CLIENTS:
+        return {"x-should-retry": "false", **headers}
+    return dict(headers)
+
+
+def completed(head: Head, provider: Mapping[str, str], scrubber: Scrubber, request_id: str | None,
+              dropped: Dropped) -> Head:
+    """The head with the provider's headers that may cross, the request's id and the names of what was dropped."""
+    headers = dict(head.headers)
+    for name, value in provider.items():
+        if name in _PASSED or name.startswith(_PASSED_PREFIXES):
+            headers.setdefault(name, scrubber.text(value))
+    if request_id is not None:
+        headers.setdefault("request-id", request_id)
+    if names := dropped_header(dropped):
+        headers["x-extproc-dropped"] = names
+    return Head(head.status, headers)
+
+
+def dropped_header(dropped: Dropped) -> str:
+    """The value of `x-extproc-dropped`: names joined by commas, only safe characters, at most 1 KB."""
+    value = ""
+    for name in (*dropped.losses, *dropped.hints):
+        safe = "".join(c if c.isascii() and (c.isalnum() or c in "_.-[]:") else "_" for c in name)[:96]
+        joined = f"{value}, {safe}" if value else safe
+        if len(joined) > 1020:
+            return value + ",..."
+        value = joined
+    return value

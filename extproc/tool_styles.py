@@ -1,0 +1,84 @@
+"""How tools go to the model of one exchange and how its calls come back: settings and the client's wish, applied.
+
+`Translation` asks it for the style of a request (native tools, or tools written into the prompt) and hands its reader
+to the provider's decoder. It decides; the dialects do the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from extproc.apis.base import NameMap, Target
+from extproc.blocks import BlockSequencer
+from extproc.conversation import Request, Tool
+from extproc.dialects.healing import NativeArguments
+from extproc.dialects.reading import ArgumentsMode
+from extproc.dialects.registry import find_dialect, look_for
+from extproc.dialects.scanner import Look, Scanner
+from extproc.dialects.writing import WRITABLE
+from extproc.errors import BadRequest
+from extproc.limits import Limits
+
+TOOLS_HEADER = "x-extproc-tools"
+"""A client's own wish of how tools go to the model, over the configuration's `style`."""
+_WISHES = ("off", "native", "prompted")
+
+
+def with_style(target: Target, wished: str | None, limits: Limits) -> Target:
+    """The target with the style that this request asks for, and the limit of that style. Raises `BadRequest`."""
+    style = target.tool_style
+    if wished is not None:
+        style = wished.strip().lower()
+        if style not in _WISHES:
+            raise BadRequest(f"{TOOLS_HEADER}: {wished[:40]!r} is not one of {', '.join(_WISHES)}")
+    most = min(target.max_tools, limits.prompted_tools) if style in WRITABLE else target.max_tools
+    return msgspec.structs.replace(target, tool_style=style, max_tools=most)
+
+
+class CallReading:
+    """Reads the calls of one answer. read: dialects to look for, none: by style and model. arguments: None leaves
+    native calls as they come and repairs those read from text. Raises ValueError for an unknown dialect."""
+
+    def __init__(self, read: Sequence[str], reasoning_open: bool | None, arguments: ArgumentsMode | None,
+                 limits: Limits) -> None:
+        for name in read:
+            find_dialect(name)
+        self._read = tuple(read)
+        self._reasoning_open = reasoning_open
+        self._arguments = arguments
+        self._limits = limits
+        self._offered: Mapping[str, Tool] = {}
+        self._look: Look | None = None
+        self._scanner: Scanner | None = None
+        self.heal: NativeArguments | None = None
+        """Repairs or checks native calls; None: they go out as they come."""
+
+    def prepare(self, request: Request, target: Target, names: NameMap) -> None:
+        """The request is known: what to look for in its answer."""
+        wanted = request.tool_choice.mode if request.tool_choice is not None else "auto"
+        if (target.tool_choice or wanted) != "none":  # else what looks like a call is an example that was asked for
+            self._offered = {names.to_provider.get(tool.name, tool.name): tool for tool in request.tools}
+        self._look = look_for(target.model, style=target.tool_style, read=self._read, tools=bool(self._offered),
+                              reasoning_open=self._reasoning_open)
+        if self._arguments in ("repair", "strict"):
+            self.heal = NativeArguments({tool.name: tool for tool in request.tools}, self._arguments)
+
+    def scanner(self, sequencer: BlockSequencer) -> Scanner | None:
+        """The reader of the model's text; None: all text is just text."""
+        if self._look is not None:
+            self._scanner = Scanner(self._look, sequencer, self._offered, mode=self._arguments or "repair",
+                                    limits=self._limits)
+        return self._scanner
+
+    @property
+    def text_calls(self) -> int:
+        """Tool calls that the model wrote as text."""
+        return self._scanner.calls if self._scanner is not None else 0
+
+    @property
+    def repairs(self) -> list[str]:
+        """What was repaired in the arguments of calls."""
+        read = self._scanner.repairs if self._scanner is not None else []
+        return [*read, *self.heal.repairs] if self.heal is not None else read
