@@ -14,7 +14,7 @@ from extproc.apis.base import NameMap, Target
 from extproc.blocks import BlockSequencer
 from extproc.conversation import Request, Tool
 from extproc.dialects.healing import NativeArguments
-from extproc.dialects.reading import ArgumentsMode
+from extproc.dialects.reading import ArgumentsMode, Repair
 from extproc.dialects.registry import find_dialect, look_for
 from extproc.dialects.scanner import Look, Scanner
 from extproc.dialects.writing import WRITABLE
@@ -78,7 +78,7 @@ class CallReading:
         return self._scanner.calls if self._scanner is not None else 0
 
     @property
-    def repairs(self) -> list[str]:
+    def repairs(self) -> list[Repair]:
         """What was repaired in the arguments of calls."""
         read = self._scanner.repairs if self._scanner is not None else []
         return [*read, *self.heal.repairs] if self.heal is not None else read

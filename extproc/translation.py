@@ -37,7 +37,7 @@ from extproc.conversation import (
     ToolCallStart,
     Usage,
 )
-from extproc.dialects.reading import ArgumentsMode
+from extproc.dialects.reading import ArgumentsMode, Repair
 from extproc.encoding import Decompressor, EncodingError, decompress, refused_encoding
 from extproc.errors import BadRequest, RequestError
 from extproc.head import Head, advised, answer_head, completed
@@ -182,7 +182,7 @@ class Translation:
         return self._answer.decoder.unoffered_calls if self._answer is not None else 0
 
     @property
-    def repairs(self) -> list[str]:
+    def repairs(self) -> list[Repair]:
         """What was repaired in the arguments of calls."""
         return self._reading.repairs
 

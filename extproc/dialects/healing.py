@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from extproc.conversation import Failure, Tool
-from extproc.dialects.reading import ArgumentsMode, refusal
+from extproc.dialects.reading import ArgumentsMode, Repair, refusal
 from extproc.dialects.repair import problems, read_object
 
 _encode = msgspec.json.Encoder().encode
@@ -24,7 +24,7 @@ class NativeArguments:
     def __init__(self, tools: Mapping[str, Tool], mode: ArgumentsMode) -> None:
         self._tools = tools
         self._mode = mode
-        self.repairs: list[str] = []
+        self.repairs: list[Repair] = []
 
     def __call__(self, name: str, text: str) -> str | Failure:
         """The arguments to send, or why the call is refused (strict). Calls of tools that were not offered pass."""
@@ -38,6 +38,6 @@ class NativeArguments:
                 return refusal(name, reason)
         if found is None or not found.repairs:
             return text
-        self.repairs.extend(found.repairs)
+        self.repairs.extend(Repair(name, "$", what) for what in found.repairs)
         return _encode(found.value).decode()
 

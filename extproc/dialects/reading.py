@@ -32,6 +32,15 @@ LOOK_AHEAD = 1024 * 1024
 ArgumentsMode = Literal["as-is", "repair", "strict"]
 
 
+class Repair(msgspec.Struct, frozen=True):
+    """Something that was wrong with a call and was put right: the tool ("" where it is not known), the place in its
+    arguments ("$" is the whole of them), and what it was."""
+
+    tool: str
+    path: str
+    reason: str
+
+
 class NotACall(Exception):  # noqa: N818
     """What looked like a call is text."""
 
@@ -65,7 +74,7 @@ class Reading:
         self.look_ahead = LOOK_AHEAD
         self.at_line_start = True
         """Nothing but white space stands before the opener on its line."""
-        self.repairs: list[str] = []
+        self.repairs: list[Repair] = []
         self.emit_text: Callable[[str], None] = sequencer.text
         self.begin_thinking: Callable[[], None] = lambda: None
         """A piece of reasoning begins: a line of its own."""
@@ -83,6 +92,10 @@ class Reading:
             return plain
         # the provider's name may be a spelling that its API takes; the model may know the client's own
         return next((key for key, tool in self._tools.items() if tool.name in (name, plain)), None)
+
+    def note(self, reason: str, tool: str = "", path: str = "$") -> None:
+        """Counts a repair."""
+        self.repairs.append(Repair(tool, path, reason))
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -118,6 +131,7 @@ class CallWriter:
         self._held: list[str] = []
         self._keys: set[str] = set()
         self._raw = False
+        self._path = "$"
 
     def parameter(self, key: str) -> Parameter:
         return parameter(self._shape, key)
@@ -137,6 +151,7 @@ class CallWriter:
     def begin(self, key: str) -> None:
         """A string value begins."""
         self._key(key)
+        self._path = f"$.{key[:64]}"
         self._send('"')
 
     def piece(self, text: str) -> None:
@@ -150,6 +165,7 @@ class CallWriter:
 
     def end(self) -> None:
         self._send('"')
+        self._path = "$"
 
     def text(self, key: str, text: str) -> None:
         """A whole value that came as text: typed by the schema."""
@@ -173,17 +189,19 @@ class CallWriter:
                 self._raw = True
                 self._send(text)
             return
-        self._io.repairs.extend(found.repairs)
+        for what in found.repairs:
+            self.repaired(what)
         for key, value in found.value.items():
             if key not in self._keys:
                 self.value(key, value)
 
     def repaired(self, what: str) -> None:
-        self._io.repairs.append(what)
+        """Something was wrong with this call, or the value at hand, and was put right."""
+        self._io.note(what, self.name, self._path)
 
     def close(self) -> None:
-        """The call is complete."""
-        if self.closed:
+        """The call is complete. One whose string value never ended is not: it stays open, as a truncated one."""
+        if self.closed or self._path != "$":
             return
         self.closed = True
         if not self._raw:

@@ -15,7 +15,7 @@ import msgspec
 
 from extproc.blocks import BlockSequencer
 from extproc.conversation import Failure, Tool
-from extproc.dialects.reading import ArgumentsMode, Form, FormMaker, NotACall, PlainText, Reading
+from extproc.dialects.reading import ArgumentsMode, Form, FormMaker, NotACall, PlainText, Reading, Repair
 from extproc.dialects.tape import Steps, Tape, TooMuch, shared_marks
 from extproc.limits import Limits
 
@@ -74,7 +74,7 @@ class Scanner:
         self._prose = 0
         """How many characters behind the opener at hand are known to be text."""
         self._calls = 0
-        self._repairs: list[str] = []
+        self._repairs: list[Repair] = []
         self._openers: dict[str, list[Form]] = {}
         for form in (*look.forms, *(form for make in look.makers for form in make(tools))):
             for opener in form.openers:
@@ -123,7 +123,7 @@ class Scanner:
         return self._calls + self._io.calls
 
     @property
-    def repairs(self) -> list[str]:
+    def repairs(self) -> list[Repair]:
         return [*self._repairs, *self._io.repairs]
 
     # -------------------------------------------------------------------------------------------------- channels

@@ -14,6 +14,7 @@ import msgspec
 from extproc.apis.base import Dropped, ProviderRequest
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.conversation import Failure, Usage
+from extproc.dialects.reading import Repair
 from extproc.head import Head
 from extproc.translation import Translation
 
@@ -32,7 +33,7 @@ class Translating(Protocol):
     @property
     def usage(self) -> Usage: ...
     @property
-    def repairs(self) -> list[str]: ...
+    def repairs(self) -> list[Repair]: ...
     @property
     def unoffered_calls(self) -> int: ...
     @property

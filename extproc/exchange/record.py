@@ -10,6 +10,9 @@ from typing import Literal
 import msgspec
 
 from extproc.conversation import Failure, Usage
+from extproc.dialects.reading import Repair
+
+MAX_REPAIRS = 20
 
 Outcome = Literal["ok", "error", "provider_error", "client_closed"]
 
@@ -48,8 +51,10 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Calls among them that the model wrote as text."""
     unoffered_calls: int = 0
     """Calls among them of tools that were not offered."""
-    repairs: dict[str, int] = {}
-    """What was repaired in the arguments of calls, and how often."""
+    repairs: list[Repair] = []
+    """What was wrong with calls and was put right: tool, path, reason; the first `MAX_REPAIRS` of them."""
+    repaired: int = 0
+    """How many repairs there were."""
     dropped: list[str] = []
     ms_head: float | None = None
     """Until the response head went to the client."""

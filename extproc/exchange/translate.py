@@ -8,7 +8,6 @@ opens no socket, never ends without an answer.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from enum import Enum, auto
 
@@ -28,7 +27,7 @@ from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.content import Asked, Body, read_asked
 from extproc.exchange.intake import Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
-from extproc.exchange.record import usage_figures
+from extproc.exchange.record import MAX_REPAIRS, usage_figures
 from extproc.exchange.select import trailers_refused
 
 TICK = 1.0
@@ -362,7 +361,8 @@ class TranslateExchange(Exchange):
         record.tool_calls = translation.tool_calls
         record.text_calls = translation.text_calls
         record.unoffered_calls = translation.unoffered_calls
-        record.repairs = dict(Counter(translation.repairs))
+        record.repairs = translation.repairs[:MAX_REPAIRS]
+        record.repaired = len(translation.repairs)
         record.usage = translation.usage
         record.dropped = [*translation.dropped.losses, *translation.dropped.hints]
 

@@ -65,8 +65,8 @@ class PrometheusMetrics:
                             ("unoffered", record.unoffered_calls)):
             if count:
                 self._calls.labels(rule, backend, kind).inc(count)
-        for what, count in record.repairs.items():
-            self._repairs.labels(backend, what).inc(count)
+        for repair in record.repairs:
+            self._repairs.labels(backend, repair.reason).inc()
         if record.dropped:
             self._dropped.labels(backend).inc()
         if record.attempt is not None:

@@ -109,7 +109,7 @@ def translated(name: str | None, stream: bytes, cuts: list[int], repairs: list[s
     at = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
     out = b"".join(exchange.feed(stream[a:b]) for a, b in itertools.pairwise(at)) + exchange.finish()
     if repairs is not None:
-        repairs += exchange.repairs
+        repairs += [repair.reason for repair in exchange.repairs]
     return out
 
 

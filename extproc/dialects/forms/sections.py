@@ -150,7 +150,7 @@ class TokenSections:
             header = header.strip()
             if mark not in self.tokens.calls or not header or _is_prose(header):
                 return header, mark
-            io.repairs.append("orphan_header")
+            io.note("orphan_header")
         if not region.committed:
             raise NotACall
         return header, mark
@@ -205,7 +205,7 @@ class TokenSections:
         name = self.infer(io, header, raw)
         if name is None:
             region.unoffered = region.unoffered or self.names_a_tool(header)
-            io.repairs.append("skipped_call")
+            io.note("skipped_call")
             return
         writer = io.call(name)
         writer.repaired("inferred_name")

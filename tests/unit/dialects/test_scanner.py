@@ -169,3 +169,20 @@ def test_a_bare_call_at_the_end_of_an_unknown_models_answer_counts(raw: str) -> 
 def test_bare_json_that_is_no_call_stays_text(raw: str) -> None:
     got = every_cut(raw, model="someone/some-model")
     assert (got["content"], got["tool_calls"]) == (raw, [])
+
+
+@pytest.mark.parametrize(("dialect", "raw"), [
+    ("hermes", '<tool_call>{"name": "lookup_tide", "arguments": {"harbor": "Bre'),
+    ("deepseek-v3", '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>lookup_tide\n```json\n{"harbor": "Bre'),
+    ("deepseek-v3.1", '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>lookup_tide<｜tool▁sep｜>{"harbor": "Bre'),
+    ("kimi-k2", '<|tool_calls_section_begin|><|tool_call_begin|>functions.lookup_tide:0<|tool_call_argument_begin|>{"harbor": "Bre'),
+    ("mistral", '[TOOL_CALLS]lookup_tide[ARGS]{"harbor": "Bre'),
+    ("gpt-oss", '<|channel|>commentary to=functions.lookup_tide<|message|>{"harbor": "Bre'),
+    ("llama3-json", '{"name": "lookup_tide", "parameters": {"harbor": "Bre'),
+])
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_a_call_that_stops_inside_a_string_is_not_complete(dialect: str, raw: str, finish: str) -> None:
+    for pieces in cuts(raw):
+        got = answer(sse_bytes(text_chunks(pieces, finish)), TOOLS, dialect=dialect)
+        assert got["finish_reason"] == "length"
+        assert got["tool_calls"] == [["lookup_tide", '{"harbor": "Bre']]
