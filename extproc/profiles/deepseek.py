@@ -18,6 +18,7 @@ _THINKING = Profile(
     response_format="json_object",
     reasoning="effort",
     efforts=("low", "high", "max"),
+    effort_map={"medium": "high"},
     thinking_toggle=True,
     reasoning_history="with_tool_calls",
     reasoning_placeholder=" ",

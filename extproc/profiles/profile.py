@@ -44,6 +44,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     efforts: tuple[Effort, ...] = ("low", "medium", "high")
     """The values of `reasoning_effort` that are understood; another wish becomes the nearest one below, else above.
     "none" switches thinking off and is sent only where it stands here, else a disabled thinking sends nothing."""
+    effort_map: dict[str, Effort] = {}
+    """Efforts that the endpoint itself takes for others, where the nearest is not what it means."""
     thinking_toggle: bool = False
     """Whether `thinking: {"type": "enabled" | "disabled"}` switches reasoning; sent when the client says either."""
     reasoning_history: Literal["drop", "with_tool_calls", "always"] = "drop"

@@ -93,7 +93,7 @@ def reasoning_effort(thinking: ThinkingConfig | None, profile: Profile, dropped:
         if not profile.thinking_toggle:
             dropped.loss("thinking")
         return None
-    return nearest_effort(wanted, profile.efforts)
+    return nearest_effort(profile.effort_map.get(wanted, wanted), profile.efforts)
 
 
 def _effort_of_budget(budget: int | None) -> Effort | None:
