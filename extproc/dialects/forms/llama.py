@@ -11,14 +11,8 @@ from __future__ import annotations
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.lists import BARE_ARRAY
 from extproc.dialects.forms.pythonic import read_python_calls
-from extproc.dialects.jsonbody import (
-    ARGUMENT_KEYS,
-    NAME_KEYS,
-    raw_value,
-    read_array,
-    read_call,
-    short_string,
-)
+from extproc.dialects.jsonbody import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
+from extproc.dialects.jsonvalue import raw_value, short_string
 from extproc.dialects.reading import NotACall, Reading
 from extproc.dialects.tape import Marks, Steps
 
