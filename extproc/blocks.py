@@ -71,6 +71,7 @@ class BlockSequencer:
         self._blank_thinking = ""
         self._blocks = 0
         self._reasoned = False
+        self._ends_with_call = False
         self.before_fail: Callable[[], None] = lambda: None
         """Called before a failure goes out: whoever holds text back releases it then."""
         self.heal: Callable[[str, str], str | Failure] | None = None
@@ -207,7 +208,7 @@ class BlockSequencer:
     def ends_with_whole_calls(self) -> bool:
         """The last thing that came is a call (or several) with whole JSON arguments: nothing seems to be missing."""
         if self._live is None:
-            return False
+            return self._ends_with_call and not self._waiting
         return all(isinstance(item, PendingCall) and item.whole for item in (self._live, *self._waiting))
 
     @property
@@ -246,6 +247,7 @@ class BlockSequencer:
     def _open_block(self, kind: str, start: Event) -> None:
         self._close_block()
         self._open = kind
+        self._ends_with_call = kind is _CALL
         self._blocks += 1
         self._out.append(start)
 

@@ -80,11 +80,16 @@ class NameMap(msgspec.Struct, frozen=True):
 
     def client(self, name: str) -> str:
         """The client's name of a tool that the provider calls `name`. Some hosts put a namespace before it
-        (`functions.NAME`, Kimi and gpt-oss), or leave a token of the model's format behind it (`NAME<|channel|>...`,
-        gpt-oss): these go when the rest is an offered tool."""
+        (`functions.NAME`, Kimi and gpt-oss), the count of Kimi's ids behind it (`NAME:0`), or leave a token of the
+        model's format there (`NAME<|channel|>...`, gpt-oss): these go when the rest is an offered tool."""
         known = self.to_client.get(name)
-        if known is None and (name.startswith("functions.") or "<|" in name):
-            known = self.to_client.get(name.partition("<|")[0].strip().removeprefix("functions."))
+        if known is None and (name.startswith("functions.") or "<|" in name or ":" in name):
+            plain = name.partition("<|")[0].strip().removeprefix("functions.")
+            head, _, count = plain.rpartition(":")
+            for candidate in (plain, head if count.isdecimal() else plain):
+                if candidate in self.to_provider:
+                    return candidate
+                known = known or self.to_client.get(candidate)
         return name if known is None else known
 
 

@@ -2,7 +2,7 @@
 
 A dialect's name in the configuration or the API decides. Else the model's family does (`extproc.profiles.models`). For
 a model that no family knows the unambiguous marks of all dialects are looked for, and only when tools are offered.
-Answers of models that call natively are not looked at.
+Of answers of models that call natively only the beginning is looked at: reasoning may stand there.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def look_for(model: str, *, style: str = "auto", read: Iterable[str] = (), tools
     family = family_of(model)
     if family is not None:
         if family.native:
-            return Look(reasoning_open=True) if reasoning_open else None
+            return Look(reasoning_open=bool(reasoning_open), only_beginning=not reasoning_open)
         opened = family.reasoning_open if reasoning_open is None else reasoning_open
         look = _look([find_dialect(name) for name in family.dialects], tools=tools and style == "auto",
                      reasoning_open=opened, think_anywhere=family.think_anywhere)

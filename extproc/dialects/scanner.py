@@ -36,6 +36,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """The prompt already opened the reasoning: the answer begins inside it."""
     reasoning_assumed: bool = False
     """That is so for this model's own template, but nobody said that this server leaves the reasoning in."""
+    only_beginning: bool = False
+    """Nothing but reasoning at the very start is looked for; all other text passes as it is."""
     noise: tuple[str, ...] = ()
     """Tokens of the template that are dropped wherever they stand (end of sentence, end of turn...)."""
 
@@ -69,6 +71,8 @@ class Scanner:
         self._blank = ""
         self._blank_thought = ""
         self._trim_next = False
+        self.cut_off = False
+        """The text ended inside what was going to be a call; the piece is not shown."""
         self._think_closed = False
         self._assumed: list[str] | None = [] if look.reasoning_assumed else None
         self._prose = 0
@@ -82,10 +86,11 @@ class Scanner:
         self._think_openers = dict(look.think)
         self._think_closers = {closer for _, closer in look.think}
         always = frozenset((*self._openers, *self._think_closers, *look.noise))
-        self._content_marks = shared_marks(always.union(("```", "~~~"),
-                                                        self._think_openers if look.think_anywhere else ()))
+        self._content_marks = shared_marks(frozenset() if look.only_beginning else always.union(
+            ("```", "~~~"), self._think_openers if look.think_anywhere else ()))
         self._fence_marks = {fence: shared_marks(frozenset((fence,))) for fence in ("```", "~~~")}
-        self._reasoning_marks = shared_marks(always.union(self._think_openers))
+        self._reasoning_marks = shared_marks(always.union(("```", "~~~"), self._think_openers))
+        self._thought_line = ""
 
     # ----------------------------------------------------------------------------------------------- what arrives
 
@@ -197,6 +202,8 @@ class Scanner:
                 yield from self._region(mark, thinking=False)
             elif mark in self._think_openers and mark not in self._think_closers:
                 yield from self._in_think(self._think_openers[mark])
+            elif mark in self._think_closers and self._look.first:
+                yield from self._beginning()
             # a stray closing tag or a token of the template: dropped
 
     def _beginning(self) -> Steps[None]:
@@ -222,11 +229,16 @@ class Scanner:
     def _in_think(self, closer: str | None) -> Steps[None]:
         """Reasoning in the content. `closer` None: any closing tag ends it. The opener of a call ends it, too."""
         self._trim_next = True
+        self._thought_line = fence = ""
         while True:
             mark = yield from self._tape.until(self._reasoning_marks, self._think)
             if not mark:
                 return
-            if mark in self._think_closers:
+            if mark in self._fence_marks:
+                fence = yield from self._thought_fence(mark, fence)
+            elif fence and mark in self._openers:
+                self._think(mark)
+            elif mark in self._think_closers:
                 if closer is None or mark == closer:
                     self._think_closed = True
                     yield from self._tape.space()
@@ -245,12 +257,29 @@ class Scanner:
 
     def _in_reasoning_field(self) -> Steps[None]:
         """Reasoning that the provider told apart itself; calls may have leaked into it."""
+        self._thought_line = fence = ""
         while True:
             mark = yield from self._tape.until(self._reasoning_marks, self._think)
             if not mark:
                 return
-            if mark in self._openers:
+            if mark in self._fence_marks:
+                fence = yield from self._thought_fence(mark, fence)
+            elif fence and mark in self._openers:
+                self._think(mark)
+            elif mark in self._openers:
                 yield from self._region(mark, thinking=True)
+
+    def _thought_fence(self, mark: str, fence: str) -> Steps[str]:
+        """Marks of a code fence inside reasoning, where a call is text, too. Unlike in content the reasoning's closing
+        tag counts there. `fence`: the one that is open, or ""; returns the one that is open behind these marks."""
+        at_start = not self._thought_line.strip()
+        run = mark + (yield from self._tape.run(lambda char: char == mark[0]))
+        self._think(run)
+        if not at_start:
+            return fence
+        if not fence:
+            return run
+        return "" if run.startswith(fence) else fence
 
     def _fence(self, mark: str, info: str = "") -> Steps[None]:
         """A code fence begins at the start of a line and ends with the next such line of at least as many marks.
@@ -309,6 +338,7 @@ class Scanner:
         if not tape.ended or tape.clean or tape.at < len(tape.buffer):
             return False
         tape.release()
+        self.cut_off = True
         return True
 
     # ------------------------------------------------------------------------------------------------------- output
@@ -328,6 +358,8 @@ class Scanner:
 
     def _think(self, text: str) -> None:
         """Reasoning. White space at its ends is framing where tags mark it."""
+        at = text.rfind("\n")
+        self._thought_line = (text[at + 1:] if at >= 0 else self._thought_line + text)[:8]
         if self._trim_next:
             text = text.lstrip()
             if not text:

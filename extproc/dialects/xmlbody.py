@@ -100,18 +100,20 @@ class TaggedCall:
             tape.push_back(mark)
 
     def _after_call(self, tape: Tape) -> Steps[None]:
-        yield from tape.space()
+        blank = yield from tape.space()
         if not (yield from tape.literal(*self._ends)):
             tape.drop_cut_mark(self._marks)
+            tape.push_back(blank)
 
     def _parameters(self, io: Reading, writer: CallWriter, in_region: bool) -> Steps[None]:
         """Between parameters, to the end of the call."""
         tape = io.tape
         while True:
-            yield from tape.space()
+            blank = yield from tape.space()
             mark = yield from tape.literal(*self._tags)
             if not mark and not at_end(tape):
                 if not in_region and not tape.cut_mark(self._marks):
+                    tape.push_back(blank)
                     writer.close()
                     return
                 writer.repaired("stray_text")

@@ -31,7 +31,8 @@ class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
 
 FAMILIES: tuple[ModelFamily, ...] = (
     ModelFamily(patterns=("gpt-oss*", "*gpt-oss*"), dialects=("gpt-oss",)),
-    ModelFamily(patterns=("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*", "claude-*", "gemini-*", "grok-*"), native=True),
+    ModelFamily(patterns=("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*", "claude-*", "*anthropic.claude-*", "gemini-*",
+                          "grok-*"), native=True),
     # distilled into Qwen and Llama: before those
     ModelFamily(patterns=("*deepseek-r1-distill*", "*deepseek-r1-0528-qwen3*"), reasoning_open=True,
                 dialects=("deepseek-v3", "qwen3-hermes")),

@@ -285,15 +285,15 @@ class MessageEncoder:
             case RedactedThinking(data=data):
                 return {"type": "redacted_thinking", "data": data}
             case ToolCallStart(id=call_id, name=name):
-                at_limit = finish.reason in ("length", "context_length")
+                at_limit = finish.reason not in ("stop", "stop_sequence", "tool_calls")
                 arguments = call_input(text, at_limit, last=block is self._blocks[-1])
                 return None if arguments is None else {"type": "tool_use", "id": call_id, "name": name,
                                                        "input": arguments}
 
 
 def call_input(arguments: str, at_limit: bool, *, last: bool) -> msgspec.Raw | dict[str, str] | None:
-    """The `input` of a call: the provider's own JSON, {} for none. `at_limit`: the output limit ended the answer; then
-    arguments that are not a complete object are a truncated call, and so is a `last` call that has none yet: None,
+    """The `input` of a call: the provider's own JSON, {} for none. `at_limit`: a limit or a filter ended the answer;
+    then arguments that are not a complete object are a truncated call, and so is a `last` call that has none yet: None,
     never a shorter call. Otherwise arguments that are no JSON object are wrapped, so that the client sees them and can
     complain."""
     if not arguments.strip():

@@ -52,8 +52,15 @@ class BareKeys:
         except _CutOff:
             return
         writer.close()
-        yield from tape.space()
-        yield from tape.literal(self._closer)
+        yield from self._end(tape)
+
+    def _end(self, tape: Tape) -> Steps[None]:
+        """The closer, behind brackets too many; text that follows instead is content."""
+        blank = yield from tape.space()
+        while (yield from tape.literal("}", "]")):
+            blank = yield from tape.space()
+        if not (yield from tape.literal(self._closer)):
+            tape.push_back(blank)
 
     def _members(self, writer: CallWriter, tape: Tape) -> Steps[None]:
         """The members of the arguments through the closing brace. A missing brace ends with the region."""
@@ -162,7 +169,7 @@ class BareKeys:
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="gemma-4", forms=(BareKeys("<|tool_call>", "<tool_call|>", '<|"|>'),),
-            think=(("<|channel>thought\n", "<channel|>"), ("<think>", "</think>")),
+            think=(("<|channel>thought\n", "<channel|>"), ("<think>", "</think>")), think_anywhere=True,
             noise=("<|tool_response>", "<turn|>")),
     Dialect(name="functiongemma",
             forms=(BareKeys("<start_function_call>", "<end_function_call>", "<escape>"),),

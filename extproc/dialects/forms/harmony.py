@@ -41,7 +41,7 @@ class Message:
     def _header(self, opener: str, io: Reading) -> Steps[tuple[str, str | None]]:
         """The channel and the recipient of a message. Raises NotACall for anything but a header."""
         tape = io.tape
-        known = _CHANNELS if opener == "<|channel|>" else ("assistant",)
+        known = _CHANNELS if opener == "<|channel|>" else ("assistant", "<|channel|>")
         yield from tape.space()
         before = yield from tape.literal(*known)
         if not before:
@@ -98,7 +98,22 @@ class Message:
         return mark
 
 
+class FirstHeader(Message):
+    """The first message of an answer whose prompt already held `<|start|>assistant`: its header begins with the
+    recipient (`to=functions.NAME<|channel|>commentary json<|message|>`)."""
+
+    openers: tuple[str, ...] = ("to=", "assistant to=")
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        pieces = ["to="]
+        yield from self._collect(io, pieces)
+        recipient = _RECIPIENT.match("".join(pieces))
+        if recipient is None:
+            raise NotACall
+        yield from self._call(recipient.group(1), io)
+
+
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="gpt-oss", frames=(Message(),), think=(("<|channel|>analysis<|message|>", "<|end|>"),),
-            noise=("<|return|>",)),
+    Dialect(name="gpt-oss", frames=(Message(),), first=(FirstHeader(),),
+            think=(("<|channel|>analysis<|message|>", "<|end|>"),), noise=("<|return|>",)),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.jsonbody import read_array, read_call
-from extproc.dialects.reading import Reading
+from extproc.dialects.reading import NotACall, Reading
 from extproc.dialects.tape import Marks, Steps
 
 
@@ -24,22 +24,50 @@ class TaggedJson:
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape
         yield from tape.space()
+        tags = 2 if (yield from tape.literal(opener)) else 1
+        yield from tape.space()
+        fenced = yield from tape.literal("```json", "```")
+        yield from tape.space()
         first = yield from tape.peek()
         if first == "[":
             tape.at += 1
             yield from read_array(io, self._ends)
         else:
             yield from read_call(io, self._ends)
-        yield from self._close(io)
+        yield from self._more(io)
+        yield from self._close(io, tags, fenced)
 
-    def _close(self, io: Reading) -> Steps[None]:
-        """The closer, behind stray brackets that models add; anything else is text again."""
+    def _more(self, io: Reading) -> Steps[None]:
+        """Further call objects in the same tags; behind stray brackets that models add."""
         tape = io.tape
         while True:
+            tape.hold()
             yield from tape.space()
-            if not (yield from tape.literal("}", "]")):
-                break
-        yield from tape.literal(self._closer)
+            while (yield from tape.literal("}", "]")):
+                yield from tape.space()
+                tape.release()
+                tape.hold()
+            yield from tape.literal(",", ";")
+            yield from tape.space()
+            try:
+                yield from read_call(io, self._ends)
+            except NotACall:
+                tape.hand_back()
+                tape.release()
+                return
+
+    def _close(self, io: Reading, tags: int, fenced: str) -> Steps[None]:
+        """As many closers as there were openers; anything else is text again."""
+        tape = io.tape
+        blank = yield from tape.space()
+        if fenced and (yield from tape.literal("```")):
+            blank = yield from tape.space()
+        while tags and (yield from tape.literal(self._closer)):
+            tags -= 1
+            blank = (yield from tape.space()) if tags else ""
+        if tags:
+            tape.drop_cut_mark(self._ends)
+        tape.push_back(blank)
 
 
 HERMES = TaggedJson("<tool_call>", "</tool_call>")

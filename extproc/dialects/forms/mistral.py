@@ -13,6 +13,7 @@ from extproc.dialects.reading import NotACall, Reading
 from extproc.dialects.tape import Marks, Steps
 
 _STOP = Marks(["[TOOL_CALLS]", "</s>"])
+_MARKS = Marks(["[CALL_ID]", "[ARGS]"])
 
 
 class ToolCalls:
@@ -49,6 +50,7 @@ class ToolCalls:
         mark = yield from tape.peek()
         # without its marker only an object can be told from prose; a name alone ends the answer or the call
         if not marked and mark not in ("{", "") and (yield from tape.peek(len(opener))) != opener:
+            tape.drop_cut_mark(_MARKS)
             raise NotACall
         if not mark and not tape.clean:
             raise NotACall

@@ -7,6 +7,7 @@ missing. A value loses exactly one newline at each end, all other white space is
 from __future__ import annotations
 
 from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.hermes import HERMES
 from extproc.dialects.headers import read_plain
 from extproc.dialects.xmlbody import Grammar, TaggedCall
 
@@ -16,7 +17,7 @@ QWEN_CODER = TaggedCall(Grammar(
     parameter="<parameter=", parameter_end="</parameter>", key=read_plain, framing="newline"))
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="qwen3-coder", forms=(QWEN_CODER,), noise=("<|im_end|>",)),
+    Dialect(name="qwen3-coder", forms=(QWEN_CODER, HERMES), noise=("<|im_end|>",)),
     Dialect(name="seed-oss", forms=(QWEN_CODER,), noise=("<seed:eos>",),
             think=(("<seed:think>", "</seed:think>"), ("<think>", "</think>"))),
 )

@@ -40,6 +40,7 @@ class NamedTags:
         yield from tape.space()
         mark = yield from tape.literal(closer, *parameters)
         if not mark:
+            tape.drop_cut_mark(Marks([closer, *parameters]))
             raise NotACall
         writer = io.call(name)
         marks = Marks([closer, *parameters, *(tag for tag in self.openers if tag not in parameters)])

@@ -9,6 +9,7 @@ a section is content again. No token of a region that held a call is ever shown.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -20,6 +21,8 @@ from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
 _MAX_NOISE = 256
 """Characters between a section's opener and its first call: more of it is prose."""
 _MAX_HEADER = 512
+_NAME = re.compile(r"[\w.:/-]*[\w:/-]")
+"""What may be the beginning of a call's header; at the end of the text anything else behind an opener is prose."""
 _MAX_REPEATED = 8
 """Openers without a call behind them: more of them are prose. All of them would be read again from each one."""
 
@@ -51,6 +54,8 @@ class _Region:
         self._before = io.calls
         self.unoffered = False
         """A well-formed call of a tool that is not offered."""
+        self.noise = False
+        """The first call does not stand right behind a section's opener."""
 
     @property
     def committed(self) -> bool:
@@ -93,20 +98,23 @@ class TokenSections:
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         region = _Region(io)
-        if opener in self.tokens.sections and not (yield from self._first(io.tape)):
+        if opener not in self.tokens.sections:
+            region.noise = True
+        elif not (yield from self._first(io.tape, region)):
             return
         while (yield from self._call(io, region)) and (yield from self._another(io, region)):
             pass
         if region.unoffered and not region.committed:
             raise PlainText
 
-    def _first(self, tape: Tape) -> Steps[bool]:
+    def _first(self, tape: Tape, region: _Region) -> Steps[bool]:
         """Up to the first call. False: the section is empty, or the text ended."""
         for _ in range(_MAX_REPEATED):
             try:
                 noise, mark = yield from tape.collect(self._before_call, _MAX_NOISE)
             except TooMuch:
                 raise NotACall from None
+            region.noise = region.noise or bool(noise.strip())
             if mark in self.tokens.calls:
                 return True
             if noise.strip():
@@ -121,8 +129,9 @@ class TokenSections:
         header, mark = yield from self._header(io, region)
         prose = _is_prose(header)
         if not mark and not prose:
-            if header and tape.clean:
-                self._without_arguments(io, header)
+            if header and tape.clean and not self._without_arguments(io, header) and not region.committed \
+                    and (region.noise or not _NAME.fullmatch(header)):
+                raise NotACall
             return False
         if mark not in tokens.separators and mark != "{":
             return self._bare_header(io, region, "" if prose else header, mark)

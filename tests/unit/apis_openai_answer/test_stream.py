@@ -157,6 +157,11 @@ def test_a_namespace_before_the_name_goes() -> None:
                                             delta("tool_calls"))))
 
 
+@pytest.mark.parametrize("name", ["functions.ping:0", "ping:12", "ping<|channel|>commentary"])
+def test_what_hosts_leave_around_a_name_goes(name: str) -> None:
+    assert "call ping" in script(decode(sse(*tool_deltas(call(0, "a", name, "{}")), delta("tool_calls"))))
+
+
 def test_ids_illegal_or_seen_in_the_conversation_are_replaced() -> None:
     chunks = tool_deltas(call(0, "functions.ping:0", "ping", "{}"), call(1, "call_0", "ping", "{}"),
                          call(2, "fresh", "ping", "{}"), call(3, "x", "ping", "{}"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
+from tests.unit.dialects.reads import stays_text
 from tests.unit.dialects.test_kimi import BREST, PING, TOOLS, read
 
 BEGIN, END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
@@ -118,3 +119,8 @@ def test_the_model_or_the_marks_tell_the_dialect(model: str) -> None:
     body = sse_bytes(text_chunks(list("<think>x</think>" + BEGIN + bare("ping", "{}") + END)))
     got = answer(body, TOOLS, model=model)
     assert (got["content"], got["reasoning"], got["tool_calls"]) == ("", "x", [["ping", "{}"]])
+
+
+@pytest.mark.parametrize("end", [" too.", " too"])
+def test_prose_about_several_markers_stays_text(end: str) -> None:
+    stays_text("deepseek-v3", "The token <｜tool▁calls▁begin｜> starts; <｜tool▁call▁begin｜>" + end)

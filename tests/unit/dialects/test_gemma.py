@@ -81,3 +81,15 @@ def test_functiongemma() -> None:
 
 def test_models_that_nobody_knows() -> None:
     reads(None, CALL, BREST)
+
+
+def test_brackets_too_many_before_the_closer_are_not_shown() -> None:
+    reads("gemma-4", CALL.replace("}<", "}}]<") + " Done.", BREST, text="Done.")
+
+
+def test_text_behind_a_call_without_a_closer_keeps_its_distance() -> None:
+    reads("gemma-4", "One: " + CALL.removesuffix("<tool_call|>") + " two.", BREST, text="One: two.", exact=True)
+
+
+def test_it_may_think_again_behind_a_call() -> None:
+    reads("gemma-4", CALL + "<|channel>thought\nmore\n<channel|>Done.", BREST, reasoning="more", text="Done.")

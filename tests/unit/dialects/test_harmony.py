@@ -127,3 +127,22 @@ def test_text_behind_arguments_keeps_its_spaces() -> None:
     """A string that swallows the rest of its object leaves text behind, the same at every cut."""
     raw = '<|channel|>commentary to=functions.tide<|message|>{"day": "Mon"} or so, I think<|call|>'
     reads("gpt-oss", raw, ("tide", {"day": "Mon"}), text="or so, I think")
+
+
+@pytest.mark.parametrize("head", ["to=", " to=", "assistant to="])
+def test_the_first_header_may_begin_with_the_recipient(head: str) -> None:
+    reads("gpt-oss", head + 'functions.tide<|channel|>commentary <|constrain|>json<|message|>{"harbor":"Brest"}<|call|>',
+          ("tide", {"harbor": "Brest"}))
+
+
+def test_a_beginning_that_only_looks_like_a_recipient_is_text() -> None:
+    for raw in ("to=5 is what I mean.\nSo be it.", "tomorrow", "to="):
+        stays_text("gpt-oss", raw)
+
+
+def test_a_header_without_its_role() -> None:
+    reads("gpt-oss", "<|start|><|channel|>final<|message|>Hi.<|return|>", text="Hi.")
+
+
+def test_an_empty_list_of_arguments_is_an_empty_object() -> None:
+    reads("gpt-oss", "<|channel|>commentary to=functions.ping<|message|>[]<|call|>", ("ping", {}))

@@ -315,3 +315,11 @@ def test_k3_framing_goes_without_tools_as_well() -> None:
 
 def test_k3_calls_end_the_reasoning() -> None:
     assert read("<think>Hm. " + tools_element(element("ping")), K3) == ("", "Hm.", [PING], "tool_calls")
+
+
+def test_k3_may_think_behind_its_response() -> None:
+    raw = ("<|open|>response<|sep|>a<|close|>response<|sep|><|open|>think<|sep|>hm<|close|>think<|sep|><|open|>tools<|sep|>"
+           '<|open|>call tool="ping" index="1"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>')
+    for pieces in cuts(raw):
+        got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect="kimi-k3")
+        assert (got["content"], got["reasoning"], got["tool_calls"]) == ("a", "hm", [["ping", "{}"]])

@@ -8,6 +8,7 @@ import pytest
 
 from extproc.translation import Translation
 from tests.unit.dialects.cases import answer, cuts, request_body, sse_bytes, text_chunks
+from tests.unit.dialects.reads import reads
 
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {
     "harbor": {"type": "string"}, "days": {"type": "integer"}}}}} for name in ("lookup_tide", "ping")]
@@ -186,3 +187,50 @@ def test_a_call_that_stops_inside_a_string_is_not_complete(dialect: str, raw: st
         got = answer(sse_bytes(text_chunks(pieces, finish)), TOOLS, dialect=dialect)
         assert got["finish_reason"] == "length"
         assert got["tool_calls"] == [["lookup_tide", '{"harbor": "Bre']]
+
+
+@pytest.mark.parametrize("tools", [[], TOOLS])
+def test_reasoning_at_the_very_start_of_a_native_models_answer(tools: list[dict[str, Any]]) -> None:
+    def got(raw: str) -> list[dict[str, Any]]:
+        return [answer(sse_bytes(text_chunks(pieces)), tools, model="gpt-4o") for pieces in cuts(raw)]
+
+    assert {(a["reasoning"], a["content"]) for a in got("\n<think>a</think>\n\nb </think>")} == {("a", "b </think>")}
+    for raw in ("x <think>a</think> <tool_call>", " <thin", " a\n", "</think>b"):
+        assert {(a["reasoning"], a["content"]) for a in got(raw)} == {("", raw)}
+
+
+FENCED_CALL = '```\n<tool_call>{"name": "ping", "arguments": {}}</tool_call>\n```'
+
+
+def test_a_call_in_a_code_fence_inside_reasoning_stays_reasoning() -> None:
+    reads("hermes", f"<think>\nSo:\n{FENCED_CALL}\nNo.\n</think>\n\nDone.", reasoning=f"So:\n{FENCED_CALL}\nNo.",
+          text="Done.")
+
+
+def test_a_closing_tag_ends_reasoning_inside_an_open_code_fence() -> None:
+    reads("hermes", "<think>\n```\nx\n</think>\n\nDone.", reasoning="```\nx", text="Done.")
+
+
+def test_a_call_behind_a_closed_fence_ends_reasoning() -> None:
+    reads("hermes", '<think>\n```\nx\n```\n<tool_call>{"name": "ping"}</tool_call>', ("ping", {}),
+          reasoning="```\nx\n```")
+
+
+def test_a_bare_call_may_begin_behind_a_stray_closing_tag() -> None:
+    reads("xlam", 'so</think>\n[{"name": "ping", "arguments": {}}]', ("ping", {}), text="so")
+
+
+def test_a_native_model_behind_a_clouds_prefix() -> None:
+    assert every_cut(CALL, model="us.anthropic.claude-sonnet-4-v1:0")["content"] == CALL
+
+
+def test_the_end_of_the_body_after_a_whole_call_is_an_end_inside_one_it_is_not() -> None:
+    def ended(raw: str) -> str:
+        body = sse_bytes(text_chunks([raw])[:1])[:-len(b"data: [DONE]\n\n")]
+        reason: str = answer(body, TOOLS, dialect="hermes")["finish_reason"]
+        return reason
+
+    assert ended(CALL) == "tool_calls"
+    assert ended(f"{CALL}\n") == "tool_calls"
+    for raw in (CALL[:-20], f"{CALL}\nAnd", f"{CALL}\n<tool_call>", "Half a"):
+        assert ended(raw) == "error"
