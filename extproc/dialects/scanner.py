@@ -229,6 +229,10 @@ class Scanner:
     def _in_think(self, closer: str | None) -> Steps[None]:
         """Reasoning in the content. `closer` None: any closing tag ends it. The opener of a call ends it, too."""
         self._trim_next = True
+        yield from self._thoughts(closer, tagged=True)
+
+    def _thoughts(self, closer: str | None, *, tagged: bool) -> Steps[None]:
+        """Reasoning up to its end: `tagged` by a closing tag or a call, else only by the end of the text."""
         self._thought_line = fence = ""
         while True:
             mark = yield from self._tape.until(self._reasoning_marks, self._think)
@@ -238,14 +242,16 @@ class Scanner:
                 fence = yield from self._thought_fence(mark, fence)
             elif fence and mark in self._openers:
                 self._think(mark)
-            elif mark in self._think_closers:
+            elif tagged and mark in self._think_closers:
                 if closer is None or mark == closer:
                     self._think_closed = True
                     yield from self._tape.space()
                     self._blank_thought = ""
                     return
-            elif mark in self._openers and (yield from self._region(mark, thinking=True)):
-                return
+            elif mark in self._openers:
+                called = yield from self._region(mark, thinking=True)
+                if called and tagged:
+                    return
             # a further opening tag inside reasoning or a token of the template: dropped
 
     def _doubt_reasoning(self) -> None:
@@ -257,17 +263,7 @@ class Scanner:
 
     def _in_reasoning_field(self) -> Steps[None]:
         """Reasoning that the provider told apart itself; calls may have leaked into it."""
-        self._thought_line = fence = ""
-        while True:
-            mark = yield from self._tape.until(self._reasoning_marks, self._think)
-            if not mark:
-                return
-            if mark in self._fence_marks:
-                fence = yield from self._thought_fence(mark, fence)
-            elif fence and mark in self._openers:
-                self._think(mark)
-            elif mark in self._openers:
-                yield from self._region(mark, thinking=True)
+        yield from self._thoughts(None, tagged=False)
 
     def _thought_fence(self, mark: str, fence: str) -> Steps[str]:
         """Marks of a code fence inside reasoning, where a call is text, too. Unlike in content the reasoning's closing
