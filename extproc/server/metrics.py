@@ -7,11 +7,9 @@ what a client sends, so their number is bounded.
 
 from __future__ import annotations
 
-import os
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from extproc.exchange.record import Record
 
@@ -74,12 +72,3 @@ class PrometheusMetrics:
                 self._seconds.labels(backend).observe(record.ms / 1000)
             if record.ms_first_token is not None:
                 self._first.labels(backend).observe(record.ms_first_token / 1000)
-
-
-def render(registry: CollectorRegistry | None = None) -> bytes:
-    """The text of /metrics: of all processes that share PROMETHEUS_MULTIPROC_DIR, else of `registry`."""
-    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        merged = CollectorRegistry()
-        MultiProcessCollector(merged)  # type: ignore[no-untyped-call]
-        return generate_latest(merged)
-    return generate_latest(registry or CollectorRegistry())

@@ -56,11 +56,6 @@ class Workers:
         self._keepers: list[asyncio.Task[None]] = []
         self._ending = False
 
-    @property
-    def pids(self) -> list[int]:
-        """Of the workers that run."""
-        return [child.pid for child in self._children.values() if child.exit_code is None]
-
     async def start(self) -> None:
         """Starts all and returns when all are healthy. Raises StartError with the last words of one that is not."""
         await asyncio.gather(*(self._start_one(address) for address in self._addresses))

@@ -16,13 +16,13 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from extproc.config import Config
 from extproc.exchange.base import Exchange
 from extproc.exchange.pb import external_processor_pb2 as pb
 from extproc.server.log import Log, secrets_of
-from extproc.server.metrics import PrometheusMetrics, render
+from extproc.server.metrics import PrometheusMetrics
 from extproc.server.stream import SERVICE
 from extproc.server.worker import Worker, run_worker
 from tests.unit.exchange.playbook import (
@@ -154,7 +154,7 @@ def test_health_and_one_exchange_from_end_to_end(tmp_path: Path) -> None:
             [line] = run.exchanges()
             assert (line["hop"], line["outcome"], line["request_id"]) == ("translate", "ok", "req-9")
             assert line["usage"]["output"] == 2
-            text = render(run.registry).decode()
+            text = generate_latest(run.registry).decode()
             assert 'extproc_tokens_total{backend="alpha",kind="input",rule="one",team=""} 7.0' in text
             assert 'extproc_streams{hop="translate"} 0.0' in text
 
