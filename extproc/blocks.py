@@ -20,6 +20,7 @@ from extproc.conversation import (
     Finish,
     FinishReason,
     RedactedThinking,
+    Signature,
     SignatureDelta,
     Start,
     TextDelta,
@@ -130,10 +131,11 @@ class BlockSequencer:
             self._open_block(_THINKING, RedactedThinking(data))
             self._close_block()
 
-    def new_call(self, id: str | None = None, *, told_end: bool = False) -> PendingCall:
+    def new_call(self, id: str | None = None, *, told_end: bool = False,
+                 signature: Signature | None = None) -> PendingCall:
         """A further tool call begins; fragments of it go to `call_delta`. `told_end`: it is whole only once `end_call`
         said so."""
-        call = PendingCall(id, told_end=told_end)
+        call = PendingCall(id, told_end=told_end, signature=signature)
         if self._live is None:
             self._live = call
         else:
@@ -291,7 +293,7 @@ class BlockSequencer:
         name = self._client_name(call.name)
         if call.name not in self._offered and name not in self._offered:
             self.unoffered += 1
-        self._open_block(_CALL, ToolCallStart(self._call_id(self.calls, call.id), name))
+        self._open_block(_CALL, ToolCallStart(self._call_id(self.calls, call.id), name, call.signature))
         self._blank_text = self._blank_thinking = ""
         self.calls += 1
         return True

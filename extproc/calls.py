@@ -12,6 +12,8 @@ from collections.abc import Collection, Container
 
 import msgspec
 
+from extproc.conversation import Signature
+
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}\[\]]')
 _CLOSER = {"{": "}", "[": "]"}
@@ -76,10 +78,11 @@ class PendingCall:
     """A call that is being received. `take` gives what may go out now; `opened` says that id and name went out."""
 
     __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_unsent", "buffered", "ended", "finished", "id", "name",
-                 "opened", "size", "told_end")
+                 "opened", "signature", "size", "told_end")
 
-    def __init__(self, id: str | None = None, *, told_end: bool = False) -> None:
+    def __init__(self, id: str | None = None, *, told_end: bool = False, signature: Signature | None = None) -> None:
         self.id = id
+        self.signature = signature
         self.told_end = told_end
         """Its source says when it is whole; until then it is not, whatever the brackets say."""
         self.name = ""

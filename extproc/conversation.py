@@ -51,6 +51,14 @@ class Thinking(msgspec.Struct, frozen=True, gc=False):
     redacted: str | None = None
 
 
+class Signature(msgspec.Struct, frozen=True, gc=False):
+    """Opaque data that a provider wants back, byte for byte, with the block it came with. `origin` names who issued it
+    (see `carrying.origin_of`): anybody else refuses it."""
+
+    value: str
+    origin: str
+
+
 class ToolCall(msgspec.Struct, frozen=True, gc=False):
     """A call of a client tool. `arguments` is JSON text exactly as it came ("" means no arguments)."""
 
@@ -58,6 +66,7 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False):
     name: str
     arguments: str
     cache: bool = False
+    signature: Signature | None = None
 
 
 class ToolResult(msgspec.Struct, frozen=True):
@@ -102,6 +111,10 @@ class Tool(msgspec.Struct, frozen=True):
     strict: bool | None = None
     deferred: bool = False
     """Known to the client, not loaded yet by the model (Anthropic's `defer_loading`)."""
+    custom: bool = False
+    """Takes free text instead of arguments (OpenAI's `custom` tools). Its schema is then that of an object with the one
+    string `input`; `format` is the JSON of its grammar, for providers that know such tools."""
+    format: msgspec.Raw | None = None
     cache: bool = False
 
 
@@ -115,10 +128,11 @@ class ServerTool(msgspec.Struct, frozen=True):
 
 
 class ToolChoice(msgspec.Struct, frozen=True, gc=False):
-    """`tool` names the one tool when mode is "tool"."""
+    """`tool` names the one tool when mode is "tool". `allowed`: with auto and required only these may be called."""
 
     mode: Literal["auto", "required", "tool", "none"]
     tool: str | None = None
+    allowed: tuple[str, ...] = ()
 
 
 class ThinkingConfig(msgspec.Struct, frozen=True, gc=False):
@@ -158,6 +172,19 @@ class Request(msgspec.Struct, kw_only=True):
     output_format: OutputFormat | None = None
     user: str | None = None
     """An opaque id of the end user, of any length and alphabet."""
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logprobs: bool = False
+    top_logprobs: int | None = None
+    choices: int = 1
+    """Answers that the client wants to one request (OpenAI's `n`)."""
+    want_usage: bool = True
+    """Whether the client asked for figures in a stream (OpenAI's `include_usage`); other APIs always tell them."""
+    extra: dict[str, msgspec.Raw] = {}
+    """Top-level fields of the client's own API `api` that have no place here: only a provider of that API gets them,
+    for others they are named."""
+    api: str = ""
 
 
 # ------------------------------------------------------------------------------------------------------------ answer
@@ -215,10 +242,12 @@ class RedactedThinking(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolCallStart(msgspec.Struct, frozen=True, gc=False):
-    """A tool call begins. `id` and `name` are final and those of the client; `ArgumentsDelta`s follow."""
+    """A tool call begins. `id` and `name` are final and those of the client; `ArgumentsDelta`s follow. `signature` must
+    come back with the call."""
 
     id: str
     name: str
+    signature: Signature | None = None
 
 
 class ArgumentsDelta(msgspec.Struct, frozen=True, gc=False):

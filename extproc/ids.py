@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Literal
 
+from extproc.carrying import MARK
 from extproc.conversation import Message, ToolCall, ToolResult
 
 CLIENT_ID = r"[a-zA-Z0-9_-]{1,64}"
@@ -73,7 +74,8 @@ class IdMinter:
 
     def accept(self, call_id: str) -> bool:
         """Whether a provider's id may pass to the client. An accepted id is taken: asked again, the answer is no."""
-        if not self._legal.fullmatch(call_id) or call_id.lower() in _NOT_IDS or call_id in self._taken:
+        if (not self._legal.fullmatch(call_id) or call_id.lower() in _NOT_IDS or call_id in self._taken
+                or MARK in call_id):
             return False
         self._taken.add(call_id)
         return True

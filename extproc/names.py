@@ -16,16 +16,19 @@ from extproc.apis.base import NameMap
 from extproc.conversation import Request, ToolCall
 from extproc.errors import BadRequest
 
-_LEGAL = re.compile(r"[a-zA-Z0-9_-]+")
+_LEGAL = r"[a-zA-Z0-9_-]+"
 _ILLEGAL_RUN = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
-def build_name_map(request: Request, limit: int = 64) -> NameMap:
+def build_name_map(request: Request, limit: int = 64, pattern: str = _LEGAL,
+                   namespaces: tuple[str, ...] = ("functions.",)) -> NameMap:
     """The names of the offered tools and of the history.
 
-    `to_client` also knows `functions.NAME` for every offered tool, because some models write the namespace of the
-    prompt before the name. Names that only the history uses are in `to_provider` alone. Raises `BadRequest` when two
-    tools have one name: the answer could not say which of them is meant.
+    `pattern` is what a whole name must match; whatever it is, it takes letters, digits and `_` after a letter.
+
+    `to_client` also knows `functions.NAME` (each of the `namespaces`) for every offered tool, because some models
+    write the namespace of the prompt before the name. Names that only the history uses are in `to_provider` alone.
+    Raises `BadRequest` when two tools have one name: the answer could not say which of them is meant.
     """
     offered: list[str] = []
     known: set[str] = set()
@@ -37,21 +40,24 @@ def build_name_map(request: Request, limit: int = 64) -> NameMap:
         offered.append(tool.name)
     past = dict.fromkeys(block.name for message in request.messages for block in message.content
                          if isinstance(block, ToolCall) and block.name not in known)
-    to_provider = {name: name for name in [*offered, *past] if _fits(name, limit)}
+    to_provider = {name: name for name in [*offered, *past] if _fits(name, limit, pattern)}
     taken = set(to_provider)
     for name in [*offered, *past]:
         if name not in to_provider:
-            to_provider[name] = short_name(name, limit, taken)
+            to_provider[name] = short_name(name, limit, taken, pattern)
             taken.add(to_provider[name])
     to_client = {to_provider[name]: name for name in offered}
     for name in offered:
-        to_client.setdefault(f"functions.{to_provider[name]}", name)
+        for namespace in namespaces:
+            to_client.setdefault(namespace + to_provider[name], name)
     return NameMap(to_client=to_client, to_provider=to_provider)
 
 
-def short_name(name: str, limit: int = 64, taken: Collection[str] = ()) -> str:
+def short_name(name: str, limit: int = 64, taken: Collection[str] = (), pattern: str = _LEGAL) -> str:
     """A legal name for `name`: a stem of it and eight hex digits of its hash (more digits while that is taken)."""
     stem = _ILLEGAL_RUN.sub("_", name).strip("_") or "tool"
+    if not re.fullmatch(pattern, stem):  # it begins with what may not begin a name
+        stem = f"tool_{stem}"
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     for digits in (8, 16, 24, 32):
         new = f"{stem[: limit - digits - 1]}_{digest[:digits]}"
@@ -60,5 +66,5 @@ def short_name(name: str, limit: int = 64, taken: Collection[str] = ()) -> str:
     raise BadRequest(f"the tool name {name!r} cannot be told apart from another one; rename the tool")
 
 
-def _fits(name: str, limit: int) -> bool:
-    return len(name) <= limit and _LEGAL.fullmatch(name) is not None
+def _fits(name: str, limit: int, pattern: str) -> bool:
+    return len(name) <= limit and re.fullmatch(pattern, name) is not None

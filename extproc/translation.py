@@ -70,6 +70,7 @@ class Translation:
     model's reasoning. url: the backend's URL, for its path and host. withhold: keep the response head back until the
     first content, so that an error before it becomes a status. lossy: "reject" refuses what cannot be carried
     (RequestError 400).
+    safety: Gemini's safety settings, category -> threshold.
     secrets: values that must never appear in an error text. Raises ValueError for an API that is not known.
     """
 
@@ -80,7 +81,8 @@ class Translation:
                  parallel_tool_calls: bool | None = None, max_tools: int | None = None,
                  read_dialects: Sequence[str] = (), arguments: ArgumentsMode | None = None,
                  limits: Limits | None = None, ping_interval: float = 10.0, idle_timeout: float = 240.0,
-                 request_id: str | None = None, secrets: Sequence[str] = ()) -> None:
+                 request_id: str | None = None, secrets: Sequence[str] = (),
+                 safety: Mapping[str, str] | None = None) -> None:
         if client not in CLIENT_APIS:
             raise ValueError(f"unknown client API {client!r}; known: {', '.join(sorted(CLIENT_APIS))}")
         if upstream not in PROVIDER_APIS:
@@ -98,6 +100,9 @@ class Translation:
             parallel_tool_calls=parallel_tool_calls,
             max_tools=self._limits.tools if max_tools is None else min(max_tools, self._limits.tools),
             base_path=parts.path.rstrip("/") if parts else _DEFAULT_BASE_PATH[upstream],
+            endpoint=parts.netloc.rpartition("@")[2].lower() if parts else "",
+            provider=provider,
+            safety=tuple((safety or {}).items()),
         )
         self._reading = CallReading((dialect,) if dialect is not None else read_dialects, reasoning_open, arguments,
                                     self._limits)

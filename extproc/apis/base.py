@@ -61,6 +61,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     max_tools: int = 512
     base_path: str = "/v1"
     """The path of the backend's URL, without a trailing slash."""
+    endpoint: str = ""
+    """Host and port of the backend's URL: with the model, they say who issued a signature."""
+    provider: str | None = None
+    """The profile's name as the configuration has it, None when it was found by the host."""
+    safety: tuple[tuple[str, str], ...] = ()
+    """Gemini's safety settings: (category, threshold)."""
 
 
 class ProviderRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ import msgspec
 
 from extproc.apis.anthropic import grammar
 from extproc.apis.anthropic.errors import error_event
+from extproc.carrying import loaded_id
 from extproc.conversation import (
     ArgumentsDelta,
     BlockStop,
@@ -163,7 +164,8 @@ class StreamEncoder:
                 return self._open("complete", b'{"type":"redacted_thinking","data":%b}' % _encode(event.data), None)
             case ToolCallStart():
                 self._called = True
-                block = b'{"type":"tool_use","id":%b,"name":%b,"input":{}}' % (_encode(event.id), _encode(event.name))
+                block = b'{"type":"tool_use","id":%b,"name":%b,"input":{}}' % (
+                    _encode(loaded_id(event.id, event.signature)), _encode(event.name))
                 return self._open("tool_use", block, ArgumentsDelta)
             case SignatureDelta():
                 self._step("signature_delta")
@@ -284,11 +286,11 @@ class MessageEncoder:
                 return {"type": "thinking", "thinking": text, "signature": block.signature}
             case RedactedThinking(data=data):
                 return {"type": "redacted_thinking", "data": data}
-            case ToolCallStart(id=call_id, name=name):
+            case ToolCallStart(id=call_id, name=name, signature=signature):
                 at_limit = finish.reason not in ("stop", "stop_sequence", "tool_calls")
                 arguments = call_input(text, at_limit, last=block is self._blocks[-1])
-                return None if arguments is None else {"type": "tool_use", "id": call_id, "name": name,
-                                                       "input": arguments}
+                return None if arguments is None else {
+                    "type": "tool_use", "id": loaded_id(call_id, signature), "name": name, "input": arguments}
 
 
 def call_input(arguments: str, at_limit: bool, *, last: bool) -> msgspec.Raw | dict[str, str] | None:

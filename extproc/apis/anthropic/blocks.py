@@ -15,6 +15,7 @@ import msgspec
 from extproc.apis.anthropic import server_blocks, wire
 from extproc.apis.anthropic.wire import Shape, given, refused
 from extproc.apis.base import Dropped
+from extproc.carrying import unloaded_id
 from extproc.conversation import Block, Media, Opaque, Text, Thinking, ToolCall, ToolResult
 
 Role = Literal["system", "user", "assistant"]
@@ -133,7 +134,8 @@ def _read_tool_use(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[ToolCa
         arguments = ""
     if arguments and not arguments.startswith("{"):
         raise refused(f"{path}.input", "expected an object")
-    return [ToolCall(block.id, block.name, arguments, cache=given(block.cache_control))]
+    call_id, signature = unloaded_id(block.id)
+    return [ToolCall(call_id, block.name, arguments, cache=given(block.cache_control), signature=signature)]
 
 
 def _read_tool_result(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[ToolResult]:
@@ -147,7 +149,8 @@ def _read_tool_result(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Too
             content.append(Text(part.text))
         else:
             dropped.loss(f"tool_result.{part.type if isinstance(part, Opaque) else 'tool_result'}")
-    return [ToolResult(block.tool_use_id, content, is_error=bool(block.is_error), cache=given(block.cache_control))]
+    return [ToolResult(unloaded_id(block.tool_use_id)[0], content, is_error=bool(block.is_error),
+                       cache=given(block.cache_control))]
 
 
 def _read_tool_reference(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Text]:

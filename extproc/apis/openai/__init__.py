@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from extproc.apis.base import AnswerDecoder, DecodeContext, Dropped, EncodedRequest, Target
 from extproc.apis.openai.answer import OpenAIAnswerDecoder
-from extproc.apis.openai.errors import decode_error
 from extproc.apis.openai.request import encode_request
+from extproc.apis.provider_errors import decode_error
 from extproc.conversation import Failure, Request
 
 

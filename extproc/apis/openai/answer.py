@@ -11,6 +11,7 @@ right after whole tool calls (some servers just stop there). Anything else is br
 
 from __future__ import annotations
 
+from extproc.apis.answer_reader import BROKEN, EMPTY, AnswerReader
 from extproc.apis.base import DecodeContext
 from extproc.apis.openai.call_index import CallIndex
 from extproc.apis.openai.chunks import (
@@ -24,10 +25,8 @@ from extproc.apis.openai.chunks import (
     reasoning_text,
     usage_of,
 )
-from extproc.apis.openai.errors import decode_error, failure_from_chunk
-from extproc.blocks import BlockSequencer
-from extproc.conversation import Event, Failure, FinishReason, Usage
-from extproc.sse import SseReader
+from extproc.apis.provider_errors import decode_error, failure_from_chunk
+from extproc.conversation import Failure, FinishReason
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -62,110 +61,18 @@ FAILED_REASONS: dict[str, Failure] = {
 }
 """Finish reasons that mean that the answer is not whole."""
 
-_BROKEN = Failure("server", "The provider's stream ended before the answer was complete.")
-_EMPTY = Failure("server", "The provider closed the connection without an answer.")
 
-
-class OpenAIAnswerDecoder:
+class OpenAIAnswerDecoder(AnswerReader):
     """One answer. See `AnswerDecoder` in apis/base.py for the contract."""
 
     def __init__(self, context: DecodeContext) -> None:
-        self.usage = Usage()
-        self._context = context
-        self._seq = BlockSequencer(self._call_id, context.names.client, context.names.to_client,
-                                   context.limits.held_back)
-        self._seq.heal = context.heal
-        self._scanner = context.scanner(self._seq)
-        self._content = self._seq.text if self._scanner is None else self._scanner.content
-        self._reasoned = self._seq.thinking if self._scanner is None else self._scanner.reasoning
-        self._sse = SseReader(context.limits.sse_line)
+        super().__init__(context)
         self._calls = CallIndex(self._seq, context.names.to_client)
-        self._body: list[bytes] | None = None  # pieces of a whole JSON answer, once it is known to be one
-        self._body_size = 0
-        self._undecided = b""
-        self._streaming = False
         self._reason: str | None = None
         self._stop_sequence: str | None = None
         self._refused = False
         self._saw_delta = False  # one that held more than a role
         self._choice_index: object = None  # of the answer's one choice: that which came first
-        self._got_usage = False
-
-    # ------------------------------------------------------------------------------------------------ the contract
-
-    def feed(self, data: bytes) -> list[Event]:
-        seq = self._seq
-        if seq.closed:
-            return []
-        if not self._streaming:
-            if self._body is not None:
-                self._collect(data)
-                return seq.take()
-            opening = self._decide(data)
-            if opening is None:
-                return seq.take()
-            data = opening
-        for name, payload in self._sse.feed(data):
-            self._event(name, payload)
-            if seq.closed:
-                return seq.take()
-        if self._sse.too_long:
-            seq.fail(Failure("server", f"The provider sent a line of more than {self._context.limits.sse_line} "
-                                       "bytes in its event stream."))
-        return seq.take()
-
-    def finish(self) -> list[Event]:
-        seq = self._seq
-        if seq.closed:
-            return seq.take()
-        if self._body is not None:
-            self._whole(b"".join(self._body))
-        elif not self._streaming:
-            seq.fail(_EMPTY)
-        else:
-            for name, payload in self._sse.finish():
-                if not seq.closed:
-                    self._event(name, payload)
-            if not seq.closed:
-                self._end_of_stream()
-        return seq.take()
-
-    @property
-    def tool_calls(self) -> int:
-        return self._seq.calls
-
-    @property
-    def unoffered_calls(self) -> int:
-        return self._seq.unoffered
-
-    # ------------------------------------------------------------------------------------- stream or whole, by look
-
-    def _decide(self, data: bytes) -> bytes | None:
-        """The first byte that is not white space tells a JSON body (or a page of HTML) from an event stream. Returns
-        the bytes that the stream reader gets, None while undecided or when it is a whole body. White space may come
-        for minutes: some servers keep the connection of a whole answer open with it."""
-        data = (self._undecided + data).lstrip()
-        if len(data) < 3 and b"\xef\xbb\xbf".startswith(data):
-            self._undecided = data
-            return None
-        data = data.removeprefix(b"\xef\xbb\xbf").lstrip()
-        self._undecided = b"" if data else b"\xef\xbb\xbf"
-        if not data:
-            return None
-        if data[:1] in (b"{", b"[", b"<"):
-            self._body = []
-            self._collect(data)
-            return None
-        self._streaming = True
-        return data
-
-    def _collect(self, data: bytes) -> None:
-        assert self._body is not None
-        self._body.append(data)
-        self._body_size += len(data)
-        if self._body_size > self._context.limits.body:
-            self._seq.fail(Failure("server", f"The provider's answer is larger than {self._context.limits.body} "
-                                             "bytes."))
 
     # ------------------------------------------------------------------------------------------------------- events
 
@@ -294,9 +201,9 @@ class OpenAIAnswerDecoder:
         if self._scanner is not None and self._reason is None:
             self._scanner.finish(clean=True)
         if self._reason is None and not self._seq.has_calls and not self._seq.characters:
-            self._seq.fail(_EMPTY)
+            self._seq.fail(EMPTY)
         elif self._reason is None and self._seq.incomplete_call:
-            self._seq.fail(_BROKEN)
+            self._seq.fail(BROKEN)
         else:
             self._complete()
 
@@ -307,7 +214,7 @@ class OpenAIAnswerDecoder:
         if self._reason is not None or (self._seq.ends_with_whole_calls and not cut_off):
             self._complete()
         else:
-            self._seq.fail(_BROKEN if self._seq.started else _EMPTY)
+            self._seq.fail(BROKEN if self._seq.started else EMPTY)
 
     def _complete(self) -> None:
         reason = FINISH_REASONS.get(self._reason or "stop", "stop")
@@ -320,9 +227,7 @@ class OpenAIAnswerDecoder:
                 return
         if self._seq.flush(clean) and clean:
             reason = "length"  # it says that it finished, but a call broke off: no client may take that for whole
-        if not self._got_usage:
-            self.usage = Usage(input=self._context.prompt_estimate(), output=self._seq.characters // 4,
-                               estimated=True)
+        self._settle_usage()
         if self._stop_sequence is not None and reason == "stop" and not self._seq.calls:
             reason = "stop_sequence"
         self._seq.finish(reason, self.usage, self._stop_sequence)
@@ -334,11 +239,6 @@ class OpenAIAnswerDecoder:
             self._set_usage(usage_of(chunk.x_groq["usage"]))
         if isinstance(chunk.x_groq, dict) and chunk.x_groq.get("error"):
             self._seq.fail(failure_from_chunk({"error": chunk.x_groq["error"]}))
-
-    def _set_usage(self, usage: Usage | None) -> None:
-        if usage is not None:  # figures are cumulative: the last ones win, they are never added
-            self.usage = usage
-            self._got_usage = True
 
     # ----------------------------------------------------------------------------------------------------- whole JSON
 
@@ -362,14 +262,9 @@ class OpenAIAnswerDecoder:
         self._chunk(chunk, body)
         if not self._seq.closed:
             if self._reason is None and self._seq.incomplete_call:
-                self._seq.fail(_BROKEN)
+                self._seq.fail(BROKEN)
             else:
                 self._complete()
-
-    def _call_id(self, ordinal: int, provider_id: str | None) -> str:
-        if provider_id and self._context.accept_id(provider_id):
-            return provider_id
-        return self._context.mint(ordinal)
 
 
 def _text_or_none(value: object) -> str | None:

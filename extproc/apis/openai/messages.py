@@ -8,7 +8,8 @@ behind all of them; no empty message. Called by the request encoder with turns w
 from __future__ import annotations
 
 from extproc.apis.base import Dropped, NameMap
-from extproc.apis.openai.media import carried_parts, lost_media, parts_of_media, text_of_media
+from extproc.apis.media import lost_media, text_of_media
+from extproc.apis.openai.media import carried_parts, parts_of_media
 from extproc.apis.openai.wire import (
     AssistantMessage,
     Call,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from extproc.apis.openai.errors import MESSAGE_LIMIT, decode_error, failure_from_chunk
+from extproc.apis.provider_errors import MESSAGE_LIMIT, decode_error, failure_from_chunk
 
 
 def decode(status, body, headers=None):

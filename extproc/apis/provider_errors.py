@@ -1,4 +1,4 @@
-"""Errors of OpenAI-format providers, in every shape they come, as failures of the conversation model.
+"""Errors of providers, whatever API they speak, in every shape they come, as failures of the conversation model.
 
 `decode_error` reads a non-2xx answer, `failure_from_chunk` an error object inside a 200 answer (a stream that broke,
 or a whole body). Whatever arrives, the result has a status, a kind and a message for people: bounded, without markup
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from extproc.apis.openai.overflow import recognise
+from extproc.apis.overflow import recognise
 from extproc.conversation import Failure, FailureKind
 
 MESSAGE_LIMIT = 2048
