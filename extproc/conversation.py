@@ -290,5 +290,14 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     max_tokens: int | None = None
 
 
+class Passed(msgspec.Struct, frozen=True, gc=False):
+    """Bytes of the client's own API that a provider of the same API sent, as they go out. `content`: they hold content;
+    `calls`: so many tool calls begin in them. An answer passes whole or not at all."""
+
+    data: bytes
+    content: bool = False
+    calls: int = 0
+
+
 Event = (Start | TextStart | TextDelta | ThinkingStart | ThinkingDelta | SignatureDelta | RedactedThinking
-         | ToolCallStart | ArgumentsDelta | BlockStop | Finish | Failure)
+         | ToolCallStart | ArgumentsDelta | BlockStop | Finish | Failure | Passed)
