@@ -7,7 +7,7 @@ What is decompressed is bounded while it grows, not afterwards: a few kilobytes 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import brotli
@@ -179,3 +179,16 @@ def refused_encoding(problem: EncodingError, limit: int) -> BadRequest:
         return BadRequest(f"The request body is larger than this gateway's limit of {limit} bytes (limits.body) after "
                           "decompression.", kind="too_large", status=413)
     return BadRequest(f"The request body cannot be read: {problem}.", status=problem.status)
+
+
+def plain_error_body(body: bytes, inflate: Decompressor | None, headers: Mapping[str, str]) -> bytes:
+    """A provider's error without its coding. Some proxies write an error of their own under the provider's headers:
+    then it is plain text whatever they say. What cannot be read is left out, the status says enough."""
+    if inflate is not None:
+        try:
+            return inflate.feed(body)
+        except EncodingError:
+            pass
+    elif "content-encoding" not in headers:
+        return body
+    return body if body.lstrip()[:1] in (b"{", b"[", b"<") or body.isascii() else b""

@@ -40,7 +40,7 @@ def build_name_map(request: Request, limit: int = 64, pattern: str = _LEGAL,
         offered.append(tool.name)
     past = dict.fromkeys(block.name for message in request.messages for block in message.content
                          if isinstance(block, ToolCall) and block.name not in known)
-    to_provider = {name: name for name in [*offered, *past] if _fits(name, limit, pattern)}
+    to_provider = {name: name for name in [*offered, *past] if fits_name(name, limit, pattern)}
     taken = set(to_provider)
     for name in [*offered, *past]:
         if name not in to_provider:
@@ -66,5 +66,6 @@ def short_name(name: str, limit: int = 64, taken: Collection[str] = (), pattern:
     raise BadRequest(f"the tool name {name!r} cannot be told apart from another one; rename the tool")
 
 
-def _fits(name: str, limit: int, pattern: str) -> bool:
+def fits_name(name: str, limit: int = 64, pattern: str = _LEGAL) -> bool:
+    """Whether a provider takes the name as it is."""
     return len(name) <= limit and re.fullmatch(pattern, name) is not None

@@ -55,6 +55,11 @@ class CallReading:
         self.heal: NativeArguments | None = None
         """Repairs or checks native calls; None: they go out as they come."""
 
+    @property
+    def is_asked_for(self) -> bool:
+        """The configuration names dialects to look for, or wants arguments looked at: no answer may pass unread."""
+        return bool(self._read) or self._arguments in ("repair", "strict")
+
     def prepare(self, request: Request, target: Target, names: NameMap) -> None:
         """The request is known: what to look for in its answer."""
         wanted = request.tool_choice.mode if request.tool_choice is not None else "auto"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -21,14 +20,16 @@ from extproc.apis.base import (
     AnswerEncoder,
     DecodeContext,
     Dropped,
+    EncodedRequest,
+    NameMap,
     ProviderRequest,
-    Target,
 )
 from extproc.conversation import (
     ArgumentsDelta,
     Event,
     Failure,
     Finish,
+    Passed,
     RedactedThinking,
     Request,
     Start,
@@ -38,13 +39,14 @@ from extproc.conversation import (
     Usage,
 )
 from extproc.dialects.reading import ArgumentsMode, Repair
-from extproc.encoding import Decompressor, EncodingError, decompress, refused_encoding
+from extproc.encoding import Decompressor, EncodingError, decompress, plain_error_body, refused_encoding
 from extproc.errors import BadRequest, RequestError
 from extproc.head import Head, advised, answer_head, completed
 from extproc.ids import IdMinter, history_ids
 from extproc.limits import Limits
-from extproc.profiles import find_profile
+from extproc.relays import SAME_APIS, Relay
 from extproc.scrubbing import Scrubber
+from extproc.target import make_target
 from extproc.tokens import quick_estimate
 from extproc.tool_styles import TOOLS_HEADER, CallReading, with_style
 
@@ -53,7 +55,6 @@ _CONTENT = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallStart, Arguments
 
 _MAX_ERROR_BODY = 1 << 20
 
-_DEFAULT_BASE_PATH = {"openai": "/v1", "anthropic": "/v1", "gemini": "/v1beta"}
 
 class _Answer(NamedTuple):
     """What a 2xx answer needs."""
@@ -89,21 +90,11 @@ class Translation:
             raise ValueError(f"unknown upstream API {upstream!r}; known: {', '.join(sorted(PROVIDER_APIS))}")
         self._client = CLIENT_APIS[client]
         self._provider = PROVIDER_APIS[upstream]
+        self._relay = SAME_APIS.get(client) if client == upstream else None
         self._limits = limits or Limits()
-        parts = urlsplit(url) if url else None
-        self._target = Target(
-            model=model,
-            profile=find_profile(provider, parts.hostname if parts else None, model),
-            max_output_tokens=max_output_tokens,
-            tool_style=tool_style,
-            tool_choice=tool_choice,
-            parallel_tool_calls=parallel_tool_calls,
-            max_tools=self._limits.tools if max_tools is None else min(max_tools, self._limits.tools),
-            base_path=parts.path.rstrip("/") if parts else _DEFAULT_BASE_PATH[upstream],
-            endpoint=parts.netloc.rpartition("@")[2].lower() if parts else "",
-            provider=provider,
-            safety=tuple((safety or {}).items()),
-        )
+        self._target = make_target(
+            upstream, model, provider, url, self._limits, max_output_tokens=max_output_tokens, tool_style=tool_style,
+            tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, max_tools=max_tools, safety=safety)
         self._reading = CallReading((dialect,) if dialect is not None else read_dialects, reasoning_open, arguments,
                                     self._limits)
         self._lossy = lossy
@@ -160,7 +151,9 @@ class Translation:
                              f"{self._limits.body}.", kind="too_large", status=413)
         conversation = self._client.decode_request(body, headers, self.dropped, self._limits)
         self._target = with_style(self._target, headers.get(TOOLS_HEADER), self._limits)
-        encoded = self._provider.encode_request(conversation, self._target, self.dropped)
+        encoded = self._passed_on(body, headers, conversation)
+        if encoded is None:
+            encoded = self._provider.encode_request(conversation, self._target, self.dropped)
         if self._lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
                              + ". Leave these out, or let the gateway drop them (lossy: report).")
@@ -175,6 +168,19 @@ class Translation:
             accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits, dropped=self.dropped,
             scanner=self._reading.scanner, heal=self._reading.heal)
         return encoded.request
+
+    def _passed_on(self, body: bytes, headers: dict[str, str], conversation: Request) -> EncodedRequest | None:
+        """Client and provider speak one API: the client's own body with what must change in it. None: write it anew."""
+        relay = self._relay
+        if relay is None or self._reading.is_asked_for:
+            return None
+        dropped = Dropped()
+        patched = relay.patched(body, headers, conversation, self._target, dropped)
+        if patched is None:
+            return None
+        self.dropped = dropped  # what the conversation model cannot carry, the bytes do
+        same = {tool.name: tool.name for tool in conversation.tools}
+        return EncodedRequest(patched, NameMap(same, same))
 
     @property
     def text_calls(self) -> int:
@@ -222,10 +228,19 @@ class Translation:
         content_type = lower.get("content-type", "").strip().lower()
         decoder = self._provider.answer_decoder(content_type, self._context)
         encoder = self._client.answer_encoder(self.conversation, self._message_id, self._prompt_estimate)
-        self._answer = _Answer(decoder, encoder)
+        if self._relay is not None and self._passes_answer(self._relay, self._context):
+            self._answer = _Answer(self._relay.reader(self._context, decoder),
+                                   self._relay.encoder(encoder, stream=self.conversation.stream))
+        else:
+            self._answer = _Answer(decoder, encoder)
         # A JSON body can still turn out to be an error: its head waits for the first content like a withheld one.
         if self.conversation.stream and not self._withhold and content_type.startswith("text/event-stream"):
             self._set_head()
+
+    def _passes_answer(self, relay: Relay, context: DecodeContext) -> bool:
+        renamed = any(name != original for name, original in context.names.to_provider.items())
+        return (not renamed and not self._reading.is_asked_for
+                and relay.passes_answer(context.request, self._target))
 
     def feed(self, data: bytes, now: float | None = None) -> bytes:
         """A piece of the provider's body -> bytes for the client (b"" while the head is withheld)."""
@@ -259,7 +274,8 @@ class Translation:
         """The provider closed its stream: the last bytes for the client."""
         if not self.done:
             if self._error_body is not None:
-                body = self._scrubber.body(self._refusal_body(bytes(self._error_body)))
+                body = self._scrubber.body(plain_error_body(bytes(self._error_body), self._inflate,
+                                                            self._response_headers)[:_MAX_ERROR_BODY])
                 return self._fail(self._provider.decode_error(self._status, self._response_headers, body))
             if self._answer is None:
                 return self._fail(Failure("server", "The provider closed the connection without an answer."))
@@ -342,8 +358,11 @@ class Translation:
         for event in events:
             if type(event) is ToolCallStart:
                 self.tool_calls += 1
+            elif type(event) is Passed:
+                self.tool_calls += event.calls
         if not self.content_began:
-            self.content_began = any(isinstance(event, _CONTENT) for event in events)
+            self.content_began = any(isinstance(event, _CONTENT) or (isinstance(event, Passed) and event.content)
+                                     for event in events)
         if self.head is None:
             if data:
                 self._held.append(data)
@@ -380,18 +399,6 @@ class Translation:
     def _unreadable(self, problem: EncodingError) -> bytes:
         """The body is not in the coding that it claims."""
         return self._fail(Failure("server", f"The provider's answer cannot be read: {problem}."))
-
-    def _refusal_body(self, body: bytes) -> bytes:
-        """An error's body without its coding. Some proxies write an error of their own under the provider's headers:
-        then it is plain text whatever they say. What cannot be read is left out, the status says enough."""
-        if self._inflate is not None:
-            try:
-                return self._inflate.feed(body)[:_MAX_ERROR_BODY]
-            except EncodingError:
-                pass
-        elif "content-encoding" not in self._response_headers:
-            return body
-        return body if body.lstrip()[:1] in (b"{", b"[", b"<") or body.isascii() else b""
 
     def _keep(self, data: bytes) -> None:
         if data:

@@ -111,7 +111,9 @@ class AnswerDecoder(Protocol):
     `finish` is called once when the provider closed its stream. Both return conversation events in strict order.
     After a Finish or a Failure the decoder ignores what comes."""
 
-    usage: Usage
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far."""
 
     @property
     def unoffered_calls(self) -> int:

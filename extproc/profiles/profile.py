@@ -19,6 +19,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """An endpoint's peculiarities. The defaults are those of a generic OpenAI-compatible server."""
 
     name: str
+    faithful: bool = False
+    """Its requests may be an OpenAI client's own bytes, and its answers need no mending: between an OpenAI client and
+    this endpoint bytes pass. Only for endpoints that keep to the format."""
 
     # ------------------------------------------------------------------------------------------------- parameters
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"

@@ -1,0 +1,35 @@
+"""Where the requests of one attempt go: the settings of the configuration and a backend's URL -> a `Target`.
+
+Called by `Translation`. Reads no file and knows no wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from extproc.apis.base import Target
+from extproc.limits import Limits
+from extproc.profiles import find_profile
+
+_DEFAULT_BASE_PATH = {"openai": "/v1", "anthropic": "/v1", "gemini": "/v1beta"}
+
+
+def make_target(upstream: str, model: str, provider: str | None, url: str | None, limits: Limits, *,
+                max_output_tokens: int | None, tool_style: str, tool_choice: str | None,
+                parallel_tool_calls: bool | None, max_tools: int | None, safety: Mapping[str, str] | None) -> Target:
+    """`upstream` is the provider's API, `url` the backend's; without one the API's usual path is taken."""
+    parts = urlsplit(url) if url else None
+    return Target(
+        model=model,
+        profile=find_profile(provider, parts.hostname if parts else None, model),
+        max_output_tokens=max_output_tokens,
+        tool_style=tool_style,
+        tool_choice=tool_choice,
+        parallel_tool_calls=parallel_tool_calls,
+        max_tools=limits.tools if max_tools is None else min(max_tools, limits.tools),
+        base_path=parts.path.rstrip("/") if parts else _DEFAULT_BASE_PATH[upstream],
+        endpoint=parts.netloc.rpartition("@")[2].lower() if parts else "",
+        provider=provider,
+        safety=tuple((safety or {}).items()),
+    )
