@@ -11,6 +11,7 @@ import msgspec
 
 from extproc.apis.base import Dropped
 from extproc.conversation import Failure
+from extproc.ratelimits import translated
 from extproc.scrubbing import Scrubber
 
 _PASSED = ("retry-after", "x-should-retry")
@@ -20,6 +21,12 @@ _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
 _NOT_THE_CLIENTS = ("authentication", "billing", "permission")
 """Refusals that concern the gateway's own key or credit at the provider: asking again cannot help, and the official
 SDKs and coding clients stop at once when told so by `x-should-retry: false`."""
+
+
+_REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id")
+"""Where providers tell their own id of the request: what their support asks for."""
+PROVIDER_REQUEST_ID = "x-provider-request-id"
+"""The client reads it here; `request-id` and `x-request-id` are the gateway's."""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -45,14 +52,18 @@ def advised(headers: dict[str, str], failure: Failure, *, by_provider: bool) -> 
 
 
 def completed(head: Head, provider: Mapping[str, str], scrubber: Scrubber, request_id: str | None,
-              dropped: Dropped) -> Head:
-    """The head with the provider's headers that may cross, the request's id and the names of what was dropped."""
+              dropped: Dropped, client: str) -> Head:
+    """The head with the provider's headers that may cross, its limits in the words of the API `client`, both request
+    ids and the names of what was dropped."""
     headers = dict(head.headers)
-    for name, value in provider.items():
+    for name, value in (*provider.items(), *translated(provider, client).items()):
         if name in _PASSED or name.startswith(_PASSED_PREFIXES):
             headers.setdefault(name, scrubber.text(value))
+    theirs = next((provider[name] for name in _REQUEST_IDS if provider.get(name)), None)
+    if theirs is not None and theirs != request_id:
+        headers[PROVIDER_REQUEST_ID] = scrubber.text(theirs)[:200]
     if request_id is not None:
-        headers.setdefault("request-id", request_id)
+        headers.setdefault("request-id" if client == "anthropic" else "x-request-id", request_id)
     if names := dropped_header(dropped):
         headers["x-extproc-dropped"] = names
     return Head(head.status, headers)

@@ -381,7 +381,8 @@ class Translation:
         self._show(answer_head(self._answer.encoder.content_type, stream=self.client_stream))
 
     def _show(self, head: Head) -> None:
-        self.head = completed(head, self._response_headers, self._scrubber, self._request_id, self.dropped)
+        self.head = completed(head, self._response_headers, self._scrubber, self._request_id, self.dropped,
+                              self._client.name)
 
     def _fail(self, failure: Failure) -> bytes:
         """A status and an error body while no head went out, else an error event; nothing follows."""

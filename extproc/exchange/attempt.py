@@ -6,7 +6,7 @@ Called by the translate exchange. The edge hop says the rule (`x-extproc-route`)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -15,7 +15,10 @@ from extproc.apis.base import Dropped, ProviderRequest
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.conversation import Failure, Usage
 from extproc.dialects.reading import Repair
+from extproc.errors import BadRequest
+from extproc.exchange.routes import Endpoint
 from extproc.head import Head
+from extproc.passthrough import PassThrough
 from extproc.translation import Translation
 
 
@@ -85,14 +88,23 @@ def chosen_by_backend(rule: ModelRule, backend: str) -> Choice | None:
     return None
 
 
-def make_translation(config: Config, api: str, backend: Backend, choice: Choice, model: str,
-                     request_id: str) -> Translating:
-    """The Translation of one attempt. `model` is the client's name of it."""
+def make_translation(config: Config, api: str, backend: Backend, choice: Choice, model: str, request_id: str,
+                     endpoint: Endpoint | None = None) -> Translating:
+    """The Translation of one attempt. `model` is the client's name of it. `endpoint`: the path that was asked for; what
+    is not translated passes as it is. Raises BadRequest where the backend cannot serve the path."""
     attempt, tools, timeouts = choice.attempt, choice.attempt.tools, config.timeouts
+    if endpoint is not None and endpoint.passes_to:
+        if backend.api != endpoint.api:
+            raise BadRequest(f"this path needs a backend that speaks the {endpoint.api} API", kind="not_found",
+                             status=404)
+        return PassThrough(
+            backend.api, attempt.provider_model(choice.rule.match, model), backend.base_path, endpoint.passes_to,
+            idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
     return Translation(
-        api, backend.api, attempt.provider_model(choice.rule.match, model), backend.provider, url=backend.url,
+        endpoint.client if endpoint is not None else api, backend.api,
+        attempt.provider_model(choice.rule.match, model), backend.provider, url=backend.url,
         withhold=not choice.last, lossy=config.lossy, max_output_tokens=attempt.max_output_tokens,
         tool_style=tools.style, tool_choice=tools.choice, parallel_tool_calls=tools.parallel, max_tools=tools.max,
         read_dialects=tools.read, arguments=tools.arguments,
         limits=config.limits, ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id,
-        secrets=config.secrets())
+        secrets=config.secrets(), safety={**backend.safety, **attempt.safety})

@@ -88,10 +88,27 @@ class Intake:
         self._record.stream = bool(asked.stream)
         rule = self._rule(asked.model)
         self._record.rule = rule.match
-        if self.endpoint is not None and self.endpoint.operation == "count_tokens":
-            # Every provider's count is answered here: only Anthropic has such a call, and an estimate does for it.
+        operation = self.endpoint.operation if self.endpoint is not None else ""
+        if operation == "pass":
+            self._check_same_api(rule, asked.model)
+        if operation == "count_tokens" and not self._is_counted_elsewhere(rule):
             return OwnAnswer(200, dict(_JSON), count_body(count_request(body, self._config.limits)), "count_tokens")
         return Accepted(asked, rule, body)
+
+    def _check_same_api(self, rule: ModelRule, model: str) -> None:
+        """What is not translated needs a backend that speaks the client's API."""
+        assert self.endpoint is not None
+        apis = [self._config.backends[attempt.backend].api for attempt in rule.attempts]
+        if self.endpoint.api not in apis:
+            path = plain_path(self.headers[":path"])
+            raise Refused(f'{path} needs a backend that speaks the {self.endpoint.api} API; the model "{model[:200]}" '
+                          f"is served by {' and '.join(dict.fromkeys(apis))} only. Use /v1/chat/completions or "
+                          "/v1/messages, which are translated.", reason="other_api", status=404, kind="not_found")
+
+    def _is_counted_elsewhere(self, rule: ModelRule) -> bool:
+        """Only Anthropic itself counts tokens; for all others an estimate is answered here."""
+        backend = self._config.backends[rule.attempts[0].backend]
+        return backend.api == "anthropic" and (backend.host == "api.anthropic.com" or backend.provider == "anthropic")
 
     # ---------------------------------------------------------------------------------------------------- who may call
 

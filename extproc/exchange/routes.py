@@ -10,22 +10,31 @@ from typing import Literal
 
 import msgspec
 
-Operation = Literal["messages", "count_tokens", "chat", "events", "models", "root"]
+Operation = Literal["messages", "count_tokens", "chat", "events", "models", "root", "pass"]
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """What a path offers. `api` is None where the request's headers decide (`/v1/models`)."""
+    """What a path offers. `api` is None where the request's headers decide (`/v1/models`). `passes_to`: the path at a
+    backend of the same API, behind its base path, for requests that are not translated."""
 
     operation: Operation
     api: Literal["anthropic", "openai"] | None
     methods: tuple[str, ...]
+    passes_to: str = ""
+
+    @property
+    def client(self) -> str:
+        """The name of the client API that translates this path."""
+        return "events" if self.operation == "events" else self.api or "openai"
 
 
 ENDPOINTS: dict[str, Endpoint] = {
     "/v1/messages": Endpoint("messages", "anthropic", ("POST",)),
-    "/v1/messages/count_tokens": Endpoint("count_tokens", "anthropic", ("POST",)),
+    "/v1/messages/count_tokens": Endpoint("count_tokens", "anthropic", ("POST",), "/messages/count_tokens"),
     "/v1/chat/completions": Endpoint("chat", "openai", ("POST",)),
     "/v1/events": Endpoint("events", "openai", ("POST",)),
+    "/v1/embeddings": Endpoint("pass", "openai", ("POST",), "/embeddings"),
+    "/v1/responses": Endpoint("pass", "openai", ("POST",), "/responses"),
     "/v1/models": Endpoint("models", None, ("GET", "HEAD")),
     "/": Endpoint("root", None, ("GET", "HEAD")),
 }

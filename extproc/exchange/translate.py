@@ -28,6 +28,7 @@ from extproc.exchange.content import Asked, Body, read_asked
 from extproc.exchange.intake import Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
 from extproc.exchange.record import MAX_REPAIRS, usage_figures
+from extproc.exchange.routes import find_endpoint
 from extproc.exchange.select import trailers_refused
 
 TICK = 1.0
@@ -43,7 +44,7 @@ _BYTES_PER_TOKEN = 4
 _BYTES_PER_EVENT = 200
 """An event of a provider's stream with its frame: about one token."""
 
-_PASSED = frozenset({"date", "retry-after", "retry-after-ms", "x-should-retry", "x-request-id", "request-id"})
+_PASSED = frozenset({"date", "retry-after", "retry-after-ms", "x-should-retry"})
 _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
 
 
@@ -188,7 +189,8 @@ class TranslateExchange(Exchange):
         assert choice is not None
         self._note_request(asked, choice)
         backend = self.config.backends[self._backend]
-        translation = self._make(self.config, self.api, backend, choice, asked.model, self.record.request_id)
+        translation = self._make(self.config, self.api, backend, choice, asked.model, self.record.request_id,
+                                 find_endpoint(self._headers.get(":path", "")))
         self._translation = translation
         given = {name: value for name, value in self._headers.items()
                  if not name.startswith(":") and name != "content-encoding"}
