@@ -120,11 +120,13 @@ class BlockSequencer:
             self._out.append(ThinkingDelta(self._blank_thinking + text if self._blank_thinking else text))
             self._blank_text = self._blank_thinking = ""
 
-    def signature(self, signature: str) -> None:
-        """The signature of the reasoning block that is open (dropped when none is)."""
-        if self._open is _THINKING:
-            self._out.append(SignatureDelta(signature))
-            self._close_block()
+    def signature(self, signature: str) -> bool:
+        """The signature of the reasoning block that is open. Returns whether one is; else there is no place for it."""
+        if self._open is not _THINKING:
+            return False
+        self._out.append(SignatureDelta(signature))
+        self._close_block()
+        return True
 
     def redacted_thinking(self, data: str) -> None:
         if self._live is None:

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
+from urllib.parse import unquote
 
 import msgspec
 
@@ -123,6 +124,12 @@ class OpenAISchema(SchemaVisitor):
 
 
 _VISITOR = OpenAISchema()
+
+
+def well_formed(node: Schema) -> Schema:
+    """One schema in the words of draft 2020-12, whatever draft and quality it has; its subschemas are left as they
+    are. `node` itself when it needs no change."""
+    return _VISITOR.rewrite(node, node)
 
 
 def clean_schema(schema: Schema) -> Schema:
@@ -274,7 +281,7 @@ def _either(first: object, second: object) -> object:
 
 
 def resolve_reference(reference: object, root: Schema) -> Schema | None:
-    """The target of a local reference such as `#/$defs/Item` or `#`, or None."""
+    """The target of a local reference such as `#/$defs/Item`, `#/anyOf/0` or `#`, or None."""
     if reference == "#":
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):
@@ -282,9 +289,12 @@ def resolve_reference(reference: object, root: Schema) -> Schema | None:
     node: object = root
     for step in reference[2:].split("/"):
         name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(node, dict) or name not in node:
+        if isinstance(node, list) and name.isdecimal() and len(name) < 10 and int(name) < len(node):
+            node = node[int(name)]
+        elif isinstance(node, dict) and (name in node or (name := unquote(name)) in node):
+            node = node[name]
+        else:
             return None
-        node = node[name]
     return node if isinstance(node, dict) else None
 
 

@@ -2,8 +2,8 @@
 
 Used by every decoder of a streamed answer. It knows the framing of the WHATWG specification (LF, CRLF, lone CR, a byte
 order mark, comments, several data lines, fields without a space) and two habits of providers: a last event without
-its blank line, and a bare JSON object on a line of its own (an error that bypassed the framing). It never parses the
-data. Each byte is looked at once: the cost is linear whatever the cut.
+its blank line, and bare JSON on lines of its own (an error that bypassed the framing; Google's spans several lines). It
+never parses the data. Each byte is looked at once: the cost is linear whatever the cut.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from __future__ import annotations
 from extproc.limits import Limits
 
 _BOM = b"\xef\xbb\xbf"
+_JSON_BEGINS = (b"{", b"[")
+_JSON_GOES_ON = (b" ", b"\t", b"}", b"]", b'"')
+"""How the further lines of pretty-printed JSON begin; no field of an event does."""
 
 SseEvent = tuple[bytes, bytes]
 """(event name, b"" when absent; data, lines joined by LF)"""
@@ -21,7 +24,8 @@ class SseReader:
     lines of its event before it, is longer than the limit, `too_long` is set and nothing further is read: what came
     before it is still returned, so that the cut of the chunks changes nothing."""
 
-    __slots__ = ("_data", "_event", "_held", "_limit", "_possible_bom", "_skip_lf", "_tail", "_tail_size", "too_long")
+    __slots__ = ("_bare", "_data", "_event", "_held", "_limit", "_possible_bom", "_skip_lf", "_tail", "_tail_size",
+                 "too_long")
 
     def __init__(self, limit: int = Limits().sse_line) -> None:
         self._limit = limit
@@ -30,6 +34,7 @@ class SseReader:
         self._data: list[bytes] = []
         self._held = 0  # bytes of the data lines of the open event
         self._event = b""
+        self._bare = False  # the open event holds JSON without a field name before it
         self._skip_lf = False
         self._possible_bom = True
         self.too_long = False
@@ -44,11 +49,14 @@ class SseReader:
         out: list[SseEvent] = []
         if not chunk or self.too_long:
             return out
-        if (not self._tail and not self._data and chunk.startswith(b"data: ") and chunk.endswith(b"\n\n")
-                and b"\r" not in chunk and chunk.count(b"\n") == 2 and len(chunk) <= self._limit):
-            out.append((self._event, chunk[6:-2]))  # the usual case: one whole event in one chunk
-            self._event = b""
-            return out
+        if not self._tail and not self._data and chunk.startswith(b"data: ") and chunk.count(b"\n") == 2 \
+                and len(chunk) <= self._limit:
+            returns = chunk.count(b"\r")
+            ending = b"\n\n" if returns == 0 else b"\r\n\r\n" if returns == 2 else None
+            if ending is not None and chunk.endswith(ending):
+                out.append((self._event, chunk[6:-len(ending)]))  # the usual case: one whole event in one chunk
+                self._event = b""
+                return out
         self._lines(chunk, out)
         return out
 
@@ -116,7 +124,8 @@ class SseReader:
             self._held += len(line)
         elif line.startswith(b"event:"):
             self._event = line[6:].strip()
-        elif line[:1] in (b"{", b"["):
+        elif line[:1] in _JSON_BEGINS or (self._bare and line[:1] in _JSON_GOES_ON):
+            self._bare = True
             self._data.append(line)
             self._held += len(line)
 
@@ -125,4 +134,5 @@ class SseReader:
             out.append((self._event, b"\n".join(self._data)))
             self._data = []
         self._held = 0
+        self._bare = False
         self._event = b""

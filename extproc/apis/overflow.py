@@ -51,6 +51,8 @@ _PATTERNS = tuple(re.compile(pattern.replace("#", r"[\d,]+"), re.IGNORECASE | re
     r"request \((?P<p>#) tokens\) exceeds the available context size \((?P<c>#) tokens\)",
     # Gemini
     r"input token count \(?(?P<p>#)\)? exceeds the maximum number of tokens allowed \(?(?P<c>#)",
+    r"input token count exceeds the maximum number of tokens allowed \(?(?P<c>#)",
+    r"input token count is (?P<p>#) but (?:the )?model only supports up to (?P<c>#)",  # Vertex
     # Mistral
     r"prompt contains (?P<p>#) tokens.{0,60}too large for model with (?P<c>#) maximum context length",
     # Anthropic and its relays
@@ -75,7 +77,8 @@ _PATTERNS = tuple(re.compile(pattern.replace("#", r"[\d,]+"), re.IGNORECASE | re
 _WORDS = re.compile(
     r"context[ _]length[ _]exceeded|maximum context length|maximum model length|maximum prompt length"
     r"|exceed\w* (?:the |this |its |your |model'?s? )*(?:available |maximum |model'?s? )*context|context window exceed"
-    r"|input token count .{0,40}exceeds|model token limit|prompt is too long|input is too long|prompt exceeds max"
+    r"|input token count .{0,40}exceeds|input token count is .{0,40}only supports"
+    r"|model token limit|prompt is too long|input is too long|prompt exceeds max"
     r"|longer than the model'?s context|input tokens exceed|context (?:the )?overflow|too large for model with"
     r"|context length is only|prompt token count of|(?:`inputs` tokens \+)"
     r"|reduce the length of the (?:messages|prompt|input|either)|input length .{0,40}exceeds the maximum allowed length"

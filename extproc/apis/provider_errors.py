@@ -8,11 +8,13 @@ and without stack traces. Called by the answer side; never raises.
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from extproc.apis.google_errors import delay_in_words, meaning, read_details
 from extproc.apis.overflow import recognise
 from extproc.conversation import Failure, FailureKind
 
@@ -45,6 +47,8 @@ _CODES: dict[str, int] = {
 
 _NOT_OVERFLOW = frozenset({401, 402, 403, 408, 429, 503, 504, 529})
 """Statuses under which words about token limits mean something else (a quota per minute, for instance)."""
+_PASSING: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "unavailable", "server", "timeout"})
+"""Kinds of failures that may be over after a while: only then is a delay in the body an advice."""
 _OVERLOADED = re.compile(r"overloaded|over capacity|at capacity|no capacity|server is busy|too busy", re.IGNORECASE)
 _STACK_TRACE = re.compile(r"Traceback \(most recent call last\)|\n\s+at [\w.$<>]+\s?\(|\n\s+File \"")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]+")
@@ -63,6 +67,10 @@ class _Facts(msgspec.Struct):
     status: int | None = None
     prompt_tokens: int | None = None
     context_limit: int | None = None
+    reasons: list[str] = []
+    """Google's machine-readable reasons."""
+    retry_after: int | None = None
+    """Seconds that the body says, where no header does."""
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -87,8 +95,23 @@ def failure_from_chunk(obj: Mapping[str, object]) -> Failure:
     return _failure(status, facts)
 
 
+def complaint_of(payload: bytes) -> dict[str, object] | None:
+    """The error object in the bytes of something that has no choices: servers and proxies also write it without the
+    key `error`, with `message`, `detail` or `errors` at the top. None when these bytes complain of nothing."""
+    try:
+        value = json.loads(payload.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if not isinstance(value, dict):
+        return None
+    says = any(value.get(name) for name in ("error", "message", "detail", "errors", "error_message", "msg"))
+    return value if says or value.get("object") == "error" or value.get("error") is not None else None
+
+
 def _failure(status: int, facts: _Facts) -> Failure:
-    message = _readable(facts.message)
+    message = readable(facts.message)
     code = next((code[:64] for code in facts.codes if not code.isdigit()), None) or next(iter(facts.codes), None)
     if status not in _NOT_OVERFLOW:
         overflow = recognise(message, next((code for code in facts.codes if recognise("", code)), None))
@@ -97,7 +120,13 @@ def _failure(status: int, facts: _Facts) -> Failure:
                            prompt_tokens=overflow.prompt_tokens or facts.prompt_tokens,
                            context_limit=overflow.context_limit or facts.context_limit,
                            max_tokens=overflow.max_tokens)
-    return Failure(kind=_kind(status, message, facts.codes), message=message, status=status, code=code)
+    found = meaning(message, facts.reasons)
+    if found is not None:
+        return Failure(kind=found.kind, message=message, status=found.status or status, code=code)
+    kind = _kind(status, message, facts.codes)
+    wait = (facts.retry_after or delay_in_words(message)) if kind in _PASSING else None
+    return Failure(kind=kind, message=message, status=status, code=code,
+                   retry_after=None if wait is None else str(wait))
 
 
 def _kind(status: int, message: str, codes: list[str]) -> FailureKind:
@@ -114,6 +143,7 @@ def _kind(status: int, message: str, codes: list[str]) -> FailureKind:
 def _read(status: int, body: bytes) -> _Facts:
     """The facts of a body that may be anything."""
     text = body[:_READ_LIMIT].decode("utf-8", "replace").lstrip("\ufeff").strip()
+    text = text.removeprefix("data:").lstrip()  # the answer to a stream that failed at once, in the framing of one
     if not text:
         return _Facts(message=f"the provider answered {status} without a message")
     if text[:20].lower().startswith(_HTML_HEADS):
@@ -175,6 +205,10 @@ def _from_object(error: Mapping[str, object]) -> _Facts:
     metadata = error.get("metadata")
     if isinstance(metadata, dict):
         _add_metadata(facts, metadata)
+    if error.get("details"):
+        _add_details(facts, error["details"])
+    if facts.message.lstrip()[:1] in ("{", "["):
+        _unwrap(facts)
     return facts
 
 
@@ -213,6 +247,35 @@ def _add_metadata(facts: _Facts, metadata: Mapping[str, object]) -> None:
         facts.message += " (" + ", ".join(str(reason) for reason in reasons[:10]) + ")"
 
 
+def _add_details(facts: _Facts, value: object) -> None:
+    """Google's details: when to come back, why in one word, and which fields are wrong."""
+    details = read_details(value)
+    facts.retry_after = details.retry_after
+    facts.reasons = details.reasons
+    said = [f"{field}: {complaint}" if field else complaint for field, complaint in details.violations
+            if complaint not in facts.message]
+    if said:
+        facts.message = f"{facts.message} ({'; '.join(said)})" if facts.message else "; ".join(said)
+
+
+def _unwrap(facts: _Facts) -> None:
+    """The message is the JSON of an error once more (relays of Google's errors): what that one says counts."""
+    try:
+        value = msgspec.json.decode(facts.message)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return
+    if isinstance(value, list):
+        value = next((item for item in value if isinstance(item, dict)), None)
+    if not isinstance(value, dict):
+        return
+    inner = _facts(value)
+    if inner.message:
+        facts.message = inner.message
+        facts.codes += [code for code in inner.codes if code not in facts.codes]
+        facts.status = facts.status or inner.status
+        facts.reasons, facts.retry_after = facts.reasons or inner.reasons, facts.retry_after or inner.retry_after
+
+
 def _words(value: object, depth: int = 0) -> str:
     """Text from what stands where a message should: a string, a list of complaints with their places, an object."""
     if isinstance(value, str):
@@ -234,7 +297,7 @@ def _places(value: object) -> Iterator[str]:
         yield from (str(step) for step in value[:20])
 
 
-def _readable(message: str) -> str:
+def readable(message: str) -> str:
     """One bounded message without a stack trace or control characters."""
     trace = _STACK_TRACE.search(message)
     if trace is not None:

@@ -27,12 +27,13 @@ def _to_stdout(line: bytes) -> None:
 
 
 class Log:
-    """`write` gets whole lines. Secrets shorter than four characters are not masked: they would mask everything."""
+    """`write` gets whole lines. `secrets` is asked for every line, since key files change. Secrets shorter than four
+    characters are not masked: they would mask everything."""
 
-    def __init__(self, level: str = "info", secrets: Sequence[str] = (),
+    def __init__(self, level: str = "info", secrets: Callable[[], Sequence[str]] = tuple,
                  write: Callable[[bytes], None] = _to_stdout) -> None:
         self._level = LEVELS.get(level, 20)
-        self._secrets = [(_encode(secret)[1:-1], b"***") for secret in secrets if len(secret) >= 4]
+        self._secrets = secrets
         self._write = write
 
     def line(self, level: str, event: str, **fields: object) -> None:
@@ -59,8 +60,9 @@ class Log:
 
     def _put(self, fields: dict[str, object]) -> None:
         line = _encode(fields)
-        for secret, mask in self._secrets:
-            line = line.replace(secret, mask)
+        for secret in self._secrets():
+            if len(secret) >= 4:
+                line = line.replace(_encode(secret)[1:-1], b"***")
         self._write(line + b"\n")
 
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from extproc.exchange.record import Record
+from extproc.schema_cache import SHARED, Figures, SchemaCache
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -26,8 +27,10 @@ class Metrics(Protocol):
 class PrometheusMetrics:
     """One instance per process."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None, schemas: SchemaCache = SHARED) -> None:
         self.registry = registry or CollectorRegistry()
+        self._schemas = schemas
+        self._schemas_told = Figures(0, 0, 0)
         of = {"registry": self.registry}
         self._active = Gauge("extproc_streams", "ext_proc streams in progress", ["hop"],
                              multiprocess_mode="livesum", **of)  # type: ignore[arg-type]
@@ -45,6 +48,12 @@ class PrometheusMetrics:
                                 ["backend", "what"], **of)  # type: ignore[arg-type]
         self._dropped = Counter("extproc_dropped", "Requests of which something could not be carried",
                                 ["backend"], **of)  # type: ignore[arg-type]
+        self._schema_hits = Counter("extproc_schema_cache_hits", "Tool schemas found rewritten already",
+                                    **of)  # type: ignore[arg-type]
+        self._schema_misses = Counter("extproc_schema_cache_misses", "Tool schemas that had to be rewritten",
+                                      **of)  # type: ignore[arg-type]
+        self._schema_entries = Gauge("extproc_schema_cache_entries", "Rewritten tool schemas kept",
+                                     multiprocess_mode="livesum", **of)  # type: ignore[arg-type]
 
     def began(self, hop: str) -> None:
         self._active.labels(hop).inc()
@@ -53,6 +62,7 @@ class PrometheusMetrics:
         self._active.labels(record.hop).dec()
         if record.hop == "select" and record.reason is None:
             return  # The backend hop counts what was routed.
+        self._tell_schemas()
         rule, backend, team = record.rule or "", record.backend or "", record.team or ""
         self._requests.labels(record.hop, rule, backend, team, record.outcome or "", str(record.status or 0)).inc()
         if record.usage is not None:
@@ -72,3 +82,13 @@ class PrometheusMetrics:
                 self._seconds.labels(backend).observe(record.ms / 1000)
             if record.ms_first_token is not None:
                 self._first.labels(backend).observe(record.ms_first_token / 1000)
+
+    def _tell_schemas(self) -> None:
+        """What the cache of schemas counted since the last time: files of several processes are added up, so nobody
+        can ask the cache itself when /metrics is read."""
+        now, told = self._schemas.figures, self._schemas_told
+        if now != told:
+            self._schemas_told = now
+            self._schema_hits.inc(now.hits - told.hits)
+            self._schema_misses.inc(now.misses - told.misses)
+            self._schema_entries.set(now.entries)

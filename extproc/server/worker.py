@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import grpc
 import uvloop
@@ -137,7 +138,7 @@ def run_worker(config: Config, address: str, *, debug_bodies: bool = False,
     """Serves on `unix:/path` or `host:port` until told to stop. Returns the exit code: 0, or 1 when the address
     cannot be used."""
     debug_bodies = debug_bodies or os.environ.get(DEBUG_BODIES) == "1"
-    log = Log(os.environ.get(LOG_LEVEL, "debug" if debug_bodies else "info"), secrets_of(config))
+    log = Log(os.environ.get(LOG_LEVEL, "debug" if debug_bodies else "info"), partial(secrets_of, config))
     logging.getLogger().addHandler(LibraryHandler(log))
 
     async def main() -> None:

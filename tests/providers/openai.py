@@ -1,8 +1,9 @@
 """A strict, scripted Chat Completions provider: requests in, scripted answers out, every request recorded.
 
 A test gives it a script (`provider.script(text("hi"), status(429), ...)`): each request takes the next answer; or a
-function that chooses by the request (`provider.always`). A request that OpenAI would refuse gets OpenAI's 400 and is
-kept in `provider.violations`. Answers adapt to the request (a stream when it asks for one) unless they are raw.
+function that chooses by the request (`provider.always`). A request that OpenAI (or another `endpoint`) would refuse
+gets a 400 in its words and is kept in `provider.violations`. Answers adapt to the request (a stream when it asks for
+one) unless they are raw.
 """
 
 from __future__ import annotations
@@ -55,11 +56,13 @@ Answer = Reply | Callable[[Seen], Reply]
 
 
 class OpenAIProvider(ScriptedServer):
-    """See the module's docstring. `strict=False` records violations and answers all the same."""
+    """See the module's docstring. `strict=False` records violations and answers all the same; `endpoint` says whose
+    rules hold (a name in `openai_strictness.STRICTNESS`)."""
 
-    def __init__(self, *, strict: bool = True) -> None:
+    def __init__(self, *, strict: bool = True, endpoint: str = "openai") -> None:
         super().__init__()
         self.strict = strict
+        self.endpoint = endpoint
         self.seen: list[Seen] = []
         self._script: list[Answer] = []
         self._always: Answer | None = None
@@ -108,10 +111,10 @@ class OpenAIProvider(ScriptedServer):
         seen = self._record(exchange)
         if exchange.method == "GET" and exchange.path.endswith("/models"):
             return json({"object": "list", "data": []})
-        if not exchange.path.endswith("/chat/completions") or exchange.method != "POST":
+        if not exchange.path.partition("?")[0].endswith("/chat/completions") or exchange.method != "POST":
             return status(404, openai_error(f"Invalid URL ({exchange.method} {exchange.path})"))
         if seen.violation is not None and self.strict:
-            refused = refusal(seen.body)
+            refused = refusal(seen.body, self.endpoint)
             return status(400, refused.body() if refused else openai_error(seen.violation))
         answer = self._next()
         return answer if isinstance(answer, Reply) else answer(seen)
@@ -123,7 +126,7 @@ class OpenAIProvider(ScriptedServer):
             body = None
         seen = Seen(exchange, body, None)
         if exchange.method == "POST":
-            refused = refusal(body)
+            refused = refusal(body, self.endpoint)
             seen.violation = refused.message if refused else None
             if "application/json" not in exchange.headers.get("content-type", ""):
                 seen.violation = seen.violation or "the content type is not application/json"

@@ -1,6 +1,7 @@
 """OpenAI's rules for `messages`: roles, content parts, tool calls and their results. Raises `Refusal`.
 
-`openai_rules.check_request` calls `check_messages`.
+`openai_rules.check_request` calls `check_messages`; what other endpoints take or refuse there stands in their
+`Strictness`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import binascii
 import re
 from collections.abc import Callable
 
+from tests.providers.openai_strictness import OPENAI, Strictness
 from tests.providers.refusals import (
     Json,
     Refusal,
@@ -30,16 +32,13 @@ MESSAGE_FIELDS = {
     "assistant": {"role", "content", "name", "tool_calls", "function_call", "refusal", "audio"},
     "tool": {"role", "content", "tool_call_id"},
 }
-PART_TYPES = {
-    "system": {"text"}, "developer": {"text"}, "tool": {"text"}, "assistant": {"text", "refusal"},
-    "user": {"text", "image_url", "input_audio", "file"},
-}
+PART_TYPES = {role: frozenset({"text"}) for role in MESSAGE_FIELDS}
 PART_FIELDS = {"text": {"type", "text"}, "refusal": {"type", "refusal"}, "image_url": {"type", "image_url"},
-               "input_audio": {"type", "input_audio"}, "file": {"type", "file"}}
+               "input_audio": {"type", "input_audio"}, "file": {"type", "file"}, "thinking": {"type", "thinking"}}
 IMAGE_DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,")
 
 
-def check_messages(messages: Json) -> None:
+def check_messages(messages: Json, strictness: Strictness = OPENAI) -> None:
     if messages is None:
         raise missing("messages")
     if not isinstance(messages, list):
@@ -53,10 +52,11 @@ def check_messages(messages: Json) -> None:
         if not isinstance(message, dict):
             raise wrong_type(at, "an object", message)
         role = message.get("role")
-        if not isinstance(role, str) or role not in MESSAGE_FIELDS:
+        if not isinstance(role, str) or role not in MESSAGE_FIELDS \
+                or (role == "developer" and not strictness.developer_role):
             raise unsupported(role, tuple(MESSAGE_FIELDS), f"{at}.role")
-        only(message, MESSAGE_FIELDS[role], f"{at}.")
-        check_content(message, role, at)
+        only(message, MESSAGE_FIELDS[role] | strictness.message_fields.get(role, frozenset()), f"{at}.")
+        check_content(message, role, at, strictness)
         if role == "tool":
             check_result(message, at, waiting, answerable)
             continue
@@ -64,7 +64,7 @@ def check_messages(messages: Json) -> None:
             raise Refusal("An assistant message with 'tool_calls' must be followed by tool messages responding to each "
                           "'tool_call_id'. The following tool_call_ids did not have response messages: "
                           + ", ".join(waiting), f"messages.[{i}].role")
-        waiting = check_calls(message, at, used) if message.get("tool_calls") is not None else []
+        waiting = check_calls(message, at, used, strictness) if message.get("tool_calls") is not None else []
         answerable = bool(waiting)
     if waiting:
         raise Refusal("An assistant message with 'tool_calls' must be followed by tool messages responding to each "
@@ -88,7 +88,7 @@ def check_result(message: dict[str, Json], at: str, waiting: list[str], answerab
     waiting.pop(0)
 
 
-def check_calls(message: dict[str, Json], at: str, used: set[str]) -> list[str]:
+def check_calls(message: dict[str, Json], at: str, used: set[str], strictness: Strictness) -> list[str]:
     calls = message["tool_calls"]
     at = f"{at}.tool_calls"
     if not isinstance(calls, list):
@@ -99,26 +99,37 @@ def check_calls(message: dict[str, Json], at: str, used: set[str]) -> list[str]:
         here = f"{at}[{j}]"
         if not isinstance(call, dict):
             raise wrong_type(here, "an object", call)
-        only(call, {"id", "type", "function"}, f"{here}.")
-        one_of("function")(call.get("type"), f"{here}.type")
-        if not call.get("id"):
-            raise missing(f"{here}.id")
-        string(40)(call["id"], f"{here}.id")
-        if call["id"] in used:
-            raise Refusal(f"(stricter than the service) the tool call id '{call['id']}' is used twice.", f"{here}.id")
-        used.add(call["id"])
-        ids.append(call["id"])
-        function = call.get("function")
+        kinds = ("function", "custom") if strictness.custom_tools else ("function",)
+        one_of(*kinds)(call.get("type"), f"{here}.type")
+        kind = str(call["type"])
+        only(call, {"id", "type", kind} | strictness.call_fields, f"{here}.")
+        ids.append(check_id(call.get("id"), f"{here}.id", used, strictness))
+        function = call.get(kind)
         if not isinstance(function, dict):
-            raise missing(f"{here}.function")
-        only(function, {"name", "arguments"}, f"{here}.function.")
-        check_name(function.get("name"), f"{here}.function.name")
-        if not isinstance(function.get("arguments"), str):
-            raise wrong_type(f"{here}.function.arguments", "a string", function.get("arguments"))
+            raise missing(f"{here}.{kind}")
+        words = "input" if kind == "custom" else "arguments"
+        only(function, {"name", words}, f"{here}.{kind}.")
+        check_name(function.get("name"), f"{here}.{kind}.name")
+        if not isinstance(function.get(words), str):
+            raise wrong_type(f"{here}.{kind}.{words}", "a string", function.get(words))
     return ids
 
 
-def check_content(message: dict[str, Json], role: str, at: str) -> None:
+def check_id(call: Json, at: str, used: set[str], strictness: Strictness) -> str:
+    if not call or not isinstance(call, str):
+        raise missing(at)
+    if not re.fullmatch(strictness.id_pattern, call):
+        if strictness.id_refusal:
+            raise Refusal(strictness.id_refusal.format(call), at)
+        string(40)(call, at)
+        raise Refusal(f"Invalid '{at}': string does not match pattern. Expected '{strictness.id_pattern}'.", at)
+    if call in used:
+        raise Refusal(f"(stricter than the service) the tool call id '{call}' is used twice.", at)
+    used.add(call)
+    return call
+
+
+def check_content(message: dict[str, Json], role: str, at: str, strictness: Strictness) -> None:
     content = message.get("content")
     at = f"{at}.content"
     if content is None:
@@ -135,9 +146,10 @@ def check_content(message: dict[str, Json], role: str, at: str) -> None:
         if not isinstance(part, dict):
             raise wrong_type(here, "an object", part)
         kind = part.get("type")
-        if kind not in PART_TYPES[role]:
-            raise unsupported(kind, tuple(sorted(PART_TYPES[role])), f"{here}.type")
-        only(part, PART_FIELDS[kind], f"{here}.")
+        known = {"user": strictness.user_parts, "assistant": strictness.assistant_parts}.get(role, PART_TYPES[role])
+        if kind not in known:
+            raise unsupported(kind, tuple(sorted(known)), f"{here}.type")
+        only(part, PART_FIELDS[kind] | strictness.part_fields, f"{here}.")
         PART_CHECKS[kind](part.get(kind), f"{here}.{kind}")
 
 
@@ -186,7 +198,12 @@ def check_audio(audio: Json, at: str) -> None:
         raise wrong_type(at, "an object with data and format", audio)
 
 
+def check_thinking(thinking: Json, at: str) -> None:
+    if not isinstance(thinking, list) or not thinking or any(set(part) != {"type", "text"} for part in thinking):
+        raise wrong_type(at, "an array of text parts", thinking)
+
+
 PART_CHECKS: dict[str, Callable[[Json, str], None]] = {
     "text": string(10**9), "refusal": string(10**9), "image_url": check_image, "file": check_file,
-    "input_audio": check_audio,
+    "input_audio": check_audio, "thinking": check_thinking,
 }

@@ -1,7 +1,8 @@
 """What OpenAI's Chat Completions endpoint refuses: a decoded request body in, the refusal (or None) out.
 
 The scripted provider calls `refusal` before it answers, so that a translation which a real provider would refuse
-fails its test. Wording, `param` and `code` follow the service. Three rules are stricter than the service on purpose,
+fails its test. Wording, `param` and `code` follow the service; `openai_strictness` says what other endpoints refuse
+instead. Three rules are stricter than the service on purpose,
 because a provider somewhere needs them: results stand in the order of their calls, a tool call id is used once in a
 conversation, and every function brings `parameters`.
 """
@@ -12,6 +13,7 @@ import re
 from collections.abc import Callable
 
 from tests.providers.openai_messages import check_messages
+from tests.providers.openai_strictness import OPENAI, STRICTNESS, Strictness, check_choice_words
 from tests.providers.refusals import (
     Json,
     Refusal,
@@ -25,35 +27,30 @@ from tests.providers.refusals import (
     only,
     string,
     too_long,
+    unsupported,
     wrong_type,
 )
 
-TOP_LEVEL = frozenset({
-    "messages", "model", "audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs",
-    "max_completion_tokens", "max_tokens", "metadata", "modalities", "n", "parallel_tool_calls", "prediction",
-    "presence_penalty", "prompt_cache_key", "prompt_cache_retention", "reasoning_effort", "response_format",
-    "safety_identifier", "seed", "service_tier", "stop", "store", "stream", "stream_options", "temperature",
-    "tool_choice", "tools", "top_logprobs", "top_p", "user", "verbosity", "web_search_options",
-})
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 JSON_TYPES = {"string", "number", "integer", "boolean", "array", "object", "null"}
-REASONING_MODEL = re.compile(r"(o[134]|gpt-5)(-|$)")
+REASONING_MODEL = re.compile(r"(o[134]|gpt-5)(-(?!chat)|$)")
 
 
-def refusal(body: Json) -> Refusal | None:
-    """The first rule that `body` breaks."""
+def refusal(body: Json, endpoint: str = "openai") -> Refusal | None:
+    """The first rule of this endpoint (a name in `STRICTNESS`) that `body` breaks."""
     try:
-        check_request(body)
+        check_request(body, STRICTNESS[endpoint])
     except Refusal as refused:
         return refused
     return None
 
 
 # ------------------------------------------------------------------------------------------------------ top level
-def check_request(body: Json) -> None:
+def check_request(body: Json, strictness: Strictness = OPENAI) -> None:
     if not isinstance(body, dict):
         raise Refusal("We could not parse the JSON body of your request.")
-    only(body, TOP_LEVEL, "")
+    if strictness.fields is not None:
+        only(body, strictness.fields, "")
     if not isinstance(body.get("model"), str) or not body["model"]:
         raise Refusal("you must provide a model parameter")
     for name, check in FIELD_CHECKS.items():
@@ -62,18 +59,28 @@ def check_request(body: Json) -> None:
                 raise wrong_type(name, "a value", None)
             if body[name] is not None:
                 check(body[name], name)
-    check_limits(body)
-    names = check_tools(body)
-    check_tool_choice(body, names)
-    check_messages(body.get("messages"))
+    check_limits(body, strictness)
+    names = check_tools(body, strictness)
+    check_tool_choice(body, names, strictness)
+    check_messages(body.get("messages"), strictness)
+    for more in strictness.checks:
+        more(body)
 
 
-def check_limits(body: dict[str, Json]) -> None:
+def check_limits(body: dict[str, Json], strictness: Strictness) -> None:
+    stop = body.get("stop")
+    if isinstance(stop, list) and len(stop) > strictness.max_stop:
+        raise too_long("stop", "array", strictness.max_stop, len(stop))
+    wanted = body.get("response_format")
+    if isinstance(wanted, dict) and wanted.get("type") not in strictness.formats:
+        raise unsupported(wanted.get("type"), strictness.formats, "response_format.type")
     if "max_tokens" in body and "max_completion_tokens" in body:
         raise Refusal("Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
                       "max_completion_tokens", "invalid_parameter_combination")
     if body.get("stream_options") is not None and body.get("stream") is not True:
         raise Refusal("The 'stream_options' parameter is only allowed when 'stream' is enabled.", "stream_options")
+    if strictness.name not in ("openai", "azure"):
+        return
     if body.get("metadata") is not None and not body.get("store"):
         raise Refusal("The 'metadata' parameter is only allowed when 'store' is enabled.", "metadata")
     if REASONING_MODEL.match(str(body["model"])):
@@ -92,8 +99,6 @@ def stop_sequences(value: Json, name: str) -> None:
     if not isinstance(value, list):
         raise wrong_type(name, "one of a string or array of strings", value)
     not_empty(value, name)
-    if len(value) > 4:
-        raise too_long(name, "array", 4, len(value))
     for i, item in enumerate(value):
         string(10_000)(item, f"{name}[{i}]")
 
@@ -136,8 +141,9 @@ NULLABLE = set(FIELD_CHECKS) - {"parallel_tool_calls", "stream_options"}
 
 
 # ---------------------------------------------------------------------------------------------------------- tools
-def check_tools(body: dict[str, Json]) -> set[str]:
-    names: set[str] = set()
+def check_tools(body: dict[str, Json], strictness: Strictness) -> dict[str, str]:
+    """The names of the tools with their types."""
+    names: dict[str, str] = {}
     tools = body.get("tools")
     if tools is None:
         if body.get("parallel_tool_calls") is not None:
@@ -147,32 +153,46 @@ def check_tools(body: dict[str, Json]) -> set[str]:
     if not isinstance(tools, list):
         raise wrong_type("tools", "an array of objects", tools)
     not_empty(tools, "tools")
-    if len(tools) > 128:
-        raise too_long("tools", "array", 128, len(tools))
+    if strictness.max_tools is not None and len(tools) > strictness.max_tools:
+        raise too_long("tools", "array", strictness.max_tools, len(tools))
     for i, tool in enumerate(tools):
-        name = check_tool(tool, f"tools[{i}]")
+        name, kind = check_tool(tool, f"tools[{i}]", strictness)
         if name in names:
             raise Refusal(f"Invalid 'tools': duplicate function name '{name}'.", f"tools[{i}].function.name")
-        names.add(name)
+        names[name] = kind
     return names
 
 
-def check_tool(tool: Json, at: str) -> str:
+def check_tool(tool: Json, at: str, strictness: Strictness) -> tuple[str, str]:
     if not isinstance(tool, dict):
         raise wrong_type(at, "an object", tool)
-    one_of("function")(tool.get("type"), f"{at}.type")
+    one_of("function", *(["custom"] if strictness.custom_tools else []))(tool.get("type"), f"{at}.type")
+    if tool["type"] == "custom":
+        return check_custom(tool, at), "custom"
     only(tool, {"type", "function"}, f"{at}.")
     function = tool.get("function")
     if not isinstance(function, dict):
         raise missing(f"{at}.function")
-    only(function, {"name", "description", "parameters", "strict"}, f"{at}.function.")
+    only(function, {"name", "description", "parameters", *(["strict"] if strictness.strict_tools else [])},
+         f"{at}.function.")
     name = check_name(function.get("name"), f"{at}.function.name")
     if "description" in function and not isinstance(function["description"], str):
         raise wrong_type(f"{at}.function.description", "a string", function["description"])
     if "parameters" not in function:
         raise missing(f"{at}.function.parameters")
     check_parameters(name, function["parameters"], strict=function.get("strict") is True)
-    return name
+    return name, "function"
+
+
+def check_custom(tool: dict[str, Json], at: str) -> str:
+    only(tool, {"type", "custom"}, f"{at}.")
+    custom = tool.get("custom")
+    if not isinstance(custom, dict):
+        raise missing(f"{at}.custom")
+    only(custom, {"name", "description", "format"}, f"{at}.custom.")
+    if isinstance(custom.get("format"), dict):
+        one_of("text", "grammar")(custom["format"].get("type"), f"{at}.custom.format.type")
+    return check_name(custom.get("name"), f"{at}.custom.name")
 
 
 def check_parameters(function: str, schema: Json, *, strict: bool) -> None:
@@ -243,22 +263,40 @@ def subschemas(node: dict[str, Json]) -> list[tuple[Json, str]]:
     return found
 
 
-def check_tool_choice(body: dict[str, Json], names: set[str]) -> None:
+def check_tool_choice(body: dict[str, Json], names: dict[str, str], strictness: Strictness) -> None:
     choice = body.get("tool_choice")
     if choice is None:
         return
     if not names:
         raise Refusal("Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.",
                       "tool_choice")
+    check_choice_words(choice, strictness)
     if isinstance(choice, str):
-        one_of("none", "auto", "required")(choice, "tool_choice")
         return
     if not isinstance(choice, dict):
         raise wrong_type("tool_choice", "one of a string or object", choice)
-    one_of("function")(choice.get("type"), "tool_choice.type")
-    only(choice, {"type", "function"}, "tool_choice.")
-    function = choice.get("function")
-    if not isinstance(function, dict) or set(function) != {"name"}:
-        raise missing("tool_choice.function.name")
-    if function["name"] not in names:
-        raise Refusal("Invalid value for 'tool_choice': it names a function that is not in 'tools'.", "tool_choice")
+    one_of("function", *(["custom", "allowed_tools"] if strictness.custom_tools else []))(
+        choice.get("type"), "tool_choice.type")
+    if choice["type"] != "allowed_tools":
+        check_named(choice, names, "tool_choice")
+        return
+    only(choice, {"type", "allowed_tools"}, "tool_choice.")
+    allowed = choice.get("allowed_tools")
+    if not isinstance(allowed, dict) or set(allowed) != {"mode", "tools"} or not isinstance(allowed["tools"], list):
+        raise missing("tool_choice.allowed_tools")
+    one_of("auto", "required")(allowed["mode"], "tool_choice.allowed_tools.mode")
+    not_empty(allowed["tools"], "tool_choice.allowed_tools.tools")
+    for i, tool in enumerate(allowed["tools"]):
+        check_named(tool, names, f"tool_choice.allowed_tools.tools[{i}]")
+
+
+def check_named(choice: Json, names: dict[str, str], at: str) -> None:
+    if not isinstance(choice, dict):
+        raise wrong_type(at, "an object", choice)
+    kind = str(choice.get("type"))
+    only(choice, {"type", kind}, f"{at}.")
+    named = choice.get(kind)
+    if not isinstance(named, dict) or set(named) != {"name"}:
+        raise missing(f"{at}.{kind}.name")
+    if names.get(named["name"]) != kind:
+        raise Refusal(f"Invalid value for '{at}': it names a function that is not in 'tools'.", at)

@@ -46,6 +46,14 @@ def test_a_bare_json_line_counts_as_data() -> None:
     assert read([b'data: {}\n\n{"error":"boom"}\n\n']) == [(b"", b"{}"), (b"", b'{"error":"boom"}')]
 
 
+def test_bare_json_over_several_lines_counts_as_data() -> None:
+    body = b'data: {}\r\n\r\n{\r\n  "error": {\r\n    "code": 503,\r\n\t"a": [\r\n]\r\n  }\r\n}\r\n'
+    error = b'{\n  "error": {\n    "code": 503,\n\t"a": [\n]\n  }\n}'
+    for at in range(len(body) + 1):
+        assert read([body[:at], body[at:]]) == [(b"", b"{}"), (b"", error)]
+    assert read([b'data: {}\n indented\n"quoted"\n}\n\n']) == [(b"", b"{}")]
+
+
 def test_a_line_past_the_limit_is_an_error_in_any_cut() -> None:
     for size in (1, 7, 4096):
         data = b"data: " + b"x" * 2000

@@ -1,0 +1,205 @@
+"""The turns of a conversation as Gemini's contents.
+
+What the format demands and this keeps: the first content is the user's; behind a model content with function calls at
+once one user content that holds exactly their responses, in call order, and nothing else; no empty content and no
+empty part; the first call of each step carries a signature where the model requires one; a signed part is never
+merged with another. Called by the request encoder with turns whose calls are paired already.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extproc.apis.base import Dropped, NameMap, Target
+from extproc.apis.gemini import signatures
+from extproc.apis.gemini.media import MediaEncoder
+from extproc.apis.gemini.results import encode_result
+from extproc.apis.gemini.wire import Content, FunctionCall, Part
+from extproc.apis.media import lost_media, text_of_media
+from extproc.arguments import arguments_text
+from extproc.conversation import Media, Opaque, Text, Thinking
+from extproc.ids import CLIENT_ID, ProviderIds
+from extproc.pairing import Exchange, Turn
+from extproc.profiles.gemini import GeminiDoor, GeminiModel
+
+FIRST = "(The conversation begins with your message.)"
+"""The user content before a conversation that the assistant begins."""
+CONTINUE = ("Continue your last message exactly where it stopped: write only what follows its last character, without "
+            "repeating any of it and without an introduction.")
+"""Told to models that refuse a conversation which ends with their own turn."""
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """`system` is the text of the system messages at the head, "" for none."""
+
+    system: str
+    contents: list[Content]
+
+
+def encode_contents(system: list[str], turns: list[Turn], names: NameMap, target: Target, model: GeminiModel,
+                    door: GeminiDoor, dropped: Dropped) -> Conversation:
+    """All contents of a request; `system` holds the texts that lead the system instruction."""
+    return _Encoder(names, target, model, door, dropped).encode(system, turns)
+
+
+class _Encoder:
+    """Builds the list. `_parts` collects the open user content: it is written when the model's turn follows, so that
+    all that the user says between two model turns shares one content."""
+
+    def __init__(self, names: NameMap, target: Target, model: GeminiModel, door: GeminiDoor, dropped: Dropped) -> None:
+        self._names = names
+        self._target = target
+        self._model = model
+        self._media = MediaEncoder(model, door, target, dropped)
+        self._dropped = dropped
+        self._ids = ProviderIds(CLIENT_ID, 64) if door.call_ids and model.call_ids else None
+        self._out: list[Content] = []
+        self._parts: list[Part] = []
+
+    def encode(self, system: list[str], turns: list[Turn]) -> Conversation:
+        leading = next((at for at, turn in enumerate(turns) if turn.role != "system"), len(turns))
+        head = "\n\n".join(text for text in (*system, *map(self._words, turns[:leading])) if text)
+        rest = turns[leading:]
+        if head and (not self._model.system_instruction or not rest):
+            # Without any other content the system text is all there is to answer.
+            self._parts.append(Part(text=head))
+            head = ""
+        for turn in rest:
+            if turn.role == "system":
+                text = self._words(turn)
+                if text:
+                    self._parts.append(Part(text=f"[system message]\n{text}"))
+            elif turn.role == "user":
+                self._user(turn)
+            else:
+                self._assistant(turn)
+        self._close_user()
+        self._close_conversation()
+        return Conversation(head, self._out)
+
+    # ------------------------------------------------------------------------------------------------------- roles
+
+    def _user(self, turn: Turn) -> None:
+        for block in turn.content:
+            if isinstance(block, Text):
+                self._note_cache(block.cache)
+                if block.text:
+                    self._parts.append(Part(text=block.text))
+            elif isinstance(block, Media):
+                self._note_cache(block.cache)
+                self._parts.extend(self._media.parts(block))
+            elif text := self._other(block):
+                self._parts.append(Part(text=text))
+
+    def _assistant(self, turn: Turn) -> None:
+        parts = self._model_parts(turn)
+        calls = [self._call(exchange, first=at == 0) for at, exchange in enumerate(turn.exchanges)]
+        if not parts and not calls:
+            return
+        self._close_user()
+        last = self._out[-1] if self._out else None
+        if last is not None and last.role == "model":  # nothing was left of the user's turn between them
+            last.parts.extend([*parts, *calls])
+        else:
+            self._append(Content("model", [*parts, *calls]))
+        if calls:
+            self._results(turn.exchanges, calls)
+
+    def _model_parts(self, turn: Turn) -> list[Part]:
+        """Text, with the signature that rode in the thinking before it. Thinking itself stays away: the signatures
+        stand for it."""
+        parts: list[Part] = []
+        signature: str | None = None
+        lost_thinking = False
+        for block in turn.content:
+            if isinstance(block, Thinking):
+                lost_thinking = lost_thinking or bool(block.text or block.redacted)
+                signature = signatures.of_thinking(block, self._target) or signature
+                continue
+            if isinstance(block, Text):
+                self._note_cache(block.cache)
+                text = block.text
+            elif isinstance(block, Media):
+                text = self._media_in_words(block)
+            else:
+                text = self._other(block)
+            if text:
+                parts.append(Part(text=text, thought_signature=signature if self._signs else None))
+                signature = None
+        if lost_thinking:
+            self._dropped.hint("messages.thinking")
+        return parts
+
+    def _call(self, exchange: Exchange, first: bool) -> Part:
+        call = exchange.call
+        self._note_cache(call.cache)
+        name = self._names.to_provider.get(call.name, call.name)
+        signature = signatures.of_call(call, self._target) if self._signs else None
+        if signature is None and first and self._model.signatures == "required":
+            signature = signatures.BYPASS
+        call_id = self._ids.next(call.id, name) if self._ids is not None else None
+        args = msgspec.Raw(arguments_text(call.arguments).encode("utf-8", "replace"))
+        return Part(function_call=FunctionCall(name, args, call_id), thought_signature=signature)
+
+    @property
+    def _signs(self) -> bool:
+        return self._model.signatures != "none"
+
+    def _results(self, exchanges: list[Exchange], calls: list[Part]) -> None:
+        responses: list[Part] = []
+        for exchange, part in zip(exchanges, calls, strict=True):
+            assert exchange.result is not None, "pair() answers every call"
+            assert part.function_call is not None
+            self._note_cache(exchange.result.cache)
+            found = encode_result(exchange.result, part.function_call.name, part.function_call.id, self._media,
+                                  self._dropped)
+            responses.append(Part(function_response=found.response))
+            self._parts.extend(found.moved)
+        self._out.append(Content("user", responses))
+
+    # ------------------------------------------------------------------------------------------------------- words
+
+    def _words(self, turn: Turn) -> str:
+        """The text of a turn that may hold nothing but text."""
+        texts: list[str] = []
+        for block in turn.content:
+            if isinstance(block, Text):
+                self._note_cache(block.cache)
+                texts.append(block.text)
+            elif isinstance(block, Media):
+                texts.append(self._media_in_words(block))
+            else:
+                texts.append(self._other(block))
+        return "\n\n".join(filter(None, texts))
+
+    def _media_in_words(self, media: Media) -> str:
+        text = text_of_media(media)
+        return lost_media(media, self._dropped) if text is None else text
+
+    def _other(self, block: Thinking | Opaque) -> str:
+        """A foreign block in words, "" (and named) where there are none. Thinking never turns into text."""
+        if isinstance(block, Thinking):
+            return ""
+        if block.text is None:
+            self._dropped.loss(f"messages.{block.type}")
+        return block.text or ""
+
+    def _note_cache(self, cache: bool) -> None:
+        if cache:
+            self._dropped.hint("cache_control")
+
+    # -------------------------------------------------------------------------------------------------- the ends
+
+    def _close_user(self) -> None:
+        if self._parts:
+            self._out.append(Content("user", self._parts))
+            self._parts = []
+
+    def _append(self, content: Content) -> None:
+        if not self._out:
+            self._out.append(Content("user", [Part(text=FIRST)]))
+        self._out.append(content)
+
+    def _close_conversation(self) -> None:
+        if self._out and self._out[-1].role == "model" and not self._model.prefill:
+            self._out.append(Content("user", [Part(text=CONTINUE)]))

@@ -1,0 +1,88 @@
+"""A conversation's request as a generateContent request.
+
+Called once per attempt, always with the original request, so nothing of an earlier attempt remains. The same request
+gives the same bytes. Keys are added elsewhere; this module sends nothing and fetches nothing.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+from msgspec.structs import replace
+
+from extproc.apis.base import Dropped, EncodedRequest, ProviderRequest, Target
+from extproc.apis.gemini.contents import encode_contents
+from extproc.apis.gemini.parameters import format_note, set_parameters
+from extproc.apis.gemini.tools import NAME, NAME_MAX, NAMESPACES, set_tools
+from extproc.apis.gemini.wire import Body, Part, SystemInstruction
+from extproc.conversation import Request
+from extproc.dialects import writing
+from extproc.errors import BadRequest
+from extproc.limits import Limits
+from extproc.names import build_name_map
+from extproc.pairing import pair
+from extproc.profiles.gemini import GeminiDoor, GeminiModel, gemini_door, gemini_model
+
+_ENCODER = msgspec.json.Encoder()
+_DEFAULT_VERSION = {"studio": "/v1beta", "vertex": "/v1"}
+_COLLECTIONS = ("tunedModels/", "endpoints/")
+"""Models of one's own stand in these instead of `models`."""
+
+
+def encode_request(request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
+    """POST {base_path}/models/{model}:generateContent or :streamGenerateContent. Names in `dropped` what the format or
+    the model cannot carry. Raises `BadRequest` for tool results without a call, two tools of one name, too many
+    tools, a choice of a tool that is not offered, several answers to one request, and a conversation of which nothing
+    is left to send."""
+    model = gemini_model(target.model)
+    door = gemini_door(target.endpoint, target.base_path, target.provider)
+    names = build_name_map(request, NAME_MAX, NAME, NAMESPACES)
+    styled = _styled(target, model)
+    if styled is not None:
+        target = styled
+    request = writing.written(request, target, names, dropped)
+    body = Body(contents=[])
+    notes = set_tools(body, request, target, model, door, names, dropped)
+    set_parameters(body, request, target, model, door, dropped)
+    note = format_note(request.output_format, model, with_tools=bool(body.tools))
+    if any(text.cache for text in request.system):
+        dropped.hint("cache_control")
+    system = [*(text.text for text in request.system), *notes, *([note] if note is not None else [])]
+    conversation = encode_contents(system, pair(request.messages, dropped), names, target, model, door, dropped)
+    if not conversation.contents:
+        raise BadRequest("messages: the conversation holds nothing that can be sent to this model; add a user message "
+                         "with text")
+    body.contents = conversation.contents
+    if conversation.system:
+        body.system_instruction = SystemInstruction([Part(text=conversation.system)])
+    head = {
+        "content-type": "application/json",
+        "accept": "text/event-stream" if request.stream else "application/json",
+        "accept-encoding": "identity",
+    }
+    verb = ":streamGenerateContent?alt=sse" if request.stream else ":generateContent"
+    sent = ProviderRequest(method="POST", path=model_path(target.model, target.base_path, door) + verb, headers=head,
+                           body=_ENCODER.encode(body))
+    return EncodedRequest(sent, names, styled)
+
+
+def _styled(target: Target, model: GeminiModel) -> Target | None:
+    """The target with tools in the prompt, where nobody said how they go and the model takes none natively."""
+    if model.functions or target.tool_style != "auto":
+        return None
+    return replace(target, tool_style="prompted", max_tools=min(target.max_tools, Limits().prompted_tools))
+
+
+def model_path(model: str, base_path: str, door: GeminiDoor) -> str:
+    """The path of a model, whose id may stand alone or with what Google puts before it. The publisher of Vertex's
+    models is added where the backend's URL ends before it, and the version where the URL has no path."""
+    base = base_path or _DEFAULT_VERSION[door.name]
+    plain = model.removeprefix("models/").removeprefix("publishers/google/models/")
+    if plain.startswith(_COLLECTIONS):
+        return f"{base}/{quote(plain, safe='/')}"
+    if plain.startswith("publishers/") and door.name == "vertex":
+        return f"{base.partition('/publishers/')[0]}/{quote(plain, safe='/@')}"
+    if door.name == "vertex" and "/publishers/" not in base + "/":
+        base += "/publishers/google"
+    return f"{base}/models/{quote(plain, safe='@')}"

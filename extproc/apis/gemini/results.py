@@ -1,0 +1,52 @@
+"""Tool results as function responses: one per call, an object each, with the media that may stand in it.
+
+Called by the contents encoder with results that are paired with their calls already. Media that a function response
+cannot hold come back beside it, for the user content behind all responses.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extproc.apis.base import Dropped
+from extproc.apis.gemini.media import MediaEncoder
+from extproc.apis.gemini.wire import FunctionResponse, Part, Response, ResultPart
+from extproc.apis.media import lost_media, text_of_media
+from extproc.conversation import Text, ToolResult
+
+NO_OUTPUT = "(no output)"
+"""Stands for an empty tool result: an empty string puzzles the model."""
+
+
+class EncodedResult(msgspec.Struct, frozen=True):
+    """`moved`: parts that must stand in a user content behind the responses."""
+
+    response: FunctionResponse
+    moved: list[Part]
+
+
+def encode_result(result: ToolResult, name: str, call_id: str | None, media: MediaEncoder,
+                  dropped: Dropped) -> EncodedResult:
+    """`name` is the provider's name of the called function, `call_id` the id that the call was sent with."""
+    texts: list[str] = []
+    inside: list[ResultPart] = []
+    moved: list[Part] = []
+    for block in result.content:
+        if isinstance(block, Text):
+            texts.append(block.text)
+        elif (text := text_of_media(block)) is not None:
+            texts.append(text)
+        elif (blob := media.in_result(block)) is not None:
+            texts.append(f"[{block.kind} attached]")
+            inside.append(ResultPart(blob))
+        elif parts := media.carried(block):
+            texts.append(f"[{block.kind} attached in the next user message]")
+            moved += parts
+        else:
+            texts.append(lost_media(block, dropped))
+    said = "\n".join(filter(None, texts)) or NO_OUTPUT
+    response = Response(error=said) if result.is_error else Response(output=said)
+    if moved:
+        about = f"Attached to the result of {name}" + (f" ({call_id})" if call_id is not None else "")
+        moved.insert(0, Part(text=f"{about}:"))
+    return EncodedResult(FunctionResponse(name=name, response=response, id=call_id, parts=inside), moved)

@@ -1,0 +1,1 @@
+"""Gemini behind the real Envoy."""
