@@ -16,7 +16,7 @@ from extproc.config import load_config
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE / "bootstrap.example.yaml"
-ENVIRONMENT = {"OPENROUTER_API_KEY": "k1", "RED_KEY": "k2", "BLUE_KEY": "k3"}
+ENVIRONMENT = {"OPENROUTER_API_KEY": "k1", "GEMINI_API_KEY": "k4", "RED_KEY": "k2", "BLUE_KEY": "k3"}
 """What example.yaml asks for; placeholders take the values' place."""
 HEADER = """\
 # Generated from example.yaml by `python envoy/generate.py`; do not edit.

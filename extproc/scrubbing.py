@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import cached_property
 from urllib.parse import quote
 
 MASK = "***"
@@ -18,12 +19,24 @@ _TELLING = 8
 
 
 class Scrubber:
-    """Replaces `secrets` by three asterisks, in each of their spellings."""
+    """Replaces `secrets` by three asterisks, in each of their spellings.
+
+    They are read when the first text comes: it quotes what was sent, and a key may change until it is sent."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = sorted({s for s in secrets if len(s) >= _SHORTEST}, key=lambda s: (-len(s), s))
-        self._spellings = [spelling for secret in self._secrets for spelling in _spellings(secret)]
-        self._encoded = [spelling.encode("utf-8", "surrogatepass") for spelling in self._spellings]
+        self._given = secrets
+
+    @cached_property
+    def _secrets(self) -> list[str]:
+        return sorted({s for s in self._given if len(s) >= _SHORTEST}, key=lambda s: (-len(s), s))
+
+    @cached_property
+    def _spellings(self) -> list[str]:
+        return [spelling for secret in self._secrets for spelling in _spellings(secret)]
+
+    @cached_property
+    def _encoded(self) -> list[bytes]:
+        return [spelling.encode("utf-8", "surrogatepass") for spelling in self._spellings]
 
     def body(self, data: bytes) -> bytes:
         """A body before anyone reads it, so that no later cut can leave half of a key."""

@@ -22,10 +22,11 @@ from envoy_data_plane.envoy.extensions.retry.host.previous_hosts import v3 as pr
 from envoy_data_plane.envoy.type import v3 as http_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
+from extproc.bootstrap.key_files import key_from_file
 from extproc.bootstrap.messages import BodySizeLimit
 from extproc.bootstrap.rendering import extension, pack, seconds
 from extproc.bootstrap.replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID
-from extproc.bootstrap.secrets import KEY_HEADERS, placeholder, secret_name
+from extproc.bootstrap.secrets import key_header, placeholder, secret_name
 from extproc.bootstrap.sources import Sources
 from extproc.config import Backend, Config
 
@@ -159,10 +160,12 @@ def _to_metadata(header: str, key: str) -> to_metadata.ConfigRule:
 
 
 def provider_key(name: str, backend: Backend, sources: Sources) -> hcm.HttpFilter:
-    """Puts the backend's key into the header its API expects, over whatever stands there."""
+    """Puts the backend's key into the header that it expects, over whatever stands there."""
+    if backend.key_file:
+        return key_from_file(name, backend.key_file, key_header(backend))
     return hcm.HttpFilter(name="provider_key", typed_config=pack(injector.CredentialInjector(
         overwrite=True, credential=extension("envoy.http.injected_credentials.generic", generic.Generic(
-            credential=sources.secret(secret_name(name)), header=KEY_HEADERS[backend.api][0])))))
+            credential=sources.secret(secret_name(name)), header=key_header(backend).name)))))
 
 
 def terminal() -> hcm.HttpFilter:

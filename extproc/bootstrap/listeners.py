@@ -53,7 +53,7 @@ def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> li
 
 def internal_listener(name: str, backend: Backend, config: Config, sources: Sources) -> listener.Listener:
     """The hop of one backend: translation, key, provider."""
-    key = [filters.provider_key(name, backend, sources)] if backend.key else []
+    key = [filters.provider_key(name, backend, sources)] if backend.has_key else []
     manager = hcm.HttpConnectionManager(
         stat_prefix=internal_listener_name(name),
         codec_type=hcm.HttpConnectionManagerCodecType.HTTP2,

@@ -19,6 +19,7 @@ from envoy_data_plane.envoy.extensions.access_loggers.filters.cel import v3 as c
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.google import protobuf
 
+from extproc.bootstrap.key_files import NO_KEY_DETAILS
 from extproc.bootstrap.rendering import pack
 
 CLIENT_NAMESPACE, CLIENT_API, CLIENT_REQUEST_ID = "extproc.client", "api", "id"
@@ -57,6 +58,8 @@ _REPLIES = [
            "Too many requests. Please try again later.", "rate_limit_exceeded"),
     _Reply("response.code < 500", "invalid_request_error", "invalid_request_error",
            "The request is not valid HTTP for this gateway (%RESPONSE_CODE_DETAILS%)."),
+    _Reply(f"response.code_details == '{NO_KEY_DETAILS}'", "api_error", "server_error",
+           "The gateway has no key for this provider: its key file is missing or empty.", "provider_key_missing"),
     _Reply("response.code_details.startsWith('ext_proc_error')", "api_error", "server_error",
            "The gateway's processor could not be reached or stopped answering. Please try again."),
     _Reply("response.code_details.contains('no_healthy_upstream')", "overloaded_error", "server_error",

@@ -1,18 +1,53 @@
-"""Provider keys as Envoy secrets.
+"""How a provider's key is sent, and keys of the configuration as Envoy secrets.
 
 A key never stands in a listener or a route: those name the secret, and Envoy's credential injector adds the value
-after translation. Placeholders take the values' place wherever the configuration is shown.
+after translation. Placeholders take the values' place wherever the configuration is shown. Keys in files never come
+here: Envoy reads those itself (`key_files`).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 
 from extproc.config import Backend, Config
+from extproc.profiles.gemini import VERTEX, gemini_door
 
-KEY_HEADERS = {"openai": ("authorization", "Bearer "), "anthropic": ("x-api-key", ""), "gemini": ("x-goog-api-key", "")}
-"""For each provider API the header that carries the key, and what stands before the key in it."""
+
+class KeyHeader(NamedTuple):
+    """The header that carries a key: `NAME: PREFIX` and the key."""
+
+    name: str
+    prefix: str
+
+
+BEARER = KeyHeader("authorization", "Bearer ")
+OWN_HEADERS = {
+    "openai": KeyHeader("api-key", ""),  # OpenAI itself has none; this is Azure's
+    "anthropic": KeyHeader("x-api-key", ""),
+    "gemini": KeyHeader("x-goog-api-key", ""),
+}
+"""For each provider API the header of its own that carries the bare key."""
+
+ANTHROPIC_WITH_BEARER = ("moonshot.ai", "moonshot.cn", "z.ai", "bigmodel.cn", "openrouter.ai", "minimax.io",
+                         "minimaxi.com")
+"""Hosts (and what is below them) whose endpoints in Anthropic's format take a bearer token: their guides for Claude
+Code say ANTHROPIC_AUTH_TOKEN, which travels as one, and not ANTHROPIC_API_KEY."""
+
+
+def key_header(backend: Backend) -> KeyHeader:
+    """The header for this backend's key: as `auth` says, else as the API and the URL do."""
+    bearer = _takes_bearer(backend) if backend.auth is None else backend.auth == "bearer"
+    return BEARER if bearer else OWN_HEADERS[backend.api]
+
+
+def _takes_bearer(backend: Backend) -> bool:
+    if backend.api == "openai" or gemini_door(backend.authority, backend.base_path, backend.provider) is VERTEX:
+        return True
+    return backend.api == "anthropic" and f".{backend.host}".endswith(
+        tuple(f".{known}" for known in ANTHROPIC_WITH_BEARER))
 
 
 def secret_name(backend: str) -> str:
@@ -26,13 +61,13 @@ def placeholder(kind: str, name: str) -> str:
 
 
 def provider_secrets(config: Config, *, with_secrets: bool) -> list[tls.Secret]:
-    """One generic secret for each backend that has a key, in the order of the configuration."""
+    """One generic secret for each backend whose key the configuration holds, in its order."""
     return [_secret(name, backend, with_secrets) for name, backend in config.backends.items() if backend.key]
 
 
 def _secret(name: str, backend: Backend, with_secrets: bool) -> tls.Secret:
     value = backend.key if with_secrets and backend.key else placeholder("backend", name)
     # The injector's own prefix option is left alone: one place that says how a header looks is enough.
-    text = KEY_HEADERS[backend.api][1] + value
+    text = key_header(backend).prefix + value
     return tls.Secret(name=secret_name(name), generic_secret=tls.GenericSecret(secret=core.DataSource(
         inline_string=text)))

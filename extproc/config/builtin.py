@@ -15,7 +15,7 @@ from extproc.config.records import STAR, Attempt, Backend, Config, ModelRule
 
 Api = Literal["openai", "anthropic", "gemini"]
 
-SUPPORTED_APIS: frozenset[Api] = frozenset({"openai"})
+SUPPORTED_APIS: frozenset[Api] = frozenset({"openai", "gemini"})
 """The provider APIs that the translation speaks today; a backend of another API gets a warning, and no built-in."""
 
 DEMO_URL_VARIABLE = "EXTPROC_DEMO_URL"
@@ -46,7 +46,8 @@ PROVIDERS = (
     Provider("deepinfra", "https://api.deepinfra.com/v1/openai", ("DEEPINFRA_API_KEY", "DEEPINFRA_TOKEN")),
     Provider("cerebras", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",)),
     Provider("zai", "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",)),
-    Provider("gemini", "https://generativelanguage.googleapis.com/v1beta", ("GEMINI_API_KEY",), "gemini"),
+    Provider("gemini", "https://generativelanguage.googleapis.com/v1beta", ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+             "gemini"),
     Provider("anthropic", "https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",), "anthropic"),
 )
 

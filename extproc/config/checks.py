@@ -15,6 +15,7 @@ import msgspec
 
 from extproc.config.builtin import DEMO_URL, SUPPORTED_APIS
 from extproc.config.globs import covers, is_glob, matches
+from extproc.config.keyfile import key_file
 from extproc.config.records import (
     STAR,
     Attempt,
@@ -28,6 +29,8 @@ from extproc.config.records import (
     is_loopback,
     parse_address,
 )
+from extproc.config.safety import safety_problems
+from extproc.profiles.gemini import VERTEX, gemini_door
 
 T = TypeVar("T")
 
@@ -63,6 +66,7 @@ def warnings(config: Config) -> Problems:
                        for path in config.literal_keys]
     for name, backend in config.backends.items():
         found += _backend_warnings(f"backends.{name}", backend)
+    found += key_file_warnings(config)
     found += _unreachable(config.models)
     found += _team_warnings(config)
     if not config.teams and not is_loopback(parse_address(config.listen)[0]):
@@ -117,6 +121,12 @@ def _backend(path: str, name: str, backend: Backend, builtin: bool) -> Iterator[
             yield f"{path}.url", reason
     yield from _header_value(f"{path}.key", backend.key)
     yield from _header_value(f"{path}.provider", backend.provider)
+    if backend.key_file is not None:
+        if backend.key is not None:
+            yield f"{path}.key_file", "is there beside key: give one of them"
+        if not backend.key_file.strip() or not backend.key_file.isprintable():
+            yield f"{path}.key_file", "is not the path of a file"
+    yield from safety_problems(f"{path}.safety", backend.safety, backend.api)
 
 
 def _url_problem(url: str) -> str | None:
@@ -156,6 +166,8 @@ def _attempt(path: str, attempt: Attempt, rule: ModelRule, backends: Mapping[str
     if attempt.backend is not None and attempt.backend not in backends:
         known = ", ".join(sorted(backends)) or "none"
         yield f"{path}.backend", f'no backend "{attempt.backend}"; known: {known}'
+    elif (backend := backends.get(attempt.backend)) is not None:
+        yield from safety_problems(f"{path}.safety", attempt.safety, backend.api)
     if attempt.model is not None:
         yield from _model_name(f"{path}.model", attempt.model)
         if "*" in attempt.model and attempt.model != "*":
@@ -232,11 +244,37 @@ def _positive(path: str, record: msgspec.Struct) -> Iterator[Problem]:
 # --------------------------------------------------------------------------------------------------------- warnings
 
 
+def key_file_warnings(config: Config) -> Problems:
+    """The key files that give no key now. Not an error: a token may come later, and Envoy may read the file on another
+    machine."""
+    return [(f"backends.{name}.key_file", f"{reason}; until it holds a key this backend's requests fail")
+            for name, backend in config.backends.items()
+            if backend.key_file and (reason := key_file(backend.key_file).problem())]
+
+
 def _backend_warnings(path: str, backend: Backend) -> Iterator[Problem]:
-    if backend.key and not backend.is_tls and not backend.is_local:
+    if backend.has_key and not backend.is_tls and not backend.is_local:
         yield f"{path}.url", "the key travels unencrypted: use https://"
     if backend.api not in SUPPORTED_APIS:
         yield f"{path}.api", f'"{backend.api}" is not spoken yet: its requests fail'
+    if backend.auth is not None and not backend.has_key:
+        yield f"{path}.auth", "has no effect without key or key_file"
+    if backend.api == "gemini":
+        yield from _gemini_url(f"{path}.url", backend)
+
+
+def _gemini_url(path: str, backend: Backend) -> Iterator[Problem]:
+    """Base URLs that lead nowhere, because Google's own pages show whole ones or those of another API."""
+    base = backend.base_path
+    if base.endswith(("/openai", "/endpoints/openapi")):
+        yield path, "is the endpoint in OpenAI's format: say api: openai, or leave out what follows the version"
+    elif "/models" in base:
+        yield path, "must end before /models"
+    elif gemini_door(backend.authority, base, backend.provider) is VERTEX:
+        if "/publishers/" not in base:
+            yield path, "lacks the publisher: .../v1/projects/PROJECT/locations/LOCATION/publishers/google"
+    elif not base:
+        yield path, "lacks the version, such as /v1beta"
 
 
 def _unreachable(rules: Sequence[ModelRule]) -> Iterator[Problem]:

@@ -1,8 +1,8 @@
 """The configuration as typed records: what the YAML file may say, with the defaults and the meaning of every key.
 
 The loader (`extproc.config.load_config`) makes them, everything else reads them. The configuration reference in
-docs/ is generated from the docstrings below. Records are frozen, know nothing of files or the environment, and hold
-only what has been checked.
+docs/ is generated from the docstrings below. Records are frozen, know nothing of the environment, and hold only what
+has been checked; the one thing they look up is what a `key_file` holds now.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import difflib
 import hashlib
 import ipaddress
 import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Literal, overload
 from urllib.parse import urlsplit
 
 import msgspec
 
 from extproc.config.globs import is_glob, matches, star_text
+from extproc.config.keyfile import key_file
 from extproc.limits import Limits
 
 # The key `list` of a model rule hides the builtin inside that class, so the types get names of their own.
@@ -56,7 +58,7 @@ def _masked(key: str | list[str] | None) -> str:
     return "***" if key else "None"
 
 
-class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How tools go to one attempt's model and come back."""
 
     style: str = "auto"
@@ -75,7 +77,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tool's schema. Unset: the profile decides."""
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One way to serve a model: a backend and the name of the model there."""
 
     backend: str
@@ -88,6 +90,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Larger requests are clamped to this many tokens."""
     tools: ToolSettings = ToolSettings()
     """How tools are offered to this model."""
+    safety: dict[str, str] = {}
+    """Safety thresholds for this attempt, over those of its backend, category by category."""
 
     def provider_model(self, match: str, client_model: str) -> str:
         """The model's name for the provider, where `match` is the pattern of the rule that chose this attempt."""
@@ -101,7 +105,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 Attempts = list[Attempt]
 
 
-class ModelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+class ModelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """Which model names are served, and by what. The first rule that matches wins."""
 
     match: str
@@ -113,7 +117,8 @@ class ModelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @cached_property
     def id(self) -> str:
-        """A header-safe name of the rule that changes when its content does (the value of `x-extproc-route`)."""
+        """A header-safe name of the rule that changes when its content does (the value of `x-extproc-route`). Keys
+        that say nothing new do not count, so that a version with further keys gives the same names."""
         slug = re.sub(r"[^a-z0-9]+", "-", self.match.lower()).strip("-")[:40] or "any"
         return f"{slug}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]}"
 
@@ -136,12 +141,38 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The base URL, with the path before the API's own one, such as `https://openrouter.ai/api/v1`."""
     key: str | None = None
     """The provider's key. Write `${VAR}` to take it from the environment."""
+    key_file: str | None = None
+    """Instead of `key`: a file that holds the key or token, for instance one that is renewed every hour. Envoy reads
+    it for every request, so a new one needs no restart, however it was written; white space around it is ignored. A
+    relative path starts at the configuration file's folder. While the file is missing or empty the last key stays in
+    use."""
+    auth: Literal["key", "bearer"] | None = None
+    """How the key is sent: `bearer` as `Authorization: Bearer KEY`, `key` in the API's own header: `x-api-key`
+    (anthropic), `x-goog-api-key` (gemini), `api-key` (openai, as Azure reads it). Unset: `bearer` for openai, for
+    Vertex AI and for the endpoints in Anthropic's format that are known to want it, else `key`."""
     provider: str | None = None
-    """Whose peculiarities apply (a profile's name); found by the URL's host when unset."""
+    """Whose peculiarities apply (a profile's name); found by the URL's host when unset. `vertex` says that a gemini
+    endpoint under another name is Vertex AI."""
+    safety: dict[str, str] = {}
+    """Only with `api: gemini`: thresholds of its safety filters by category, such as
+    `{HARM_CATEGORY_HARASSMENT: BLOCK_ONLY_HIGH}` (see below). Without one the provider's own applies."""
 
     def __repr__(self) -> str:
         """Without the key: a record ends up in logs sooner or later."""
-        return f"Backend(api={self.api!r}, url={self.url!r}, key={_masked(self.key)}, provider={self.provider!r})"
+        return (f"Backend(api={self.api!r}, url={self.url!r}, key={_masked(self.key)}, key_file={self.key_file!r}, "
+                f"auth={self.auth!r}, provider={self.provider!r}, safety={self.safety!r})")
+
+    @property
+    def has_key(self) -> bool:
+        """Whether a key is sent to this endpoint."""
+        return bool(self.key or self.key_file)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key, or those that the key file holds now and held last; empty without any."""
+        if self.key_file:
+            return key_file(self.key_file).keys()
+        return (self.key,) if self.key else ()
 
     @cached_property
     def host(self) -> str:
@@ -229,6 +260,32 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long running answers may take to finish when the gateway stops."""
 
 
+class Secrets(Sequence[str]):
+    """The provider keys of a configuration, longest first, each time as they are at that moment. Those of the moment
+    in which it is made are remembered."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._now()
+
+    def _now(self) -> list[str]:
+        keys = {key for backend in self._config.backends.values() for key in backend.keys}
+        return sorted(keys, key=lambda key: (-len(key), key))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        return self._now()[index]
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """The whole configuration file."""
 
@@ -295,10 +352,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return False
         return found.models is None or any(matches(pattern, model) for pattern in found.models)
 
-    def secrets(self) -> list[str]:
-        """All provider keys, longest first, for scrubbing them from texts."""
-        keys = {backend.key for backend in self.backends.values() if backend.key}
-        return sorted(keys, key=lambda key: (-len(key), key))
+    def secrets(self) -> Secrets:
+        """All provider keys, longest first, for scrubbing them from texts. Those in files are as they are when the
+        sequence is read, and as they were before."""
+        return Secrets(self)
 
     def with_backend_url(self, name: str, url: str) -> Config:
         """The same configuration with another URL for one backend (the demo's, once it listens)."""

@@ -10,6 +10,7 @@ import ast
 import inspect
 import sys
 import textwrap
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,7 @@ from msgspec import inspect as types
 from extproc import limits
 from extproc.config import records
 from extproc.config.builtin import DEMO_URL_VARIABLE, PROVIDERS, SUPPORTED_APIS
+from extproc.config.safety import CATEGORIES, THRESHOLDS
 
 _RECORDS: tuple[tuple[str, type[msgspec.Struct], ModuleType], ...] = (
     ("The file", records.Config, records),
@@ -50,12 +52,14 @@ One file, YAML or JSON. `extproc check --config FILE` names every error at its p
 listen: 127.0.0.1:10000
 backends:
   openrouter: {api: openai, url: "https://openrouter.ai/api/v1", key: "${OPENROUTER_API_KEY}"}
+  google:     {api: gemini, url: "https://generativelanguage.googleapis.com/v1beta", key: "${GEMINI_API_KEY}"}
   local:      {api: openai, url: "http://127.0.0.1:1234/v1", provider: lmstudio}
 models:                          # the first match wins; attempts in failover order
   - match: "claude-*"
     list: [claude-sonnet-4-5]
     attempts:
       - {backend: openrouter, model: qwen/qwen3-coder, max_output_tokens: 65536}
+      - {backend: google, model: gemini-3-pro-preview}
       - {backend: local, model: qwen3-coder-30b}
   - match: "local/*"
     attempts: [{backend: local, model: "{star}"}]
@@ -65,12 +69,38 @@ teams:
 """
 
 
+_KEYS = """\
+## Keys of providers
+
+A key comes from the environment (`key: "${VAR}"`) or from a file (`key_file`), and is added to a request by Envoy after
+everything else has happened to it. A token that expires belongs into a file: whoever renews it writes the file (in
+place, by rename, or as Kubernetes swaps the links of a mounted secret), and the next request carries the new one.
+
+```yaml
+backends:
+  # AI Studio: x-goog-api-key
+  studio: {api: gemini, url: "https://generativelanguage.googleapis.com/v1beta", key: "${GEMINI_API_KEY}"}
+  # Vertex AI: Authorization: Bearer, a token that something else renews
+  vertex:
+    api: gemini
+    url: "https://europe-west1-aiplatform.googleapis.com/v1/projects/PROJECT/locations/europe-west1/publishers/google"
+    key_file: /run/secrets/vertex/token
+    safety: {HARM_CATEGORY_DANGEROUS_CONTENT: BLOCK_ONLY_HIGH}
+  # A proxy of your own that wants a bearer token where the API has a header of its own
+  proxy: {api: gemini, url: "https://llm.example.com/v1beta", key: "${PROXY_TOKEN}", auth: bearer}
+```
+
+A file that is missing or empty is a warning of `extproc check` and at the start; until it holds a key, requests of that
+backend fail with 503 (and go to the next attempt). Once there was a key, the last one stays in use.
+"""
+
+
 def reference() -> str:
     """The whole page, as Markdown."""
     parts = [_INTRODUCTION]
     for title, record, module in _RECORDS:
         parts.append(f"## {title}\n\n{_one_line(inspect.getdoc(record) or '')}\n\n{_table(record, module)}")
-    parts.append(_without_a_file())
+    parts += [_KEYS, f"{_safety()}\n", _without_a_file()]
     return "\n".join(parts)
 
 
@@ -133,6 +163,20 @@ def _default(field: types.Field) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _safety() -> str:
+    return f"""\
+## Safety settings
+
+`safety` of a backend, and of an attempt, which wins category by category. Thresholds: {_listed(THRESHOLDS)}.
+Categories, those of images and of jailbreaks on Vertex AI only:
+
+{_listed(CATEGORIES)}"""
+
+
+def _listed(values: Iterable[str]) -> str:
+    return textwrap.fill(", ".join(f"`{value}`" for value in values), 120)
 
 
 def _without_a_file() -> str:

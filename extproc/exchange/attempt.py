@@ -6,7 +6,7 @@ Called by the translate exchange. The edge hop says the rule (`x-extproc-route`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec

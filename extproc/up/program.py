@@ -22,6 +22,7 @@ import msgspec
 
 from extproc.bootstrap import RuntimeLayout, build
 from extproc.config import Config, ConfigError, load_config, parse_address
+from extproc.config.checks import key_file_warnings
 from extproc.up import show
 from extproc.up.addresses import show as show_address
 from extproc.up.addresses import usable_port, usable_socket
@@ -179,6 +180,8 @@ class _Gateway:
         show.note(f"metrics and health: http://{admin}/metrics /healthz /readyz")
         for problem in self._envoy.unresolved(self._config) if self._envoy else ():
             _say(f"warning: {problem}")
+        for path, reason in key_file_warnings(self._config):
+            _say(f"warning: {path}: {reason}")
         print(f"extproc: ready on {url}", flush=True)
         self._lines.heading()
 
@@ -234,6 +237,8 @@ async def _serve(config_path: Path | None, listen: Sequence[str], env: Mapping[s
         if not await _unless_stopped(workers.start(), stop):
             return 0
         admin.ready = True
+        for path, reason in key_file_warnings(config):
+            _say(f"warning: {path}: {reason}; where Envoy reads it elsewhere, texts of providers may quote the key")
         print(f"extproc: processor ready on {', '.join(addresses)}", flush=True)
         await stop.asked.wait()
         admin.ready = False

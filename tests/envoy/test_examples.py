@@ -43,7 +43,7 @@ def test_envoy_takes_the_generated_example() -> None:
 def test_the_example_shows_no_key(generate: ModuleType) -> None:
     made = yaml.safe_load((FOLDER / "bootstrap.example.yaml").read_text())
     secrets = [secret["generic_secret"]["secret"]["inline_string"] for secret in made["static_resources"]["secrets"]]
-    assert secrets == ["Bearer PUT-THE-KEY-OF-BACKEND-openrouter-HERE"]
+    assert secrets == ["Bearer PUT-THE-KEY-OF-BACKEND-openrouter-HERE", "PUT-THE-KEY-OF-BACKEND-google-HERE"]
     assert not set(generate.ENVIRONMENT.values()) & set(str(made).split("'"))
 
 

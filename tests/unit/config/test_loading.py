@@ -186,7 +186,7 @@ admin: 0.0.0.0:9902
 open: true
 backends:
   plain: {api: openai, url: "http://provider.example/v1", key: sk-literal}
-  later: {api: gemini, url: "https://provider.example/v1"}
+  later: {api: gemini, url: "https://provider.example"}
 models:
   - {match: "a*", attempts: [{backend: plain, model: x}]}
   - {match: "ab*", attempts: [{backend: plain, model: x}]}
@@ -195,11 +195,11 @@ models:
     found = dict(config.warnings())
     assert "${VARIABLE}" in found["backends.plain.key"]
     assert "unencrypted" in found["backends.plain.url"]
-    assert "not spoken yet" in found["backends.later.api"]
+    assert "lacks the version" in found["backends.later.url"]
     assert found["backends.later"] == "no model uses it"
     assert found["models[1].match"] == 'never reached: models[0] ("a*") matches first'
     assert "served by models[0]" in found["models[2].list[0]"]
-    assert set(found) == {"backends.plain.key", "backends.plain.url", "backends.later.api", "backends.later",
+    assert set(found) == {"backends.plain.key", "backends.plain.url", "backends.later.url", "backends.later",
                           "models[1].match", "models[2].list[0]", "open", "admin"}
 
 

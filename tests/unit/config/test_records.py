@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 import pytest
@@ -38,6 +39,14 @@ def test_a_rule_id_fits_a_header_and_follows_the_content(match: str) -> None:
     assert re.fullmatch(r"[a-z0-9-]{1,60}-[0-9a-f]{8}", rule(match).id)
     assert rule(match).id == rule(match).id
     assert rule(match).id != rule(match, model="y").id
+
+
+def test_a_rule_id_stays_when_a_version_brings_new_keys() -> None:
+    """Envoy's bootstrap and the processor may be of two versions during an upgrade."""
+    assert rule("m").id == ModelRule(
+        match="m", attempts=[Attempt(backend="b", model="x", safety={}, max_output_tokens=None)]).id
+    assert rule("m").id == "m-" + hashlib.sha256(
+        b'{"match":"m","attempts":[{"backend":"b","model":"x"}]}').hexdigest()[:8]
 
 
 def test_names_of_nobody_suggest_the_nearest() -> None:
@@ -98,7 +107,7 @@ def test_keys_are_known_for_scrubbing_and_never_shown() -> None:
                               "b": Backend(api="openai", url="https://b.example", key="much-longer"),
                               "c": Backend(api="openai", url="https://c.example")},
                     models=[], teams={"t": Team(key=["team-key-1", "team-key-2"])})
-    assert served.secrets() == ["much-longer", "short"]
+    assert list(served.secrets()) == ["much-longer", "short"]
     for key in ("much-longer", "short", "team-key-1", "team-key-2"):
         assert key not in repr(served)
 

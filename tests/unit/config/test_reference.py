@@ -23,5 +23,5 @@ def test_every_key_has_a_meaning() -> None:
 def test_the_example_is_a_good_configuration(tmp_path: Path) -> None:
     example = tmp_path / "example.yaml"
     example.write_text(_INTRODUCTION.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
-    config = load_config(example, {"OPENROUTER_API_KEY": "a", "RED_KEY": "b"})
+    config = load_config(example, {"OPENROUTER_API_KEY": "a", "GEMINI_API_KEY": "c", "RED_KEY": "b"})
     assert config.warnings() == []

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ async def running(tmp_path: Path, *, debug_bodies: bool = False, make: Any = Non
                   health_wait: float = 2.0, **changes: Any) -> AsyncIterator[Running]:
     settings = config(**changes)
     lines = Lines()
-    log = Log("debug", secrets_of(settings), lines.write)
+    log = Log("debug", partial(secrets_of, settings), lines.write)
     registry = CollectorRegistry()
     address = f"unix:{tmp_path}/w.sock"
     worker = Worker(settings, address, log=log, metrics=PrometheusMetrics(registry), debug_bodies=debug_bodies,
