@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from extproc.apis.anthropic import API as ANTHROPIC_CLIENT
 from extproc.apis.base import ClientApi, ProviderApi
+from extproc.apis.gemini import PROVIDER as GEMINI_PROVIDER
 from extproc.apis.openai import PROVIDER as OPENAI_PROVIDER
 
 CLIENT_APIS: dict[str, ClientApi] = {ANTHROPIC_CLIENT.name: ANTHROPIC_CLIENT}
-PROVIDER_APIS: dict[str, ProviderApi] = {OPENAI_PROVIDER.name: OPENAI_PROVIDER}
+PROVIDER_APIS: dict[str, ProviderApi] = {OPENAI_PROVIDER.name: OPENAI_PROVIDER, GEMINI_PROVIDER.name: GEMINI_PROVIDER}

@@ -100,10 +100,12 @@ class NameMap(msgspec.Struct, frozen=True):
 
 
 class EncodedRequest(msgspec.Struct, frozen=True):
-    """`names` restores tool names in the answer."""
+    """`names` restores tool names in the answer. `target`: as it was used, where the encoder had to choose another tool
+    style than the one it was given (a model without native tools); the answer is read in that style."""
 
     request: ProviderRequest
     names: NameMap
+    target: Target | None = None
 
 
 class AnswerDecoder(Protocol):

@@ -48,7 +48,7 @@ MESSAGE = (st.builds(Message, st.just("user"), st.lists(TEXT | IMAGE | DOCUMENT 
 REQUEST = st.builds(
     Request, model=WORD, messages=st.lists(MESSAGE, min_size=1, max_size=4), system=st.lists(TEXT, max_size=2),
     tools=st.lists(st.builds(Tool, WORD, st.none() | WORD, OBJECT, st.none() | st.booleans(), st.booleans(),
-                             st.booleans()), max_size=3, unique_by=lambda tool: tool.name),
+                             cache=st.booleans()), max_size=3, unique_by=lambda tool: tool.name),
     tool_choice=st.none() | st.builds(ToolChoice, st.sampled_from(["auto", "required", "none"]))
     | st.builds(ToolChoice, st.just("tool"), WORD),
     max_output_tokens=st.integers(1, 10**6), temperature=st.none() | st.floats(0, 1), top_p=st.none() | st.floats(0, 1),

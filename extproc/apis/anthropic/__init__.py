@@ -1,6 +1,6 @@
 """The Anthropic Messages API as clients speak it: `API` fulfils `ClientApi`.
 
-`body`, `wire`, `blocks` and `request` read requests; `grammar`, `answer` and `errors` write answers; `models` holds the
+`wire`, `blocks` and `request` read requests; `grammar`, `answer` and `errors` write answers; `models` holds the
 answers that need no provider.
 """
 

@@ -8,11 +8,11 @@ that was cut off.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 
 import msgspec
 
+from extproc.apis.answers import Estimate, call_input
 from extproc.apis.anthropic import grammar
 from extproc.apis.anthropic.errors import error_event
 from extproc.carrying import loaded_id
@@ -48,7 +48,6 @@ STOP_REASONS: dict[FinishReason, str] = {
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 _encode = msgspec.json.Encoder().encode
-_decode_object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
 
 def stop_reason(reason: FinishReason, called: bool) -> str:
@@ -74,19 +73,6 @@ def usage_fields(usage: Usage, prompt_estimate: Callable[[], int]) -> dict[str, 
     if usage.reasoning > 0:
         fields["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
     return fields
-
-
-class _Estimate:
-    """The prompt estimate, asked for at most once: it costs a run of the tokenizer."""
-
-    def __init__(self, ask: Callable[[], int]) -> None:
-        self._ask = ask
-        self._tokens: int | None = None
-
-    def __call__(self) -> int:
-        if self._tokens is None:
-            self._tokens = max(0, self._ask())
-        return self._tokens
 
 
 def _sse(name: str, rest: bytes) -> bytes:
@@ -115,7 +101,7 @@ class StreamEncoder:
     def __init__(self, model: str, message_id: str, prompt_estimate: Callable[[], int]) -> None:
         self._model = model
         self._message_id = message_id
-        self._estimate = _Estimate(prompt_estimate)
+        self._estimate = Estimate(prompt_estimate)
         self._state: str = grammar.BEGIN
         self._index = -1
         self._called = False
@@ -233,7 +219,7 @@ class MessageEncoder:
     def __init__(self, model: str, message_id: str, prompt_estimate: Callable[[], int]) -> None:
         self._model = model
         self._message_id = message_id
-        self._estimate = _Estimate(prompt_estimate)
+        self._estimate = Estimate(prompt_estimate)
         self._blocks: list[_Open] = []
         self._ended = False
 
@@ -291,35 +277,3 @@ class MessageEncoder:
                 arguments = call_input(text, at_limit, last=block is self._blocks[-1])
                 return None if arguments is None else {
                     "type": "tool_use", "id": loaded_id(call_id, signature), "name": name, "input": arguments}
-
-
-def call_input(arguments: str, at_limit: bool, *, last: bool) -> msgspec.Raw | dict[str, str] | None:
-    """The `input` of a call: the provider's own JSON, {} for none. `at_limit`: a limit or a filter ended the answer;
-    then arguments that are not a complete object are a truncated call, and so is a `last` call that has none yet: None,
-    never a shorter call. Otherwise arguments that are no JSON object are wrapped, so that the client sees them and can
-    complain."""
-    if not arguments.strip():
-        return None if at_limit and last else {}
-    if _is_object(arguments):
-        return msgspec.Raw(arguments.encode())
-    return None if at_limit else {"INVALID_JSON": arguments}
-
-
-def _is_object(text: str) -> bool:
-    try:
-        _decode_object.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return "\\u" in text and _is_object_of_halves(text)
-    return True
-
-
-def _is_object_of_halves(text: str) -> bool:
-    """Half of a surrogate pair, written as an escape, is JSON that only the standard library's parser reads."""
-    try:
-        return isinstance(json.loads(text, parse_constant=_refuse), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)

@@ -13,8 +13,8 @@ from typing import Literal
 import msgspec
 
 from extproc.apis.anthropic import server_blocks, wire
-from extproc.apis.anthropic.wire import Shape, given, refused
 from extproc.apis.base import Dropped
+from extproc.apis.wire import Shape, given, refused, type_of
 from extproc.carrying import unloaded_id
 from extproc.conversation import Block, Media, Opaque, Text, Thinking, ToolCall, ToolResult
 
@@ -45,7 +45,7 @@ def read_content(content: str | list[msgspec.Raw] | None, role: Role, path: str,
     blocks: list[Block] = []
     for position, raw in enumerate(content):
         place = f"{path}[{position}]"
-        kind = wire.type_of(raw, place)
+        kind = type_of(raw, place)
         if role not in _HOME.get(kind, (role,)):
             raise refused(place, f"a {kind} block is not allowed in a message of the role {role}")
         reader = _READERS.get(kind)

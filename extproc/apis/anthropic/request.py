@@ -13,9 +13,9 @@ import msgspec
 
 from extproc.apis.anthropic import wire
 from extproc.apis.anthropic.blocks import Role, read_content
-from extproc.apis.anthropic.body import checked
-from extproc.apis.anthropic.wire import Shape, given, refused
 from extproc.apis.base import Dropped
+from extproc.apis.body import checked
+from extproc.apis.wire import Shape, given, refused
 from extproc.conversation import (
     Message,
     Opaque,

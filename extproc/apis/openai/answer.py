@@ -15,18 +15,21 @@ from extproc.apis.answer_reader import BROKEN, EMPTY, AnswerReader
 from extproc.apis.base import DecodeContext
 from extproc.apis.openai.call_index import CallIndex
 from extproc.apis.openai.chunks import (
+    CallDelta,
     Choice,
     Chunk,
     Delta,
     JsonChunk,
-    complaint_of,
     content_parts,
     decode_chunk,
-    reasoning_text,
+    reasoning_of,
     usage_of,
 )
-from extproc.apis.provider_errors import decode_error, failure_from_chunk
-from extproc.conversation import Failure, FinishReason
+from extproc.apis.openai.failed_generation import failed_text, rescued_answer
+from extproc.apis.openai.signatures import origin, packed
+from extproc.apis.provider_errors import complaint_of, decode_error, failure_from_chunk
+from extproc.blocks import BlockSequencer
+from extproc.conversation import Failure, FinishReason, Signature, TextDelta
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -67,11 +70,14 @@ class OpenAIAnswerDecoder(AnswerReader):
 
     def __init__(self, context: DecodeContext) -> None:
         super().__init__(context)
-        self._calls = CallIndex(self._seq, context.names.to_client)
+        self._calls = CallIndex(self._seq, context.names.to_client, self._sign)
+        self._profile = context.target.profile
+        self._call_items: dict[str, str] = {}  # signatures that came as items: the call's id -> its signature
         self._reason: str | None = None
         self._stop_sequence: str | None = None
         self._refused = False
         self._saw_delta = False  # one that held more than a role
+        self._said_text = False
         self._choice_index: object = None  # of the answer's one choice: that which came first
 
     # ------------------------------------------------------------------------------------------------------- events
@@ -81,7 +87,7 @@ class OpenAIAnswerDecoder(AnswerReader):
             self._done()
             return
         if name == b"error":
-            self._seq.fail(_failure_of(payload))
+            self._broke_off(payload)
             return
         if not payload or payload.isspace():  # a keep-alive
             return
@@ -101,7 +107,7 @@ class OpenAIAnswerDecoder(AnswerReader):
 
     def _chunk(self, chunk: Chunk, payload: bytes) -> None:
         if chunk.is_error:
-            self._seq.fail(_failure_of(payload))
+            self._broke_off(payload)
             return
         if not chunk.choices and chunk.usage is None and (complaint := complaint_of(payload)) is not None:
             self._seq.fail(failure_from_chunk(complaint))
@@ -129,7 +135,7 @@ class OpenAIAnswerDecoder(AnswerReader):
         if choice.message is not None and not self._saw_delta:
             self._delta(choice.message)  # a message instead of deltas (proxies); after deltas a repetition
         if choice.usage is not None:  # Moonshot
-            self._set_usage(usage_of(choice.usage))
+            self._count(choice.usage)
         if choice.error:  # OpenRouter
             self._seq.fail(failure_from_chunk({"error": choice.error}))
         elif choice.finish_reason is not None:
@@ -137,12 +143,16 @@ class OpenAIAnswerDecoder(AnswerReader):
 
     def _delta(self, delta: Delta) -> None:
         """Reasoning first: providers that put both in one chunk mean it so."""
-        if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
+        if delta.reasons:
             self._reasoning(delta)
         content = delta.content
         if content:
             if isinstance(content, str):
-                self._content(content)
+                if delta.is_thought:
+                    self._reasoned(content.replace("<thought>", "").replace("</thought>", ""))
+                else:
+                    self._said_text = True
+                    self._content(content)
             else:
                 self._parts(content)
         if delta.refusal and isinstance(delta.refusal, str):
@@ -161,8 +171,13 @@ class OpenAIAnswerDecoder(AnswerReader):
         for kind, text in content_parts(content):
             if kind == "other":
                 self._context.dropped.loss(f"answer.{text}")
+            elif kind == "signature":
+                self._seq.signature(text)
+            elif kind == "thinking":
+                self._reasoned(text)
             else:
-                (self._reasoned if kind == "thinking" else self._content)(text)
+                self._said_text = True
+                self._content(text)
 
     def _media(self, delta: Delta) -> None:
         """Sound and pictures have no place in an answer; what was said in words is kept."""
@@ -172,14 +187,40 @@ class OpenAIAnswerDecoder(AnswerReader):
         if not delta.content and delta.transcript:
             self._content(delta.transcript)
 
+    # ------------------------------------------------------------------------------------------------------ reasoning
+
     def _reasoning(self, delta: Delta) -> None:
-        for kind, text in reasoning_text(delta):
-            if kind == "text":
-                self._reasoned(text)
-            elif kind == "signature":
-                self._seq.signature(text)
+        for thought in reasoning_of(delta):
+            if thought[0] == "text":
+                self._reasoned(thought[1])
+            elif thought[0] == "signature":
+                self._seq.signature(thought[1])
+            elif thought[0] == "redacted":
+                self._seq.redacted_thinking(thought[1])
             else:
-                self._seq.redacted_thinking(text)
+                self._sealed(thought[1])
+
+    def _sealed(self, item: dict[str, object]) -> None:
+        """Reasoning that somebody else than Anthropic signed or encrypted: it belongs to a call, or it rides in the
+        thinking block before it. A block of its own may not stand behind text: clients take that for the answer."""
+        data = item.get("data")
+        if self._profile.call_signatures == "details" and isinstance(data, str):
+            call_id = item.get("id")
+            self._call_items[call_id if isinstance(call_id, str) else ""] = data
+            return
+        seal = packed(item, self._context.target)
+        if self._seq.signature(seal):
+            return
+        if not self._seq.has_calls and not self._said_text:
+            self._seq.redacted_thinking(seal)
+        else:
+            self._context.dropped.hint("answer.reasoning_details")
+
+    def _sign(self, entry: CallDelta, given: str | None) -> Signature | None:
+        """What must come back with a call that begins."""
+        value = entry.thought_signature or (self._call_items.pop(given, None) if given else None) \
+            or self._call_items.pop("", None)
+        return None if value is None else Signature(value, origin(self._context.target))
 
     # ---------------------------------------------------------------------------------------------------- the ending
 
@@ -197,9 +238,44 @@ class OpenAIAnswerDecoder(AnswerReader):
         self._reason = reason
         self._stop_sequence = choice.stop_sequence(self._context.request.stop)
 
+    def _broke_off(self, payload: bytes) -> None:
+        """An error instead of more. A host that refused the model's call may tell what the model wrote: that is read
+        as if it had been the answer, if nothing was sent yet."""
+        text = None if self._said_text or self._seq.has_calls else failed_text(payload)
+        answer = None if text is None else rescued_answer(payload, self._context.names.to_client)
+        chunk = None if answer is None else decode_chunk(answer)
+        if chunk is not None:
+            for choice in chunk.choices or ():
+                if choice is not None and choice.message is not None:
+                    self._delta(choice.message)
+        elif text is not None and self._holds_calls(text):
+            self._content(text)
+        else:
+            self._seq.fail(_failure_of(payload))
+            return
+        self._reason = "tool_calls"
+        self._complete()
+
+    def _holds_calls(self, text: str) -> bool:
+        """Whether the dialects find calls in this text and no other text; it is read once to see."""
+        if self._scanner is None:
+            return False
+        trial = BlockSequencer(lambda ordinal, given: "", self._context.names.client, self._context.names.to_client)
+        scanner = self._context.scanner(trial)
+        if scanner is not None:
+            scanner.content(text)
+            scanner.finish(clean=True)
+            trial.flush(clean=True)
+        self._scanner = self._context.scanner(self._seq)
+        if self._scanner is not None:
+            self._content, self._reasoned = self._scanner.content, self._scanner.reasoning
+        return trial.calls > 0 and not any(isinstance(event, TextDelta) for event in trial.take())
+
     def _done(self) -> None:
         if self._scanner is not None and self._reason is None:
             self._scanner.finish(clean=True)
+        if self._reason is None:
+            self._calls.end(clean=True)
         if self._reason is None and not self._seq.has_calls and not self._seq.characters:
             self._seq.fail(EMPTY)
         elif self._reason is None and self._seq.incomplete_call:
@@ -221,6 +297,7 @@ class OpenAIAnswerDecoder(AnswerReader):
         if self._refused and reason == "stop":
             reason = "refusal"
         clean = reason in ("stop", "tool_calls")
+        self._calls.end(clean)
         if self._scanner is not None:
             self._scanner.finish(clean)
             if self._seq.closed:
@@ -232,11 +309,14 @@ class OpenAIAnswerDecoder(AnswerReader):
             reason = "stop_sequence"
         self._seq.finish(reason, self.usage, self._stop_sequence)
 
+    def _count(self, usage: object) -> None:
+        self._set_usage(usage_of(usage, reasoning_outside=self._profile.reasoning_outside))
+
     def _take_usage(self, chunk: Chunk) -> None:
         if chunk.usage is not None:
-            self._set_usage(usage_of(chunk.usage))
+            self._count(chunk.usage)
         elif isinstance(chunk.x_groq, dict) and chunk.x_groq.get("usage"):
-            self._set_usage(usage_of(chunk.x_groq["usage"]))
+            self._count(chunk.x_groq["usage"])
         if isinstance(chunk.x_groq, dict) and chunk.x_groq.get("error"):
             self._seq.fail(failure_from_chunk({"error": chunk.x_groq["error"]}))
 

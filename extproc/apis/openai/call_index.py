@@ -11,21 +11,32 @@ begins another call, and so does every entry of one list. Indexes may be sparse 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from extproc.apis.openai.chunks import CallDelta
 from extproc.blocks import BlockSequencer
 from extproc.calls import PendingCall
+from extproc.conversation import Failure, Signature
+from extproc.limits import Limits
+
+_MOST_FREE_TEXT = Limits().body
 
 
 class CallIndex:
-    """`offered` are the provider-side names of the request's tools."""
+    """`offered` are the provider-side names of the request's tools; `sign` gives what must come back with a call, by
+    its first fragment and the provider's id."""
 
-    __slots__ = ("_by_id", "_by_index", "_last", "_legacy", "_offered", "_seq")
+    __slots__ = ("_by_id", "_by_index", "_free_texts", "_held", "_last", "_legacy", "_offered", "_seq", "_sign")
 
-    def __init__(self, seq: BlockSequencer, offered: frozenset[str] | dict[str, str]) -> None:
+    def __init__(self, seq: BlockSequencer, offered: frozenset[str] | dict[str, str],
+                 sign: Callable[[CallDelta, str | None], Signature | None] = lambda entry, given: None) -> None:
         self._seq = seq
         self._offered = offered
+        self._sign = sign
+        self._free_texts: list[tuple[PendingCall, list[str]]] = []
+        self._held = 0
         self._by_index: dict[int, PendingCall] = {}
         self._by_id: dict[str, PendingCall] = {}
         self._last: PendingCall | None = None
@@ -48,6 +59,14 @@ class CallIndex:
             self._legacy = self._seq.new_call()
         self._seq.call_delta(self._legacy, name, arguments)
 
+    def end(self, clean: bool) -> None:
+        """Nothing more comes: the inputs of tools that take free text become the arguments that stand for them. They
+        wait for this, as nobody else says where a text ends. `clean`: the last one is whole."""
+        waiting, self._free_texts = self._free_texts, []
+        for number, (call, pieces) in enumerate(waiting, 1):
+            text = msgspec.json.encode({"input": "".join(pieces)}).decode()
+            self._seq.call_delta(call, None, text if clean or number < len(waiting) else text.removesuffix('"}'))
+
     def _take(self, entry: CallDelta, touched: list[PendingCall] | None) -> PendingCall:
         """`touched` are the calls that earlier entries of the same list belong to; None: every entry is new."""
         key, given = _index(entry.index), _id(entry.id)
@@ -56,14 +75,27 @@ class CallIndex:
         if call is not None and name and touched and call in touched and (key is None or given is None):
             call = None
         if call is None:
-            call = self._seq.new_call(given)
+            call = self._seq.new_call(given, signature=self._sign(entry, given))
             if key is not None:
                 self._by_index[key] = call
             if given is not None:
                 self._by_id[given] = call
         self._last = call
         self._seq.call_delta(call, name, arguments)
+        if entry.custom is not None:
+            self._hold(call, entry.free_text or "")
         return call
+
+    def _hold(self, call: PendingCall, text: str) -> None:
+        held = next((pieces for known, pieces in self._free_texts if known is call), None)
+        if held is None:
+            held = []
+            self._free_texts.append((call, held))
+        held.append(text)
+        self._held += len(text)
+        if self._held > _MOST_FREE_TEXT:
+            self._seq.fail(Failure("server", "The provider sent a tool call with an input of more than "
+                                             f"{_MOST_FREE_TEXT} characters."))
 
     def _find(self, key: int | None, given: str | None, name: str | None,
               arguments: str | None) -> PendingCall | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from extproc.apis.openai.signatures import ANTHROPIC
 from extproc.conversation import Usage
 
 
@@ -39,13 +40,24 @@ class FunctionDelta(msgspec.Struct):
         return _argument_text(self.arguments)
 
 
+class CustomDelta(msgspec.Struct):
+    """A call of a tool that takes free text: `input` is that text, or a piece of it."""
+
+    name: Any = None
+    input: Any = None
+
+
 class CallDelta(msgspec.Struct):
     index: Any = None
     id: Any = None
     function: FunctionDelta | None = None
+    custom: CustomDelta | None = None
+    extra_content: Any = None
 
     @property
     def function_name(self) -> str | None:
+        if self.custom is not None:
+            return self.custom.name if isinstance(self.custom.name, str) else None
         return self.function.name_text if self.function is not None else None
 
     @property
@@ -55,12 +67,30 @@ class CallDelta(msgspec.Struct):
         value = self.function.arguments
         return value if isinstance(value, str) else _argument_text(value)
 
+    @property
+    def free_text(self) -> str | None:
+        """The input of a tool that takes free text; None for a function."""
+        return self.custom.input if self.custom is not None and isinstance(self.custom.input, str) else None
+
+    @property
+    def thought_signature(self) -> str | None:
+        """What Google's endpoint wants back with this call."""
+        value = _google(self.extra_content).get("thought_signature")
+        return value if isinstance(value, str) and value else None
+
 
 class Delta(msgspec.Struct):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
+    thinking: Any = None
+    """Ollama's own API, and proxies before it."""
+    reasoning_text: Any = None
+    """GitHub Copilot."""
     reasoning_details: list[Any] | None = None
+    thinking_blocks: list[Any] | None = None
+    """LiteLLM: Anthropic's blocks."""
+    extra_content: Any = None
     tool_calls: list[CallDelta | None] | None = None
     function_call: FunctionDelta | None = None
     refusal: Any = None
@@ -70,8 +100,19 @@ class Delta(msgspec.Struct):
     @property
     def holds_something(self) -> bool:
         """Whether there is more in it than a role."""
-        return bool(self.content or self.reasoning_content or self.reasoning or self.reasoning_details
-                    or self.tool_calls or self.function_call or self.refusal or self.audio or self.images)
+        return bool(self.content or self.reasons or self.tool_calls or self.function_call or self.refusal
+                    or self.audio or self.images)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether any field of reasoning holds something."""
+        return bool(self.reasoning_content or self.reasoning or self.reasoning_details or self.thinking
+                    or self.reasoning_text or self.thinking_blocks)
+
+    @property
+    def is_thought(self) -> bool:
+        """Whether the content is a thought: Google's endpoint marks those that were asked for."""
+        return self.extra_content is not None and _google(self.extra_content).get("thought") is True
 
     @property
     def transcript(self) -> str:
@@ -124,6 +165,12 @@ class Chunk(msgspec.Struct):
 _decoder = msgspec.json.Decoder(Chunk)
 
 
+def _google(extra: object) -> dict[str, Any]:
+    """The member `google` of an `extra_content`."""
+    google = extra.get("google") if isinstance(extra, dict) else None
+    return google if isinstance(google, dict) else {}
+
+
 def decode_chunk(payload: bytes) -> Chunk | None:
     """None: `null`, which some proxies send as a filler. Raises JsonChunk."""
     try:
@@ -171,8 +218,10 @@ def _shaped_delta(delta: object) -> object:
         return {"content": delta}
     if not isinstance(delta, dict):
         return None
-    calls = [{**call, "function": _object_or_none(call.get("function"))} for call in _objects(delta.get("tool_calls"))]
+    calls = [{**call, "function": _object_or_none(call.get("function")), "custom": _object_or_none(call.get("custom"))}
+             for call in _objects(delta.get("tool_calls"))]
     return {**delta, "tool_calls": calls, "reasoning_details": _objects(delta.get("reasoning_details")),
+            "thinking_blocks": _objects(delta.get("thinking_blocks")),
             "function_call": _object_or_none(delta.get("function_call"))}
 
 
@@ -186,21 +235,6 @@ def _object_or_none(value: object) -> dict[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-def complaint_of(payload: bytes) -> dict[str, object] | None:
-    """The error object in the bytes of something that has no choices: servers and proxies also write it without the
-    key `error`, with `message`, `detail` or `errors` at the top. None when these bytes complain of nothing."""
-    try:
-        value = json.loads(payload.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(value, list):
-        value = value[0] if value else None
-    if not isinstance(value, dict):
-        return None
-    says = any(value.get(name) for name in ("error", "message", "detail", "errors", "error_message", "msg"))
-    return value if says or value.get("object") == "error" or value.get("error") is not None else None
-
-
 def _without_surrogates(value: object) -> object:
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -211,35 +245,64 @@ def _without_surrogates(value: object) -> object:
     return value
 
 
-def reasoning_text(delta: Delta) -> Iterator[tuple[str, str]]:
-    """("text" | "signature" | "redacted", value) of a delta or message, each text once: servers mirror the same
-    words in several fields (`reasoning_content`, `reasoning`, `reasoning_details`)."""
-    plain = delta.reasoning_content or delta.reasoning
+Thought = tuple[Literal["text", "signature", "redacted"], str] | tuple[Literal["item"], dict[str, Any]]
+"""A piece of reasoning: its text, Anthropic's signature of it, Anthropic's encrypted block, or an item of
+`reasoning_details` that somebody else signed or encrypted."""
+
+
+def reasoning_of(delta: Delta) -> Iterator[Thought]:
+    """The reasoning of a delta or message, each text once: servers mirror the same words in several fields
+    (`reasoning_content`, `reasoning`, `reasoning_details`)."""
+    plain = delta.reasoning_content or delta.reasoning or delta.thinking or delta.reasoning_text
     if isinstance(plain, dict):
         plain = plain.get("content") or plain.get("text")
+    told = isinstance(plain, str) and plain != ""
     if isinstance(plain, str) and plain:
         yield "text", plain
-        plain_sent = True
-    else:
-        plain_sent = False
     for detail in delta.reasoning_details or ():
-        if not isinstance(detail, dict):
-            continue
-        text = detail.get("text") or detail.get("summary")
-        if not plain_sent and isinstance(text, str) and text:
-            yield "text", text
-        signature = detail.get("signature")
-        if isinstance(signature, str) and signature and detail.get("format") == "anthropic-claude-v1":
-            yield "signature", signature
-        data = detail.get("data")
-        if detail.get("type") == "reasoning.encrypted" and isinstance(data, str) and data \
-                and detail.get("format") == "anthropic-claude-v1":
-            yield "redacted", data
+        if isinstance(detail, dict):
+            yield from _item(detail, told=told)
+    if not delta.reasoning_details:
+        for block in delta.thinking_blocks or ():
+            if isinstance(block, dict):
+                yield from _block(block, told=told)
+
+
+def _item(detail: dict[str, Any], *, told: bool) -> Iterator[Thought]:
+    """`told`: its text came in another field already."""
+    text = detail.get("text") or detail.get("summary")
+    if not told and isinstance(text, str) and text:
+        yield "text", text
+    data, signature = detail.get("data"), detail.get("signature")
+    encrypted = detail.get("type") == "reasoning.encrypted" and isinstance(data, str) and data != ""
+    signed = isinstance(signature, str) and signature != ""
+    if not encrypted and not signed:
+        return
+    if detail.get("format") != ANTHROPIC:
+        yield "item", detail
+    elif signed:
+        yield "signature", str(signature)
+    else:
+        yield "redacted", str(data)
+
+
+def _block(block: dict[str, Any], *, told: bool) -> Iterator[Thought]:
+    text, data, signature = block.get("thinking"), block.get("data"), block.get("signature")
+    if not told and isinstance(text, str) and text:
+        yield "text", text
+    if isinstance(signature, str) and signature:
+        yield "signature", signature
+    if block.get("type") == "redacted_thinking" and isinstance(data, str) and data:
+        yield "redacted", data
+
+
+_REASONING_PARTS = frozenset({"reasoning", "reasoning_text", "summary_text", "thought"})
 
 
 def content_parts(content: object) -> Iterator[tuple[str, str]]:
-    """("text" | "thinking", text) of a content list: Mistral sends blocks, with reasoning as nested text blocks. A part
-    that holds neither is ("other", its type)."""
+    """("text" | "thinking" | "signature", text) of a content list: Mistral sends blocks, with reasoning as nested text
+    blocks, proxies Anthropic's blocks or their deltas, Databricks `reasoning` with a summary. A part that holds none of
+    these is ("other", its type)."""
     if isinstance(content, dict):
         content = [content]
     if not isinstance(content, list):
@@ -249,16 +312,23 @@ def content_parts(content: object) -> Iterator[tuple[str, str]]:
             yield "text", part
         elif isinstance(part, dict):
             inner = part.get("thinking")
+            if inner is None and part.get("type") in _REASONING_PARTS:
+                inner = part.get("summary") or part.get("content") or part.get("text")
             if isinstance(inner, str) and inner:
                 yield "thinking", inner
             elif isinstance(inner, list):
                 for kind, text in content_parts(inner):
-                    yield kind if kind == "other" else "thinking", text
-            elif isinstance(part.get("text"), str) and part["text"]:
+                    yield kind if kind in ("other", "signature") else "thinking", text
+            signature = part.get("signature")
+            if isinstance(signature, str) and signature:
+                yield "signature", signature
+            if inner or signature:
+                continue
+            if isinstance(part.get("text"), str) and part["text"]:
                 yield "text", part["text"]
             elif isinstance(part.get("refusal"), str) and part["refusal"]:
                 yield "text", part["refusal"]
-            elif part.get("type") not in ("text", "thinking", "refusal", None):
+            elif part.get("type") not in ("text", "thinking", "refusal", *_REASONING_PARTS, None):
                 yield "other", str(part["type"])
 
 
@@ -268,23 +338,35 @@ def _count(value: object) -> int:
     return max(0, int(value)) if value == value and abs(value) < 1e15 else 0
 
 
-def usage_of(value: object) -> Usage | None:
-    """OpenAI's usage object with the names other servers use for cached tokens; None when it holds no figures."""
+def usage_of(value: object, *, reasoning_outside: bool = False) -> Usage | None:
+    """OpenAI's usage object with the names other servers use for cached tokens; None when it holds no figures.
+    `reasoning_outside`: the tokens of reasoning are not among those of the completion."""
     if not isinstance(value, dict) or not ({"prompt_tokens", "completion_tokens", "total_tokens"} & value.keys()):
         return None
     prompt_details = value.get("prompt_tokens_details")
     output_details = value.get("completion_tokens_details")
     prompt = prompt_details if isinstance(prompt_details, dict) else {}
     output = output_details if isinstance(output_details, dict) else {}
-    # DeepSeek: prompt_cache_hit_tokens; Moonshot: cached_tokens
-    cached = _count(prompt.get("cached_tokens")) or _count(value.get("prompt_cache_hit_tokens")) \
-        or _count(value.get("cached_tokens"))
+    # DeepSeek: prompt_cache_hit_tokens; Moonshot: cached_tokens; Mistral: num_cached_tokens
+    cached = next(filter(None, (_count(count) for count in (
+        prompt.get("cached_tokens"), value.get("prompt_cache_hit_tokens"), value.get("cached_tokens"),
+        value.get("num_cached_tokens")))), 0)
+    # DashScope: cache_creation_input_tokens; LiteLLM: cache_creation_tokens
+    written = next(filter(None, (_count(count) for count in (
+        prompt.get("cache_write_tokens"), prompt.get("cache_creation_input_tokens"),
+        prompt.get("cache_creation_tokens")))), 0)
     total_input = _count(value.get("prompt_tokens"))
     cached = min(cached, total_input)
+    completion = _count(value.get("completion_tokens"))
+    reasoning = _count(output.get("reasoning_tokens"))
+    if reasoning_outside:
+        # The total tells it best: some endpoints count the reasoning there and nowhere else.
+        rest = max(reasoning, _count(value.get("total_tokens")) - total_input - completion)
+        completion, reasoning = completion + rest, rest
     return Usage(
         input=total_input,
-        output=_count(value.get("completion_tokens")),
+        output=completion,
         cached=cached,
-        cache_write=min(_count(prompt.get("cache_write_tokens")), total_input - cached),
-        reasoning=_count(output.get("reasoning_tokens")),
+        cache_write=min(written, total_input - cached),
+        reasoning=reasoning,
     )

@@ -7,12 +7,20 @@ behind all of them; no empty message. Called by the request encoder with turns w
 
 from __future__ import annotations
 
-from extproc.apis.base import Dropped, NameMap
+import json
+from collections.abc import Sequence
+
+from extproc.apis.base import Dropped, NameMap, Target
 from extproc.apis.media import lost_media, text_of_media
 from extproc.apis.openai.media import carried_parts, parts_of_media
+from extproc.apis.openai.past_reasoning import put_back
 from extproc.apis.openai.wire import (
+    AnyCall,
     AssistantMessage,
+    CacheControl,
     Call,
+    CustomCall,
+    CustomInput,
     FunctionCall,
     Part,
     SystemMessage,
@@ -22,41 +30,46 @@ from extproc.apis.openai.wire import (
     WireMessage,
 )
 from extproc.arguments import arguments_text
-from extproc.conversation import Media, Opaque, Text, Thinking, ToolResult
+from extproc.conversation import Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.ids import ProviderIds
 from extproc.pairing import Exchange, Turn
-from extproc.profiles.profile import Profile
 
 NO_OUTPUT = "(no output)"
 """Stands for an empty tool result: an empty string is refused or puzzles the model."""
 ERROR_PREFIX = "[tool error] "
 """Begins the text of a result with `is_error`: the format has no field for it."""
+MOST_MARKS = 4
+"""Cache marks of a request, as Anthropic and DashScope allow; of more the last ones stay, which mark the longest
+prefixes."""
 
 
-def encode_messages(system: list[str], turns: list[Turn], names: NameMap, profile: Profile,
-                    dropped: Dropped) -> list[WireMessage]:
-    """All messages of a request; `system` holds the texts of the system message at the head."""
-    return _Encoder(names, profile, dropped).encode(system, turns)
+def encode_messages(system: list[Text], turns: list[Turn], names: NameMap, target: Target, dropped: Dropped,
+                    custom: frozenset[str] = frozenset()) -> list[WireMessage]:
+    """All messages of a request; `system` holds the texts of the system message at the head, `custom` the names of the
+    tools that take free text at this endpoint."""
+    return _Encoder(names, target, dropped, custom).encode(system, turns)
 
 
 class _Encoder:
     """Builds the list. `_parts` collects the open user message: it is written when another role follows, so that
     moved media and the text behind them share one message."""
 
-    def __init__(self, names: NameMap, profile: Profile, dropped: Dropped) -> None:
+    def __init__(self, names: NameMap, target: Target, dropped: Dropped, custom: frozenset[str]) -> None:
+        profile = target.profile
         self._names = names
+        self._target = target
         self._profile = profile
         self._dropped = dropped
+        self._custom = custom
+        self._marked: list[Part] = []
         self._ids = ProviderIds(profile.tool_call_id_pattern, profile.tool_call_id_max, profile.tool_call_id_form)
         self._out: list[WireMessage] = []
         self._parts: list[Part] = []
 
-    def encode(self, system: list[str], turns: list[Turn]) -> list[WireMessage]:
+    def encode(self, system: list[Text], turns: list[Turn]) -> list[WireMessage]:
         # System messages before the first turn join the head: many chat templates take one system message only.
         leading = next((at for at, turn in enumerate(turns) if turn.role != "system"), len(turns))
-        head = [text for text in (*system, *map(self._words, turns[:leading])) if text]
-        if head:
-            self._out.append(SystemMessage("\n\n".join(head)))
+        self._system_message([*system, *(text for turn in turns[:leading] for text in self._texts(turn))])
         for turn in turns[leading:]:
             if turn.role == "system":
                 self._system(turn)
@@ -66,83 +79,80 @@ class _Encoder:
                 self._assistant(turn)
         self._close_user()
         self._mark_prefill()
+        for part in self._marked[:-MOST_MARKS]:
+            part.cache_control = None
         return self._out
 
     # ------------------------------------------------------------------------------------------------------- roles
 
     def _system(self, turn: Turn) -> None:
-        text = self._words(turn)
-        if not text:
-            return
+        texts = self._texts(turn)
         if self._profile.system_anywhere:
-            self._close_user()
-            self._out.append(SystemMessage(text))
-        else:
-            self._parts.append(TextPart(f"[system message]\n{text}"))
+            if any(text.text for text in texts):
+                self._close_user()
+                self._system_message(texts)
+        elif text := "\n\n".join(text.text for text in texts if text.text):
+            self._parts.append(self._part(f"[system message]\n{text}", cache=any(text.cache for text in texts)))
+
+    def _system_message(self, texts: list[Text]) -> None:
+        parts = [self._part(text.text, cache=text.cache) for text in texts if text.text]
+        if parts:
+            self._out.append(SystemMessage(self._one_text(parts) or parts))
 
     def _user(self, turn: Turn) -> None:
         for block in turn.content:
             if isinstance(block, Text):
-                self._note_cache(block.cache)
                 if block.text:
-                    self._parts.append(TextPart(block.text))
+                    self._parts.append(self._part(block.text, cache=block.cache))
             elif isinstance(block, Media):
-                self._note_cache(block.cache)
-                self._parts.extend(parts_of_media(block, self._profile, self._dropped))
+                parts = parts_of_media(block, self._profile, self._dropped)
+                self._parts.extend(parts)
+                self._mark(parts[-1], cache=block.cache)
             elif text := self._other(block):
                 self._parts.append(TextPart(text))
         if self._profile.system_anywhere:
             self._close_user()
 
     def _assistant(self, turn: Turn) -> None:
-        text = self._words(turn)
-        thinking = "\n\n".join(block.text for block in turn.content if isinstance(block, Thinking) and block.text)
+        text = "\n\n".join(text.text for text in self._texts(turn, marks=False) if text.text)
         message = AssistantMessage(content=text)
-        for exchange in turn.exchanges:
-            self._note_cache(exchange.call.cache)
-            name = self._names.to_provider.get(exchange.call.name, exchange.call.name)
-            message.tool_calls.append(Call(self._ids.next(exchange.call.id, name),
-                                           FunctionCall(name, arguments_text(exchange.call.arguments))))
-        self._reasoning(message, thinking, any(isinstance(block, Thinking) for block in turn.content))
-        if not text and not message.tool_calls and not message.reasoning_content and not message.reasoning:
+        calls = [exchange.call for exchange in turn.exchanges]
+        message.tool_calls = [self._call(call) for call in calls]
+        put_back(message, [block for block in turn.content if isinstance(block, Thinking)], calls, self._target,
+                 self._dropped)
+        if not (message.content or message.tool_calls or message.reasoning_content or message.reasoning
+                or message.reasoning_details):
             return
-        if not text and message.tool_calls and self._profile.empty_content == "null":
+        if not message.content and message.tool_calls and self._profile.empty_content == "null":
             message.content = None
         self._close_user()
         self._out.append(message)
         self._results(turn.exchanges, message.tool_calls)
 
-    def _reasoning(self, message: AssistantMessage, thinking: str, present: bool) -> None:
-        """Thinking of the past, where the endpoint wants it back."""
-        wanted = self._profile.reasoning_history
-        if wanted == "drop" or (wanted == "with_tool_calls" and not message.tool_calls):
-            if present:
-                self._dropped.hint("messages.thinking")
-            return
-        value = thinking or (self._profile.reasoning_placeholder if message.tool_calls else None)
-        if value is None:
-            return
-        if self._profile.reasoning_field == "reasoning":
-            message.reasoning = value
-        else:
-            message.reasoning_content = value
+    def _call(self, call: ToolCall) -> AnyCall:
+        self._lose_mark(call.cache)
+        name = self._names.to_provider.get(call.name, call.name)
+        call_id = self._ids.next(call.id, name)
+        if call.name in self._custom:
+            return CustomCall(call_id, CustomInput(name, _free_text(call.arguments)))
+        return Call(call_id, FunctionCall(name, arguments_text(call.arguments)))
 
     # ----------------------------------------------------------------------------------------------------- results
 
-    def _results(self, exchanges: list[Exchange], calls: list[Call]) -> None:
+    def _results(self, exchanges: list[Exchange], calls: list[AnyCall]) -> None:
         moved: list[Part] = []
         for exchange, call in zip(exchanges, calls, strict=True):
             if exchange.result is None:
                 continue
             text, parts = self._result(exchange.result)
-            self._out.append(ToolMessage(call.id, text))
+            part = self._part(text, cache=exchange.result.cache)
+            self._out.append(ToolMessage(call.id, text if part.cache_control is None else [part]))
             if parts:
-                moved += [TextPart(f"Attached to the result of {call.function.name} ({call.id}):"), *parts]
+                moved += [TextPart(f"Attached to the result of {call.name} ({call.id}):"), *parts]
         self._parts.extend(moved)
 
     def _result(self, result: ToolResult) -> tuple[str, list[Part]]:
         """The text of a tool message, and the parts that must move to a user message."""
-        self._note_cache(result.cache)
         texts: list[str] = []
         moved: list[Part] = []
         for block in result.content:
@@ -160,19 +170,20 @@ class _Encoder:
 
     # ------------------------------------------------------------------------------------------------------- words
 
-    def _words(self, turn: Turn) -> str:
-        """The text of a turn that may hold nothing but text."""
-        texts: list[str] = []
+    def _texts(self, turn: Turn, *, marks: bool = True) -> list[Text]:
+        """The texts of a turn that may hold nothing but text. `marks`: its cache marks can be carried."""
+        texts: list[Text] = []
         for block in turn.content:
             if isinstance(block, Text):
-                self._note_cache(block.cache)
-                texts.append(block.text)
+                texts.append(block)
             elif isinstance(block, Media):
                 text = text_of_media(block)
-                texts.append(lost_media(block, self._dropped) if text is None else text)
+                texts.append(Text(lost_media(block, self._dropped) if text is None else text, cache=block.cache))
             else:
-                texts.append(self._other(block))
-        return "\n\n".join(filter(None, texts))
+                texts.append(Text(self._other(block)))
+        if not marks:
+            self._lose_mark(any(text.cache for text in texts))
+        return texts
 
     def _other(self, block: Thinking | Opaque) -> str:
         """A foreign block in words, "" (and named) where there are none. Thinking never turns into text."""
@@ -182,9 +193,35 @@ class _Encoder:
             self._dropped.loss(f"messages.{block.type}")
         return block.text or ""
 
-    def _note_cache(self, cache: bool) -> None:
+    # -------------------------------------------------------------------------------------------------------- marks
+
+    def _part(self, text: str, *, cache: bool) -> TextPart:
+        part = TextPart(text)
+        self._mark(part, cache=cache)
+        return part
+
+    def _mark(self, part: Part, *, cache: bool) -> None:
+        """The client wants the prefix up to here cached."""
+        if not cache:
+            return
+        if self._profile.cache_marks:
+            part.cache_control = CacheControl()
+            self._marked.append(part)
+        else:
+            self._lose_mark(cache)
+
+    def _lose_mark(self, cache: bool) -> None:
         if cache:
             self._dropped.hint("cache_control")
+
+    def _one_text(self, parts: Sequence[Part]) -> str | None:
+        """The parts as one string, which is all that several hosts take; None where that is not possible. Where marks
+        are taken several texts stay apart: the mark moves on with the conversation, and a text that is joined in one
+        request and apart in the next would break the cache."""
+        if self._profile.cache_marks and (len(parts) > 1 or parts[0].cache_control is not None):
+            return None
+        texts = [part.text for part in parts if isinstance(part, TextPart)]
+        return "\n\n".join(texts) if len(texts) == len(parts) else None
 
     # -------------------------------------------------------------------------------------------------- the ends
 
@@ -196,9 +233,7 @@ class _Encoder:
         bridge = self._profile.bridge_after_tools
         if bridge is not None and self._out and isinstance(self._out[-1], ToolMessage):
             self._out.append(AssistantMessage(content=bridge))
-        texts = [part.text for part in parts if isinstance(part, TextPart)]
-        # One string where that is possible: several hosts take nothing else.
-        self._out.append(UserMessage("\n\n".join(texts) if len(texts) == len(parts) else parts))
+        self._out.append(UserMessage(self._one_text(parts) or parts))
 
     def _mark_prefill(self) -> None:
         last = self._out[-1] if self._out else None
@@ -206,3 +241,13 @@ class _Encoder:
             return
         last.prefix = self._profile.prefill == "prefix"
         last.partial = self._profile.prefill == "partial"
+
+
+def _free_text(arguments: str) -> str:
+    """The input of a tool that takes free text, out of the object that stands for it in the conversation."""
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        return arguments
+    text = value.get("input") if isinstance(value, dict) else None
+    return text if isinstance(text, str) else arguments

@@ -6,16 +6,28 @@ gives the same bytes. Keys are added elsewhere; this module sends nothing and fe
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import msgspec
+from msgspec.structs import replace
 
 from extproc.apis.base import Dropped, EncodedRequest, ProviderRequest, Target
 from extproc.apis.openai.messages import encode_messages
-from extproc.apis.openai.parameters import format_note, set_parameters
-from extproc.apis.openai.tools import set_tools
+from extproc.apis.openai.parameters import (
+    extra_fields,
+    format_fits,
+    format_note,
+    remove_refused,
+    response_format,
+    set_parameters,
+)
+from extproc.apis.openai.reasoning import plan, set_reasoning, thinks
+from extproc.apis.openai.tools import choose_tools, set_tools
 from extproc.apis.openai.wire import Body, StreamOptions
-from extproc.conversation import Request
+from extproc.conversation import Request, Text
 from extproc.dialects import writing
 from extproc.errors import BadRequest
+from extproc.limits import Limits
 from extproc.names import build_name_map
 from extproc.pairing import pair
 
@@ -25,35 +37,65 @@ _ENCODER = msgspec.json.Encoder()
 def encode_request(request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
     """POST {base_path}/chat/completions. Names in `dropped` what the format or the endpoint cannot carry. Raises
     `BadRequest` for tool results without a call, two tools of one name, too many tools, a choice of a tool that is
-    not offered, and a conversation of which nothing is left to send."""
+    not offered, several answers from a provider that gives one, and a conversation of which nothing is left to
+    send."""
+    styled = _styled(target)
+    target = styled or target
     profile = target.profile
     names = build_name_map(request, profile.tool_name_max)
     request = writing.written(request, target, names, dropped)
     body = Body(model=target.model, messages=[])
-    if request.stream:
-        body.stream = True
-        if profile.stream_usage:
-            body.stream_options = StreamOptions(include_usage=True)
     set_parameters(body, request, target, dropped)
-    tool_note = set_tools(body, request, target, names, dropped)
-    system = [text.text for text in request.system]
-    if any(text.cache for text in request.system):
-        dropped.hint("cache_control")
-    notes = [note for note in (tool_note, format_note(request.output_format, profile)) if note is not None]
-    body.messages = encode_messages([*system, *notes], pair(request.messages, dropped), names, profile, dropped)
+    chosen = choose_tools(request, target, dropped)
+    fits = format_fits(request, profile, tools=bool(chosen.offered))
+    planned = plan(request, target, dropped, forced=chosen.forced, formatted=fits)
+    notes = set_tools(body, request, chosen, target, names, dropped, may_force=planned.choice)
+    set_reasoning(body, planned.thinking, profile, dropped)
+    # A whole answer may come as a stream as well: the decoder puts it together.
+    if request.stream or (profile.thinking_needs_stream and thinks(planned.thinking, profile)):
+        body.stream = True
+        body.stream_options = StreamOptions(include_usage=True) if profile.stream_usage else None
+    if request.output_format is not None and fits and planned.format:
+        body.response_format = response_format(request.output_format, profile)
+    note = format_note(request.output_format, body.response_format)
+    if note is not None:
+        notes.append(f"When you do not call a tool: {note}" if body.tools else note)
+    remove_refused(body, profile, dropped)
+    custom = frozenset(tool.name for tool in chosen.offered if tool.custom and profile.custom_tools)
+    system = [*request.system, *map(Text, notes)]
+    body.messages = encode_messages(system, pair(request.messages, dropped), names, target, dropped, custom)
     if not body.messages:
         raise BadRequest("messages: the conversation holds nothing that can be sent to this model; add a user message "
                          "with text")
     head = {
         "content-type": "application/json",
-        "accept": "text/event-stream" if request.stream else "application/json",
+        "accept": "text/event-stream" if body.stream else "application/json",
         "accept-encoding": "identity",
     }
-    sent = ProviderRequest(method="POST", path=f"{target.base_path}/chat/completions", headers=head,
-                           body=_with_extra(_ENCODER.encode(body), profile.extra_body))
-    return EncodedRequest(sent, names)
+    extra = extra_fields(body, request, profile, dropped)
+    sent = ProviderRequest(method="POST", path=chat_path(target), headers=head,
+                           body=_with_extra(_ENCODER.encode(body), extra))
+    return EncodedRequest(sent, names, styled)
+
+
+def chat_path(target: Target) -> str:
+    """The path of the endpoint. Azure's classic one names the deployment, which is the model's name there."""
+    version = target.profile.deployment_api_version
+    base = target.base_path
+    if version is None or base.endswith("/v1"):
+        return f"{base}/chat/completions"
+    if "/deployments/" not in base:
+        base = f"{base.removesuffix('/openai')}/openai/deployments/{quote(target.model, safe='')}"
+    return f"{base}/chat/completions?api-version={version}"
+
+
+def _styled(target: Target) -> Target | None:
+    """The target with tools in the prompt, where nobody said how they go and the endpoint takes none."""
+    if target.profile.native_tools or target.tool_style != "auto":
+        return None
+    return replace(target, tool_style="prompted", max_tools=min(target.max_tools, Limits().prompted_tools))
 
 
 def _with_extra(body: bytes, extra: dict[str, object]) -> bytes:
-    """The fields of a profile at the end of the object, without decoding it again."""
+    """Further fields at the end of the object, without decoding it again."""
     return body if not extra else body[:-1] + b"," + _ENCODER.encode(extra)[1:]

@@ -1,49 +1,140 @@
 """The tools of a request in the OpenAI format, with `tool_choice` and `parallel_tool_calls`.
 
 These three go together: without tools none of them is sent. Tools that the provider would have to run (web search) are
-never sent as functions, because nobody would run them. Called by the request encoder.
+never sent as functions, because nobody would run them. What an endpoint does not take of a choice is asked for in words
+that go into the system text. Called by the request encoder.
 """
 
 from __future__ import annotations
 
 from typing import Literal, cast
 
+import msgspec
+
 from extproc.apis.base import Dropped, NameMap, Target
-from extproc.apis.openai.wire import Body, Function, FunctionName, FunctionTool, NamedChoice
+from extproc.apis.openai.wire import (
+    AllowedChoice,
+    AllowedTools,
+    AnyTool,
+    Body,
+    Choice,
+    Custom,
+    CustomTool,
+    Function,
+    FunctionTool,
+    NamedChoice,
+    NamedCustomChoice,
+    ToolName,
+)
 from extproc.conversation import Request, Tool, ToolChoice
 from extproc.errors import BadRequest
 from extproc.profiles.profile import Profile
-from extproc.schema import clean_parameters, fits_strict
+from extproc.schema import Schema, clean_parameters, fits_strict
+from extproc.schema_cache import SHARED, Rewritten
+
+_ENCODER = msgspec.json.Encoder()
 
 NO_SERVER_TOOLS = ("The tools of this request ({names}) are not available. Answer from what you know and say that "
                    "you could not use them.")
 """Told to the model when a request offers nothing but server tools; a client's web search is such a request."""
+CALL_ANY = "Answer this request by calling at least one of the tools, not with text."
+"""Told to the model where a forced choice cannot be sent."""
+CALL_ONE = "Answer this request by calling the tool {name}, not with text."
+ONE_AT_A_TIME = "Call at most one tool in each answer, and wait for its result."
+"""Told to the model where parallel calls cannot be forbidden."""
 
 
-def set_tools(body: Body, request: Request, target: Target, names: NameMap, dropped: Dropped) -> str | None:
-    """Fills the three fields. Returns what the model should be told instead, None for nothing. Raises `BadRequest`
-    for too many tools and for a choice of a tool that is not offered."""
+class ChosenTools(msgspec.Struct):
+    """What is decided of the tools before the fields are written."""
+
+    offered: list[Tool]
+    mode: Literal["auto", "required", "tool", "none"] | None = None
+    tool: Tool | None = None
+    """The one that is chosen, when mode is "tool"."""
+    allowed: list[Tool] = []
+    """The only ones that may be called, where the endpoint can be told so."""
+
+    @property
+    def forced(self) -> bool:
+        """Whether the model must call a tool."""
+        return self.mode in ("required", "tool")
+
+
+def choose_tools(request: Request, target: Target, dropped: Dropped) -> ChosenTools:
+    """The tools to offer and the choice to send, as far as the endpoint takes it. Raises `BadRequest` for too many
+    tools and for a choice of a tool that is not offered."""
     for tool in request.server_tools:
         dropped.loss(f"tools.{tool.type}")
     if not request.tools:
         _choice_without_tools(request, dropped)
-        if not request.server_tools:
-            return None
-        return NO_SERVER_TOOLS.format(names=", ".join(tool.name for tool in request.server_tools))
+        return ChosenTools([])
     if target.tool_style == "off":
         dropped.loss("tools")
-        return None
+        return ChosenTools([])
     _check_count(len(request.tools), target)
-    mode, chosen = _choice(request, target, names, dropped)
-    if mode == "none" and "none" not in target.profile.tool_choices:
-        return None
-    body.tools = [_function(tool, names, target.profile, dropped) for tool in request.tools]
-    if mode == "tool":
-        body.tool_choice = NamedChoice(FunctionName(chosen))
-    elif mode is not None:
-        body.tool_choice = cast(Literal["auto", "required", "none"], mode)
-    body.parallel_tool_calls = _parallel(request, target, dropped)
-    return None
+    chosen = _wanted(request, target, dropped)
+    taken = target.profile.tool_choices
+    if chosen.mode == "none" and "none" not in taken:
+        return ChosenTools([])
+    if chosen.mode == "tool" and "tool" not in taken and "required" in taken and chosen.tool is not None:
+        return ChosenTools([chosen.tool], "required")
+    if chosen.mode == "required" and "required" not in taken and "tool" in taken and len(chosen.offered) == 1:
+        return ChosenTools(chosen.offered, "tool", chosen.offered[0])
+    return chosen
+
+
+def set_tools(body: Body, request: Request, chosen: ChosenTools, target: Target, names: NameMap, dropped: Dropped, *,
+              may_force: bool = True) -> list[str]:
+    """Fills the three fields. `may_force`: the model takes a forced choice now. Returns what the model should be told
+    in words."""
+    profile = target.profile
+    if not chosen.offered:
+        if request.tools or not request.server_tools:
+            return []
+        return [NO_SERVER_TOOLS.format(names=", ".join(tool.name for tool in request.server_tools))]
+    notes: list[str] = []
+    if chosen.forced and (not may_force or chosen.mode not in profile.tool_choices):
+        dropped.loss("tool_choice")
+        notes.append(CALL_ONE.format(name=names.to_provider[chosen.tool.name]) if chosen.tool is not None else CALL_ANY)
+        chosen = ChosenTools(chosen.offered, "auto", allowed=chosen.allowed)
+    body.tools = [_tool(tool, names, profile, dropped) for tool in chosen.offered]
+    body.tool_choice = _choice(chosen, names, profile)
+    parallel = _parallel(request, target)
+    if parallel is not None and not profile.parallel_tool_calls:
+        if not parallel:
+            dropped.loss("parallel_tool_calls")
+            notes.append(ONE_AT_A_TIME)
+    else:
+        body.parallel_tool_calls = parallel
+    return notes
+
+
+# ------------------------------------------------------------------------------------------------------------- choice
+
+
+def _wanted(request: Request, target: Target, dropped: Dropped) -> ChosenTools:
+    """The client's choice, or that of the attempt, among the tools of the request."""
+    wanted = request.tool_choice
+    if target.tool_choice is not None:
+        wanted = ToolChoice(cast(Literal["auto", "required", "none"], target.tool_choice))
+    if wanted is None:
+        return ChosenTools(request.tools)
+    if wanted.mode == "tool":
+        if any(tool.name == wanted.tool for tool in request.server_tools):
+            dropped.loss("tool_choice")
+            return ChosenTools(request.tools)
+        found = next((tool for tool in request.tools if tool.name == wanted.tool), None)
+        if found is None:
+            raise BadRequest(f"tool_choice: the tool {wanted.tool!r} is not among the tools of the request")
+        return ChosenTools(request.tools, "tool", found)
+    if not wanted.allowed:
+        return ChosenTools(request.tools, wanted.mode)
+    allowed = [tool for tool in request.tools if tool.name in wanted.allowed]
+    if not allowed:
+        raise BadRequest("tool_choice: none of the allowed tools is among the tools of the request")
+    if target.profile.allowed_tools:
+        return ChosenTools(request.tools, wanted.mode, allowed=allowed)
+    return ChosenTools(allowed, wanted.mode)
 
 
 def _choice_without_tools(request: Request, dropped: Dropped) -> None:
@@ -63,52 +154,57 @@ def _check_count(count: int, target: Target) -> None:
         raise BadRequest(f"tools: {count} tools are offered, this model takes at most {most}; offer fewer tools")
 
 
-def _function(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> FunctionTool:
-    parameters = clean_parameters(tool.schema)
-    strict = None
-    if tool.strict:
-        if profile.strict_tools and fits_strict(parameters):
-            strict = True
-        else:
-            dropped.hint("tools.strict")
-    if tool.cache:
-        dropped.hint("cache_control")
-    return FunctionTool(Function(name=names.to_provider[tool.name], parameters=parameters,
-                                 description=tool.description or None, strict=strict))
+def _choice(chosen: ChosenTools, names: NameMap, profile: Profile) -> Choice | None:
+    mode = chosen.mode
+    if chosen.allowed and mode in ("auto", "required"):
+        return AllowedChoice(AllowedTools(mode, [_named(tool, names, profile) for tool in chosen.allowed]))
+    if mode == "tool" and chosen.tool is not None:
+        return _named(chosen.tool, names, profile)
+    if mode is None or mode == "tool" or mode not in profile.tool_choices:
+        return None
+    return profile.required_word if mode == "required" else mode
 
 
-def _choice(request: Request, target: Target, names: NameMap, dropped: Dropped) -> tuple[str | None, str]:
-    """The mode to send, and the provider's name of the tool for "tool"."""
-    wanted = request.tool_choice
-    if target.tool_choice is not None:
-        wanted = ToolChoice(cast(Literal["auto", "required", "none"], target.tool_choice))
-    if wanted is None:
-        return None, ""
-    if wanted.mode == "tool":
-        if any(tool.name == wanted.tool for tool in request.server_tools):
-            dropped.loss("tool_choice")
-            return None, ""
-        if not any(tool.name == wanted.tool for tool in request.tools):
-            raise BadRequest(f"tool_choice: the tool {wanted.tool!r} is not among the tools of the request")
-    mode: str | None = wanted.mode
-    taken = target.profile.tool_choices
-    if mode == "tool" and "tool" not in taken:
-        dropped.loss("tool_choice")
-        mode = "required"
-    if mode == "required" and "required" not in taken:
-        dropped.loss("tool_choice")
-        mode = "auto"
-    if mode == "auto" and "auto" not in taken:
-        mode = None
-    return mode, names.to_provider[wanted.tool] if mode == "tool" and wanted.tool is not None else ""
+def _named(tool: Tool, names: NameMap, profile: Profile) -> NamedChoice | NamedCustomChoice:
+    name = ToolName(names.to_provider[tool.name])
+    return NamedCustomChoice(name) if tool.custom and profile.custom_tools else NamedChoice(name)
 
 
-def _parallel(request: Request, target: Target, dropped: Dropped) -> bool | None:
+def _parallel(request: Request, target: Target) -> bool | None:
     """Sent only when asked: parallel calls are the default of the format, and some servers refuse the field."""
     wanted = target.parallel_tool_calls
     if wanted is None:
         wanted = False if request.parallel_tool_calls is False else None
-    if wanted is not None and not target.profile.parallel_tool_calls:
-        dropped.loss("parallel_tool_calls")
-        return None
     return wanted
+
+
+# -------------------------------------------------------------------------------------------------------- definitions
+
+
+def _tool(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> AnyTool:
+    if tool.cache:
+        dropped.hint("cache_control")
+    if not tool.custom:
+        return _function(tool, names, profile, dropped)
+    if profile.custom_tools:
+        return CustomTool(Custom(names.to_provider[tool.name], tool.description or None, tool.format))
+    if tool.format is not None:
+        dropped.loss("tools.format")
+    return _function(tool, names, profile, dropped)
+
+
+def _function(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> FunctionTool:
+    parameters = SHARED.get("openai.parameters", tool.schema, lambda size: _cleaned(tool.schema))
+    strict = None
+    if tool.strict:
+        if profile.strict_tools and parameters.strict:
+            strict = True
+        else:
+            dropped.hint("tools.strict")
+    return FunctionTool(Function(name=names.to_provider[tool.name], parameters=parameters.text or msgspec.Raw(b"{}"),
+                                 description=tool.description or None, strict=strict))
+
+
+def _cleaned(schema: Schema) -> Rewritten:
+    parameters = clean_parameters(schema)
+    return Rewritten(msgspec.Raw(_ENCODER.encode(parameters)), fits_strict(parameters))

@@ -10,9 +10,16 @@ from typing import Literal
 
 import msgspec
 
+# -------------------------------------------------------------------------------------------------------------- parts
 
-class TextPart(msgspec.Struct, tag_field="type", tag="text", frozen=True, gc=False):
+
+class CacheControl(msgspec.Struct, tag_field="type", tag="ephemeral", frozen=True, gc=False):
+    """The mark of Anthropic, which OpenRouter and DashScope know as well."""
+
+
+class TextPart(msgspec.Struct, tag_field="type", tag="text", omit_defaults=True):
     text: str
+    cache_control: CacheControl | None = None
 
 
 class ImageUrl(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -20,8 +27,9 @@ class ImageUrl(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     detail: str | None = None
 
 
-class ImagePart(msgspec.Struct, tag_field="type", tag="image_url", frozen=True, gc=False):
+class ImagePart(msgspec.Struct, tag_field="type", tag="image_url", omit_defaults=True):
     image_url: ImageUrl
+    cache_control: CacheControl | None = None
 
 
 class FileData(msgspec.Struct, frozen=True, gc=False):
@@ -29,11 +37,21 @@ class FileData(msgspec.Struct, frozen=True, gc=False):
     file_data: str
 
 
-class FilePart(msgspec.Struct, tag_field="type", tag="file", frozen=True, gc=False):
+class FilePart(msgspec.Struct, tag_field="type", tag="file", omit_defaults=True):
     file: FileData
+    cache_control: CacheControl | None = None
+
+
+class ThinkingPart(msgspec.Struct, tag_field="type", tag="thinking"):
+    """Reasoning inside the content, as Mistral writes it."""
+
+    thinking: list[TextPart]
 
 
 Part = TextPart | ImagePart | FilePart
+AssistantPart = TextPart | ThinkingPart
+
+# -------------------------------------------------------------------------------------------------------------- calls
 
 
 class FunctionCall(msgspec.Struct, frozen=True, gc=False):
@@ -41,13 +59,49 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False):
     arguments: str
 
 
-class Call(msgspec.Struct, tag_field="type", tag="function", frozen=True, gc=False):
+class GoogleContent(msgspec.Struct, frozen=True, gc=False):
+    thought_signature: str
+
+
+class ExtraContent(msgspec.Struct, frozen=True, gc=False):
+    """What Google's endpoint wants back with a call."""
+
+    google: GoogleContent
+
+
+class Call(msgspec.Struct, tag_field="type", tag="function", omit_defaults=True):
     id: str
     function: FunctionCall
+    extra_content: ExtraContent | None = None
+
+    @property
+    def name(self) -> str:
+        return self.function.name
 
 
-class SystemMessage(msgspec.Struct, tag_field="role", tag="system", frozen=True, gc=False):
-    content: str
+class CustomInput(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    input: str
+
+
+class CustomCall(msgspec.Struct, tag_field="type", tag="custom", frozen=True, gc=False):
+    """A call of a tool that takes free text."""
+
+    id: str
+    custom: CustomInput
+
+    @property
+    def name(self) -> str:
+        return self.custom.name
+
+
+AnyCall = Call | CustomCall
+
+# ----------------------------------------------------------------------------------------------------------- messages
+
+
+class SystemMessage(msgspec.Struct, tag_field="role", tag="system", frozen=True):
+    content: str | list[TextPart]
 
 
 class UserMessage(msgspec.Struct, tag_field="role", tag="user", frozen=True):
@@ -57,25 +111,28 @@ class UserMessage(msgspec.Struct, tag_field="role", tag="user", frozen=True):
 class AssistantMessage(msgspec.Struct, tag_field="role", tag="assistant", omit_defaults=True):
     """`content` has no default: null is sent as null."""
 
-    content: str | None
+    content: str | list[AssistantPart] | None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    tool_calls: list[Call] = []
+    reasoning_details: list[dict[str, object]] = []
+    tool_calls: list[AnyCall] = []
     prefix: bool = False
     partial: bool = False
 
 
-class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", frozen=True, gc=False):
+class ToolMessage(msgspec.Struct, tag_field="role", tag="tool", frozen=True):
     tool_call_id: str
-    content: str
+    content: str | list[TextPart]
 
 
 WireMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
+# -------------------------------------------------------------------------------------------------------------- tools
+
 
 class Function(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
-    parameters: dict[str, object]
+    parameters: msgspec.Raw
     description: str | None = None
     strict: bool | None = None
 
@@ -84,12 +141,43 @@ class FunctionTool(msgspec.Struct, tag_field="type", tag="function", frozen=True
     function: Function
 
 
-class FunctionName(msgspec.Struct, frozen=True, gc=False):
+class Custom(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str
+    description: str | None = None
+    format: msgspec.Raw | None = None
+
+
+class CustomTool(msgspec.Struct, tag_field="type", tag="custom", frozen=True):
+    custom: Custom
+
+
+AnyTool = FunctionTool | CustomTool
+
+
+class ToolName(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
 class NamedChoice(msgspec.Struct, tag_field="type", tag="function", frozen=True, gc=False):
-    function: FunctionName
+    function: ToolName
+
+
+class NamedCustomChoice(msgspec.Struct, tag_field="type", tag="custom", frozen=True, gc=False):
+    custom: ToolName
+
+
+class AllowedTools(msgspec.Struct, frozen=True):
+    mode: Literal["auto", "required"]
+    tools: list[NamedChoice | NamedCustomChoice]
+
+
+class AllowedChoice(msgspec.Struct, tag_field="type", tag="allowed_tools", frozen=True):
+    allowed_tools: AllowedTools
+
+
+Choice = Literal["auto", "required", "any", "none"] | NamedChoice | NamedCustomChoice | AllowedChoice
+
+# --------------------------------------------------------------------------------------------------------- parameters
 
 
 class StreamOptions(msgspec.Struct, frozen=True, gc=False):
@@ -110,10 +198,18 @@ class JsonSchema(msgspec.Struct, tag_field="type", tag="json_schema", frozen=Tru
     json_schema: NamedSchema
 
 
-class ThinkingToggle(msgspec.Struct):
-    """`thinking` as DeepSeek and Moonshot take it."""
+class ThinkingToggle(msgspec.Struct, frozen=True, gc=False):
+    """`thinking` as DeepSeek, Moonshot, Z.AI and others take it."""
 
-    type: Literal["enabled", "disabled"]
+    type: Literal["enabled", "adaptive", "disabled"]
+
+
+class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """`reasoning` as OpenRouter takes it: one of the three."""
+
+    effort: str | None = None
+    max_tokens: int | None = None
+    enabled: bool | None = None
 
 
 class Body(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -122,17 +218,28 @@ class Body(msgspec.Struct, omit_defaults=True, kw_only=True):
     model: str
     stream: bool = False
     stream_options: StreamOptions | None = None
+    n: int | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    seed: int | None = None
+    random_seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
     stop: list[str] = []
     reasoning_effort: str | None = None
+    reasoning: Reasoning | None = None
     thinking: ThinkingToggle | None = None
+    enable_thinking: bool | None = None
+    thinking_budget: int | None = None
+    chat_template_kwargs: dict[str, bool] = {}
     response_format: JsonObject | JsonSchema | None = None
     user: str | None = None
     parallel_tool_calls: bool | None = None
-    tool_choice: Literal["auto", "required", "none"] | NamedChoice | None = None
-    tools: list[FunctionTool] = []
+    tool_choice: Choice | None = None
+    tools: list[AnyTool] = []
     messages: list[WireMessage]

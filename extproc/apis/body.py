@@ -1,6 +1,7 @@
 """The bytes of a request before anyone looks at its fields: valid UTF-8, valid JSON, not nested too deep.
 
-Called by `request`. Turns a body into one that every later decoder accepts, or into a 400 that names the place.
+Called by the request decoders of the client APIs. Turns a body into one that every later decoder accepts, or into a 400
+that names the place.
 """
 
 from __future__ import annotations

@@ -1,0 +1,324 @@
+"""The messages of a conversation in the order and the words of the Messages API.
+
+What the API demands and this keeps: the first message is the user's, roles alternate, the results of all calls open
+the next user message in call order, no text is blank, no turn of the model ends with thinking, and what the model is to
+continue does not end with white space. Called by the request encoder with turns whose calls are paired already.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extproc.apis.anthropic_provider.media import block_of_media, text_for_model_turn
+from extproc.apis.anthropic_provider.wire import (
+    Block,
+    DocumentBlock,
+    Ephemeral,
+    FileSource,
+    ImageBlock,
+    Marked,
+    RedactedBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    WireMessage,
+)
+from extproc.apis.base import Dropped, NameMap
+from extproc.arguments import arguments_text
+from extproc.carrying import origin_of, unloaded_text
+from extproc.conversation import Media, Opaque, Text, Thinking, ToolResult
+from extproc.ids import ProviderIds
+from extproc.pairing import Turn
+from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
+
+NO_OUTPUT = "(no output)"
+"""Stands for an empty result that is an error: the API refuses an error without content."""
+OPENING = "(The conversation begins with the assistant's message.)"
+"""The user's message before a conversation that begins with the model's."""
+CONTINUE = ("Continue your last message exactly where it ends. Write only what follows, without repeating any of it "
+            "and without an introduction.")
+"""Asks a model that takes no prefill to go on."""
+
+_ID = r"[a-zA-Z0-9_-]+"
+_MARK = Ephemeral()
+
+
+class Writer:
+    """Writes one conversation. `keep_thinking`: the model may think, so that its thinking of the past goes back.
+    `prefill`: a last turn of the model may stay the last."""
+
+    def __init__(self, names: NameMap, model: AnthropicModel, endpoint: AnthropicEndpoint, origin: str, *,
+                 keep_thinking: bool, thinking_first: bool, prefill: bool, dropped: Dropped) -> None:
+        self._names = names
+        self._model = model
+        self._endpoint = endpoint
+        self._origin = origin
+        self._keep_thinking = keep_thinking
+        self._thinking_first = thinking_first
+        self._prefill = prefill
+        self._dropped = dropped
+        self._ids = ProviderIds(_ID, 64)
+        self._out: list[WireMessage] = []
+        self._system: list[TextBlock] = []
+        """System text of the middle, until the user's message before it is complete."""
+
+    def system(self, texts: list[Text], notes: list[str]) -> list[TextBlock]:
+        """The system prompt; `notes` come last, so that they do not disturb what is cached."""
+        blocks = [self._text(text) for text in texts if text.text.strip()]
+        return [*blocks, *map(TextBlock, notes)]
+
+    def messages(self, turns: list[Turn]) -> list[WireMessage]:
+        for turn in turns:
+            if turn.role == "system":
+                self._system += [self._text(text) for text in words(turn, self._dropped) if text.text.strip()]
+            elif turn.role == "user":
+                self._append("user", self._user(turn))
+            else:
+                self._assistant(turn)
+        self._place_system()
+        if self._thinking_first:
+            for message in self._out:
+                _lead_with_thinking(message)
+        if self._out and self._out[0].role != "user":
+            self._out.insert(0, WireMessage("user", [TextBlock(OPENING)]))
+        self._end()
+        return self._out
+
+    # ------------------------------------------------------------------------------------------------------- roles
+
+    def _append(self, role: str, blocks: list[Block]) -> None:
+        """Consecutive messages of one role are one message. What the system said comes before the model's answer."""
+        if not blocks:
+            return
+        if role == "assistant":
+            self._place_system()
+        if self._out and self._out[-1].role == role:
+            self._out[-1].content += blocks
+        else:
+            self._out.append(WireMessage("user" if role == "user" else "assistant", blocks))
+
+    def _place_system(self) -> None:
+        """System text of the middle: a system message behind the user's where the model takes one, else user text."""
+        texts, self._system = self._system, []
+        if not texts:
+            return
+        if self._model.system_turns and self._endpoint.signed and self._out and self._out[-1].role == "user":
+            self._out.append(WireMessage("system", [*texts]))
+            return
+        self._append("user", [msgspec.structs.replace(block, text=f"[system message]\n{block.text}")
+                              for block in texts])
+
+    def _user(self, turn: Turn) -> list[Block]:
+        blocks: list[Block] = []
+        for block in turn.content:
+            if isinstance(block, Text):
+                if block.text.strip():
+                    blocks.append(self._text(block))
+            elif isinstance(block, Media):
+                if (carried := self._media(block)) is not None:
+                    blocks.append(carried)
+            elif isinstance(block, Opaque):
+                blocks += self._opaque(block)
+        return blocks
+
+    def _assistant(self, turn: Turn) -> None:
+        blocks: list[Block] = []
+        for block in turn.content:
+            if isinstance(block, Thinking):
+                blocks += self._thinking(block)
+            elif isinstance(block, Text):
+                if block.text.strip():
+                    blocks.append(self._text(block))
+            elif isinstance(block, Opaque):
+                blocks += self._opaque(block)
+            elif text := text_for_model_turn(block, self._dropped).strip():
+                blocks.append(TextBlock(text))
+        calls: list[Block] = []
+        results: list[Block] = []
+        for exchange in turn.exchanges:
+            call = exchange.call
+            name = self._names.to_provider.get(call.name, call.name)
+            call_id = self._ids.next(call.id, name)
+            raw = msgspec.Raw(arguments_text(call.arguments).encode())
+            calls.append(ToolUseBlock(call_id, name, raw, self._mark(call.cache)))
+            if exchange.result is not None:
+                results.append(self._result(exchange.result, call_id))
+        self._append("assistant", self._in_order(blocks, calls))
+        self._append("user", results)
+
+    def _in_order(self, blocks: list[Block], calls: list[Block]) -> list[Block]:
+        """The blocks of a turn: it never ends with thinking, and has some where it must."""
+        if not calls:
+            while blocks and isinstance(blocks[-1], (ThinkingBlock, RedactedBlock)):
+                blocks.pop()
+                self._dropped.hint("messages.thinking")
+            return blocks
+        thought = any(isinstance(block, (ThinkingBlock, RedactedBlock)) for block in blocks)
+        if not thought and self._endpoint.thinking_required and self._keep_thinking:
+            return [ThinkingBlock(" ", ""), *blocks, *calls]
+        return [*blocks, *calls]
+
+    # ------------------------------------------------------------------------------------------------------ blocks
+
+    def _text(self, text: Text) -> TextBlock:
+        return TextBlock(text.text, self._mark(text.cache))
+
+    def _media(self, media: Media) -> TextBlock | ImageBlock | DocumentBlock | None:
+        block = block_of_media(media, self._endpoint, self._dropped)
+        if block is not None:
+            block.cache_control = self._mark(media.cache)
+        return block
+
+    def _thinking(self, thinking: Thinking) -> list[Block]:
+        block = own_thinking(thinking, self._endpoint, self._origin)
+        if block is None or not self._keep_thinking:
+            self._dropped.hint("messages.thinking")
+            return []
+        return [block]
+
+    def _opaque(self, block: Opaque) -> list[Block]:
+        if block.api == "anthropic" and self._endpoint.own_blocks:
+            return [msgspec.Raw(block.raw)]
+        if block.text is None:
+            self._dropped.loss(f"messages.{block.type}")
+        return [TextBlock(block.text)] if block.text and block.text.strip() else []
+
+    def _result(self, result: ToolResult, call_id: str) -> ToolResultBlock:
+        """A mark inside a result holds for the whole of it."""
+        content: list[TextBlock | ImageBlock | DocumentBlock] = []
+        cache = result.cache
+        for block in result.content:
+            cache = cache or block.cache
+            if isinstance(block, Text):
+                if block.text.strip():
+                    content.append(TextBlock(block.text))
+            elif (carried := block_of_media(block, self._endpoint, self._dropped)) is not None:
+                content.append(carried)
+        if not content and result.is_error:
+            content.append(TextBlock(NO_OUTPUT))
+        only = content[0] if len(content) == 1 else None
+        # One string where that is possible: several compatible endpoints take nothing else.
+        sent = only.text if isinstance(only, TextBlock) else content or None
+        return ToolResultBlock(call_id, sent, result.is_error, self._mark(cache))
+
+    def _mark(self, cache: bool) -> Ephemeral | None:
+        if not cache:
+            return None
+        if not self._endpoint.cache_control:
+            self._dropped.hint("cache_control")
+            return None
+        return _MARK
+
+    # --------------------------------------------------------------------------------------------------- the end
+
+    def _end(self) -> None:
+        """A last turn of the model: continued as it stands where that is possible, else the user asks for it."""
+        last = self._out[-1] if self._out else None
+        if last is None or last.role != "assistant":
+            return
+        if not self._prefill:
+            self._dropped.loss("messages.prefill")
+            self._append("user", [TextBlock(CONTINUE)])
+            return
+        last.content = [block for block in last.content if not isinstance(block, (ThinkingBlock, RedactedBlock))]
+        final = last.content[-1] if last.content else None
+        if isinstance(final, TextBlock):
+            final.text = final.text.rstrip()
+
+
+def _lead_with_thinking(message: WireMessage) -> None:
+    """A message with calls begins with its thinking, if it has any."""
+    blocks = message.content
+    if isinstance(blocks[0], (ThinkingBlock, RedactedBlock)) or not any(isinstance(b, ToolUseBlock) for b in blocks):
+        return
+    thought = [block for block in blocks if isinstance(block, (ThinkingBlock, RedactedBlock))]
+    if thought:
+        message.content = [*thought, *(b for b in blocks if not isinstance(b, (ThinkingBlock, RedactedBlock)))]
+
+
+def own_thinking(thinking: Thinking, endpoint: AnthropicEndpoint, origin: str) -> ThinkingBlock | RedactedBlock | None:
+    """The block that this endpoint takes back, None for thinking of somebody else: an unsigned one, or one whose
+    signature names another issuer. Where no signature is checked, every thinking with a text is taken."""
+    carried = unloaded_text(thinking.signature) if thinking.signature else None
+    if not endpoint.signed:
+        if not thinking.text.strip():
+            return None
+        own = carried is not None and carried.origin == origin
+        return ThinkingBlock(thinking.text, carried.value if own and carried is not None else "")
+    if thinking.redacted is not None:
+        return RedactedBlock(thinking.redacted)
+    if not thinking.signature or carried is not None:
+        return None
+    return ThinkingBlock(thinking.text, thinking.signature)
+
+
+def origin_at(endpoint: str) -> str:
+    """Who issues signatures at this endpoint (host and port)."""
+    return origin_of("anthropic", endpoint)
+
+
+def words(turn: Turn, dropped: Dropped) -> list[Text]:
+    """The text of a system turn."""
+    texts: list[Text] = []
+    for block in turn.content:
+        if isinstance(block, Text):
+            texts.append(block)
+        elif isinstance(block, Media):
+            texts.append(Text(text_for_model_turn(block, dropped), block.cache))
+        elif isinstance(block, Opaque):
+            if block.text is None:
+                dropped.loss(f"messages.{block.type}")
+            texts.append(Text(block.text or ""))
+    return texts
+
+
+def loop_signed(turns: list[Turn], endpoint: AnthropicEndpoint, origin: str) -> bool:
+    """Whether the tool loop that is open began with thinking that the endpoint takes back; True when none is open or
+    when it checks no signature. A loop is one turn of the model to the API, with all results in between; where the user
+    said something between two results, the part behind it counts as well."""
+    if not endpoint.signed:
+        return True
+    starts: list[Turn] = []
+    start: Turn | None = None
+    seen_calls = False
+    for turn in reversed(turns):
+        if turn.role == "assistant":
+            if not turn.exchanges:
+                break
+            seen_calls = True
+            start = turn
+        elif turn.role == "user" and seen_calls and start is not None:
+            starts.append(start)
+            start = None
+    if start is not None:
+        starts.append(start)
+    return all(any(isinstance(block, Thinking) and own_thinking(block, endpoint, origin) is not None
+                   for block in turn.content) for turn in starts)
+
+
+def continues(turns: list[Turn]) -> bool:
+    """Whether the conversation ends with a turn of the model that it is to continue."""
+    last = turns[-1] if turns else None
+    return (last is not None and last.role == "assistant" and not last.exchanges
+            and any(isinstance(block, Text) and block.text.strip() for block in last.content))
+
+
+def holds_thinking(messages: list[WireMessage]) -> bool:
+    return any(isinstance(block, (ThinkingBlock, RedactedBlock))
+               for message in messages for block in message.content)
+
+
+def holds_files(messages: list[WireMessage]) -> bool:
+    """Whether a file of the Files API is named."""
+    inner = [block for message in messages for block in message.content if not isinstance(block, msgspec.Raw)]
+    inner += [part for block in inner if isinstance(block, ToolResultBlock) and isinstance(block.content, list)
+              for part in block.content]
+    return any(isinstance(block, (ImageBlock, DocumentBlock)) and isinstance(block.source, FileSource)
+               for block in inner)
+
+
+def marked(messages: list[WireMessage]) -> list[Marked]:
+    """The blocks that carry a cache mark, in order."""
+    return [block for message in messages for block in message.content
+            if isinstance(block, Marked) and block.cache_control is not None]

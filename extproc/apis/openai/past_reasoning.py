@@ -1,0 +1,94 @@
+"""Reasoning of earlier turns, put back into an assistant message where the endpoint wants it.
+
+Five places are in use: two text fields, the items of OpenRouter, `<think>` tags and parts of type `thinking` inside the
+content. Signed and encrypted reasoning goes back only to who issued it, byte for byte; signatures are never forged.
+Called by the message encoder for each assistant turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extproc.apis.base import Dropped, Target
+from extproc.apis.openai.signatures import ANTHROPIC, anthropic, of_call, unpacked
+from extproc.apis.openai.wire import AssistantMessage, Call, ExtraContent, GoogleContent, TextPart, ThinkingPart
+from extproc.conversation import Thinking, ToolCall
+
+
+def put_back(message: AssistantMessage, thoughts: Sequence[Thinking], calls: Sequence[ToolCall], target: Target,
+             dropped: Dropped) -> None:
+    """`thoughts` and `calls` are those of the turn; the message holds its text and the calls as they are sent."""
+    _sign_calls(message, calls, target)
+    profile = target.profile
+    if profile.reasoning_history == "drop" or (profile.reasoning_history == "with_tool_calls" and not calls):
+        if thoughts:
+            dropped.hint("messages.thinking")
+        return
+    if profile.reasoning_field == "reasoning_details":
+        items = [item for thought in thoughts if (item := _item(thought, target)) is not None]
+        if len(items) < len(thoughts):
+            dropped.hint("messages.thinking")
+        _add_items(message, items)
+        return
+    text = "\n\n".join(thought.text for thought in thoughts if thought.text)
+    if profile.reasoning_field in ("think_tags", "thinking_parts"):
+        if text:
+            _into_content(message, text, tags=profile.reasoning_field == "think_tags")
+        return
+    value = text or (profile.reasoning_placeholder if calls else None)
+    if value is None:
+        return
+    if profile.reasoning_field == "reasoning":
+        message.reasoning = value
+    else:
+        message.reasoning_content = value
+
+
+def _into_content(message: AssistantMessage, thinking: str, *, tags: bool) -> None:
+    text = message.content if isinstance(message.content, str) else ""
+    if tags:
+        message.content = f"<think>\n{thinking}\n</think>\n\n{text}"
+    else:
+        message.content = [ThinkingPart([TextPart(thinking)]), *([TextPart(text)] if text else [])]
+
+
+# -------------------------------------------------------------------------------------------------------------- items
+
+
+def _item(thought: Thinking, target: Target) -> dict[str, object] | None:
+    """The item of a block; None for what this endpoint did not issue and would refuse."""
+    wanted = target.profile.details_format
+    own = unpacked(thought.signature or thought.redacted, target)
+    if own is not None:
+        text = {"summary" if own.get("type") == "reasoning.summary" else "text": thought.text} if thought.text else {}
+        return {**own, **text}
+    if wanted == ANTHROPIC:
+        if data := anthropic(thought.redacted):
+            return {"type": "reasoning.encrypted", "data": data, "format": ANTHROPIC}
+        if signature := anthropic(thought.signature):
+            return {"type": "reasoning.text", "text": thought.text, "signature": signature, "format": ANTHROPIC}
+        return None
+    if wanted == "unknown" and thought.text:
+        return {"type": "reasoning.text", "text": thought.text, "format": wanted}
+    return None
+
+
+def _add_items(message: AssistantMessage, items: list[dict[str, object]]) -> None:
+    at = len(message.reasoning_details)
+    message.reasoning_details += [{**item, "index": at + number} for number, item in enumerate(items)]
+
+
+def _sign_calls(message: AssistantMessage, calls: Sequence[ToolCall], target: Target) -> None:
+    """Signatures of calls, and what stands in for that of the first."""
+    profile = target.profile
+    for position, (call, sent) in enumerate(zip(calls, message.tool_calls, strict=True)):
+        signature = of_call(call, target)
+        if signature is None and position == 0:
+            signature = profile.call_signature_placeholder
+        if signature is None:
+            continue
+        if profile.call_signatures == "details":
+            _add_items(message, [{"type": "reasoning.encrypted", "data": signature, "id": sent.id,
+                                  "format": profile.details_format}])
+        elif isinstance(sent, Call):
+            sent.extra_content = ExtraContent(GoogleContent(signature))

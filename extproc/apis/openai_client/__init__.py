@@ -1,0 +1,45 @@
+"""The OpenAI Chat Completions API as clients speak it: `API` fulfils `ClientApi`; `EventsApi` is the same API with an
+answer for web front ends (`POST /v1/events`).
+
+`wire`, `parts`, `media`, `reasoning`, `messages`, `matching`, `tools`, `parameters` and `request` read requests;
+`answer` (streams), `completion` (whole) and `errors` write answers, `riding` brings signatures back; `models` holds the
+answer that needs no provider. `events`, `event_stream` and `finalizing` are the front ends' part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from extproc.apis.base import AnswerEncoder, Dropped, HttpError
+from extproc.apis.openai_client import request as _request
+from extproc.apis.openai_client.answer import ChunkEncoder
+from extproc.apis.openai_client.completion import CompletionEncoder
+from extproc.apis.openai_client.errors import http_error
+from extproc.apis.openai_client.events import EventsApi, ToolLabel
+from extproc.apis.openai_client.models import models_body
+from extproc.conversation import Failure, Request
+from extproc.limits import Limits
+
+__all__ = ["API", "EventsApi", "OpenAIApi", "ToolLabel", "models_body"]
+
+
+class OpenAIApi:
+    """Stateless."""
+
+    name = "openai"
+
+    def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
+        """POST /v1/chat/completions. Raises BadRequest (the place and what to do)."""
+        return _request.decode_request(body, headers, dropped, limits)
+
+    def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
+        """A stream or one completion, as the request wants; `model` is the name that the client asked for."""
+        encoder = ChunkEncoder if request.stream else CompletionEncoder
+        return encoder(request, message_id, prompt_estimate)
+
+    def error(self, failure: Failure, request_id: str | None = None) -> HttpError:
+        """The error response in this API's shape."""
+        return http_error(failure, request_id)
+
+
+API = OpenAIApi()

@@ -1,0 +1,106 @@
+"""Tool results whose call is not named, or not by an id of the history: found by name, by order, or refused.
+
+Called by `messages` once all messages are read. Clients lose ids on the way: legacy functions have none, some servers
+send none, and some clients write ids anew for another provider. A result goes to a call that still waits for one:
+
+* by the id, where the history has it (also of a call that comes later: `pairing` puts that right);
+* else by the name of the tool, the nearest turn first, in call order;
+* else by order, when ids are missing (not foreign) and exactly as many results came as calls wait in the last turn; or
+  when one result came and one call waits.
+
+A result without an id that fits nowhere is refused with its place. One with an unknown id stays as it is: `pairing`
+refuses it by that id.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extproc.apis.base import Dropped
+from extproc.apis.wire import refused
+from extproc.conversation import Media, Message, Text, ToolCall, ToolResult
+
+
+class Sent(msgspec.Struct):
+    """A tool message. `call_id` is "" where the client sent none; `legacy`: it answers a `function_call`."""
+
+    place: str
+    call_id: str
+    name: str | None
+    content: list[Text | Media]
+    cache: bool = False
+    legacy: bool = False
+
+    def result(self) -> ToolResult:
+        return ToolResult(self.call_id, self.content, name=self.name, cache=self.cache)
+
+
+def matched(entries: list[Message | list[Sent]], dropped: Dropped) -> list[Message]:
+    """The conversation: each run of tool messages becomes one user message of results. Raises BadRequest."""
+    known = {block.id for entry in entries if isinstance(entry, Message) for block in entry.content
+             if isinstance(block, ToolCall)}
+    waiting: list[list[ToolCall]] = []
+    messages: list[Message] = []
+    for entry in entries:
+        if isinstance(entry, Message):
+            messages.append(entry)
+            if calls := [block for block in entry.content if isinstance(block, ToolCall)]:
+                waiting.append(calls)
+            continue
+        _match(entry, known, waiting, dropped)
+        messages.append(Message("user", [sent.result() for sent in entry]))
+    return messages
+
+
+def _match(group: list[Sent], known: set[str], waiting: list[list[ToolCall]], dropped: Dropped) -> None:
+    """Gives each result of one run of tool messages its id; `waiting` holds the unanswered calls of each turn."""
+    stray: list[Sent] = []
+    for sent in group:
+        if sent.call_id in known:
+            _answered(sent.call_id, waiting)
+        else:
+            stray.append(sent)
+    rest = [sent for sent in stray if not _by_name(sent, waiting, dropped)]
+    if not rest:
+        return
+    last = next((calls for calls in reversed(waiting) if calls), [])
+    nameless = all(sent.name is None for sent in rest)
+    if nameless and len(rest) == len(last) and (len(rest) == 1 or not any(sent.call_id for sent in rest)):
+        for sent, call in zip(rest, list(last), strict=True):
+            _take(sent, call, waiting, dropped)
+        return
+    for sent in rest:
+        if not sent.call_id:
+            raise refused(f"{sent.place}.tool_call_id", _no_call(sent.name))
+
+
+def _by_name(sent: Sent, waiting: list[list[ToolCall]], dropped: Dropped) -> bool:
+    if sent.name is None:
+        return False
+    for calls in reversed(waiting):
+        for call in calls:
+            if call.name == sent.name:
+                _take(sent, call, waiting, dropped)
+                return True
+    return False
+
+
+def _take(sent: Sent, call: ToolCall, waiting: list[list[ToolCall]], dropped: Dropped) -> None:
+    if not sent.legacy:
+        dropped.hint("tool_result.id")
+    sent.call_id = call.id
+    _answered(call.id, waiting)
+
+
+def _answered(call_id: str, waiting: list[list[ToolCall]]) -> None:
+    for calls in reversed(waiting):
+        for call in calls:
+            if call.id == call_id:
+                calls.remove(call)
+                return
+
+
+def _no_call(name: str | None) -> str:
+    if name is None:
+        return "this field is required: several calls, or none, could be meant"
+    return f"this field is required: no call of the tool {name!r} waits for a result"

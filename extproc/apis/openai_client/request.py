@@ -1,0 +1,88 @@
+"""A Chat Completions request -> the conversation model.
+
+Called through `API.decode_request`. Fields without a place in the model go to `Request.extra` as they are: a provider
+of the same API gets them, for others they are named (`apis.extras`). What is lost already here is named in `dropped`:
+as a loss when it changes what the model sees or may do, else as a hint. Never contacts anything, never checks whether
+calls and results pair up (the provider side does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from extproc.apis.base import Dropped
+from extproc.apis.body import checked
+from extproc.apis.openai_client import wire
+from extproc.apis.openai_client.messages import decode_messages
+from extproc.apis.openai_client.parameters import (
+    output_format,
+    output_limit,
+    stop_sequences,
+    thinking_config,
+    wants_usage,
+)
+from extproc.apis.openai_client.tools import decode_choice, decode_tools
+from extproc.apis.wire import misplaced, refused
+from extproc.conversation import Request
+from extproc.limits import Limits
+
+_body: msgspec.json.Decoder[wire.RequestBody] = msgspec.json.Decoder(wire.RequestBody)
+_fields: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+FIELDS = frozenset(field.name for field in msgspec.structs.fields(wire.RequestBody))
+"""Top-level fields that have a place in the conversation model."""
+
+_NULL = b"null"
+_MOST_CHOICES = 128
+
+
+class ChatRequest(Request, kw_only=True):
+    """A request with what only this API's answers need to know of it."""
+
+    legacy_functions: bool = False
+    """The client offered `functions`: it reads one `function_call`, not `tool_calls`."""
+    show_reasoning: bool = True
+    """False: the client excluded reasoning from the answer (it may still take place)."""
+
+
+def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> ChatRequest:
+    """POST /v1/chat/completions. Raises BadRequest with the place."""
+    return of_wire(*read_body(body, limits), dropped)
+
+
+def read_body(body: bytes, limits: Limits) -> tuple[wire.RequestBody, dict[str, msgspec.Raw]]:
+    """The known fields as a record, and all others that hold something as they stand there."""
+    body = checked(body, limits.json_depth)
+    try:
+        wired = _body.decode(body)
+    except msgspec.ValidationError as error:
+        raise misplaced(error, "") from None
+    extra = {name: value.copy() for name, value in _fields.decode(body).items()
+             if name not in FIELDS and memoryview(value) != _NULL}
+    return wired, extra
+
+
+def of_wire(wired: wire.RequestBody, extra: dict[str, msgspec.Raw], dropped: Dropped) -> ChatRequest:
+    """The request. Raises BadRequest with the place."""
+    if wired.n is not None and not 1 <= wired.n <= _MOST_CHOICES:
+        raise refused("n", f"expected 1 to {_MOST_CHOICES}, got {wired.n}")
+    system, messages = decode_messages(wired.messages, dropped)
+    tools, server_tools = decode_tools(wired.tools or (), wired.functions or (), dropped)
+    thinking, shown = thinking_config(wired, dropped)
+    legacy = bool(wired.functions) and not wired.tools
+    stream = bool(wired.stream)
+    return ChatRequest(
+        model=wired.model, messages=messages, system=system, tools=tools, server_tools=server_tools,
+        tool_choice=decode_choice(wired.tool_choice, wired.function_call, dropped),
+        parallel_tool_calls=False if legacy else wired.parallel_tool_calls,
+        max_output_tokens=output_limit(wired, dropped), temperature=wired.temperature, top_p=wired.top_p,
+        top_k=wired.top_k if wired.top_k and wired.top_k > 0 else None,  # 0 and -1 mean all (vLLM)
+        stop=stop_sequences(wired.stop, dropped), stream=stream, thinking=thinking,
+        output_format=output_format(wired.response_format, dropped), user=wired.user or None, seed=wired.seed,
+        presence_penalty=wired.presence_penalty, frequency_penalty=wired.frequency_penalty,
+        logprobs=bool(wired.logprobs), top_logprobs=wired.top_logprobs, choices=wired.n or 1,
+        want_usage=not stream or wants_usage(wired.stream_options, extra.get("usage", msgspec.Raw())),
+        extra={name: value for name, value in extra.items() if name != "usage"}, api="openai",
+        legacy_functions=legacy, show_reasoning=shown)

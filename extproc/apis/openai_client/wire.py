@@ -1,0 +1,292 @@
+"""The Chat Completions request as it stands on the wire, as typed records for `apis.wire` to read.
+
+Used by the request modules of this package only. Nothing here knows the conversation model. Fields that servers and
+clients added to the format stand here as soon as we understand them; what only passes through stays the client's own
+bytes as `msgspec.Raw`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+Raw = msgspec.Raw
+
+
+class RequestBody(msgspec.Struct):
+    """POST /v1/chat/completions: what has a place in the conversation model. All other fields go to `Request.extra`,
+    so nothing is forbidden here."""
+
+    model: str
+    messages: list[Raw]
+    stream: bool | None = None
+    stream_options: Raw = Raw()
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: str | list[str] | None = None
+    n: int | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    user: str | None = None
+    tools: list[Raw] | None = None
+    tool_choice: Raw = Raw()
+    parallel_tool_calls: bool | None = None
+    functions: list[Raw] | None = None
+    function_call: Raw = Raw()
+    response_format: Raw = Raw()
+    reasoning_effort: str | None = None
+    reasoning: Raw = Raw()
+    include_reasoning: bool | None = None
+    thinking: Raw = Raw()
+    enable_thinking: bool | None = None
+    thinking_budget: int | None = None
+
+
+class Turn(msgspec.Struct, forbid_unknown_fields=True):
+    """A message of any role. Of the fields behind `function_call` each is some server's; clients echo them all."""
+
+    role: str
+    content: str | list[Raw] | None = None
+    name: str | None = None
+    tool_call_id: str | None = None
+    tool_calls: list[Raw] | None = None
+    refusal: str | None = None
+    audio: Raw = Raw()
+    annotations: Raw = Raw()
+    function_call: Raw = Raw()
+    reasoning_content: Raw = Raw()
+    reasoning: Raw = Raw()
+    reasoning_details: Raw = Raw()
+    thinking: Raw = Raw()
+    thinking_blocks: Raw = Raw()
+    cache_control: Raw = Raw()
+    prefix: Raw = Raw()
+    partial: Raw = Raw()
+    parsed: Raw = Raw()
+    """The official SDK's reading of the content."""
+
+
+# --------------------------------------------------------------------------------------------------------------- parts
+
+
+class TextPart(msgspec.Struct, forbid_unknown_fields=True):
+    type: str
+    text: str
+    cache_control: Raw = Raw()
+    annotations: Raw = Raw()
+
+
+class RefusalPart(msgspec.Struct, forbid_unknown_fields=True):
+    type: str
+    refusal: str
+
+
+class UrlPart(msgspec.Struct, forbid_unknown_fields=True):
+    """A part that names its media by a URL: the member has the part's own name (`image_url`...) and holds an object or
+    the URL alone. `detail` stands beside it in the words of the Responses API."""
+
+    type: str
+    image_url: Raw = Raw()
+    video_url: Raw = Raw()
+    audio_url: Raw = Raw()
+    detail: str | None = None
+    file_id: str | None = None
+    cache_control: Raw = Raw()
+
+
+class Url(msgspec.Struct, forbid_unknown_fields=True):
+    url: str
+    detail: str | None = None
+
+
+class AudioPart(msgspec.Struct, forbid_unknown_fields=True):
+    type: str
+    input_audio: Raw
+    cache_control: Raw = Raw()
+
+
+class Audio(msgspec.Struct, forbid_unknown_fields=True):
+    data: str
+    format: str | None = None
+
+
+class FilePart(msgspec.Struct, forbid_unknown_fields=True):
+    """`file` in this API; the members beside it are those of the Responses API's `input_file`."""
+
+    type: str
+    file: Raw = Raw()
+    file_data: str | None = None
+    file_id: str | None = None
+    file_url: str | None = None
+    filename: str | None = None
+    cache_control: Raw = Raw()
+
+
+class File(msgspec.Struct, forbid_unknown_fields=True):
+    file_data: str | None = None
+    file_id: str | None = None
+    file_url: str | None = None
+    filename: str | None = None
+    format: str | None = None
+
+
+# ----------------------------------------------------------------------------------------------------------- reasoning
+
+
+class ThinkingPart(msgspec.Struct, forbid_unknown_fields=True):
+    """Anthropic's block, whose text is a string, or Mistral's, whose text is a list of text parts."""
+
+    type: str
+    thinking: str | list[Raw] = ""
+    signature: str | None = None
+    closed: bool | None = None
+    cache_control: Raw = Raw()
+
+
+class RedactedPart(msgspec.Struct, forbid_unknown_fields=True):
+    type: str
+    data: str
+    cache_control: Raw = Raw()
+
+
+class ReasoningItem(msgspec.Struct):
+    """One of OpenRouter's `reasoning_details`."""
+
+    type: str
+    text: str | None = None
+    summary: str | None = None
+    data: str | None = None
+    signature: str | None = None
+    format: str | None = None
+    index: int | None = None
+
+
+# ---------------------------------------------------------------------------------------------------- calls and tools
+
+
+class Call(msgspec.Struct, forbid_unknown_fields=True):
+    id: str | None = None
+    type: str | None = None
+    index: Raw = Raw()
+    function: Raw = Raw()
+    custom: Raw = Raw()
+    extra_content: Raw = Raw()
+    cache_control: Raw = Raw()
+
+
+class CalledFunction(msgspec.Struct, forbid_unknown_fields=True):
+    """`arguments` is JSON text; some clients send the object itself."""
+
+    name: str
+    arguments: Raw = Raw()
+    parsed_arguments: Raw = Raw()
+
+
+class CalledCustom(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    input: str = ""
+
+
+class Google(msgspec.Struct):
+    thought_signature: str | None = None
+
+
+class ExtraContent(msgspec.Struct):
+    """What Google's OpenAI-compatible endpoint sends along with a call and wants back."""
+
+    google: Google | None = None
+
+
+class ToolHead(msgspec.Struct):
+    type: str | None = None
+    name: str | None = None
+    function: Raw = Raw()
+    custom: Raw = Raw()
+    cache_control: Raw = Raw()
+
+
+class Function(msgspec.Struct, forbid_unknown_fields=True):
+    """A function, inside `function`, as a legacy `functions` entry, or flat (Responses, Anthropic: `input_schema`)."""
+
+    name: str
+    type: str | None = None
+    description: str | None = None
+    parameters: Raw = Raw()
+    input_schema: Raw = Raw()
+    strict: bool | None = None
+    cache_control: Raw = Raw()
+
+
+class Custom(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    type: str | None = None
+    description: str | None = None
+    format: Raw = Raw()
+    cache_control: Raw = Raw()
+
+
+class Choice(msgspec.Struct, forbid_unknown_fields=True):
+    """The object forms of `tool_choice`: nested as in this API, flat as in others."""
+
+    type: str | None = None
+    name: str | None = None
+    function: Raw = Raw()
+    custom: Raw = Raw()
+    allowed_tools: Raw = Raw()
+    mode: str | None = None
+    tools: list[Raw] | None = None
+
+
+class Named(msgspec.Struct):
+    name: str
+
+
+class AllowedTools(msgspec.Struct, forbid_unknown_fields=True):
+    mode: str
+    tools: list[Raw]
+
+
+# ---------------------------------------------------------------------------------------------------------- parameters
+
+
+class StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+class Format(msgspec.Struct, forbid_unknown_fields=True):
+    """`schema` beside the type is how Together, Fireworks and llama.cpp take it."""
+
+    type: str
+    json_schema: Raw = Raw()
+    schema: dict[str, object] | None = None
+
+
+class JsonSchema(msgspec.Struct, forbid_unknown_fields=True):
+    name: str | None = None
+    schema: dict[str, object] | None = None
+    strict: bool | None = None
+    description: str | None = None
+
+
+class Reasoning(msgspec.Struct, forbid_unknown_fields=True):
+    """OpenRouter's `reasoning`."""
+
+    effort: str | None = None
+    max_tokens: int | None = None
+    enabled: bool | None = None
+    exclude: bool | None = None
+    summary: Raw = Raw()
+
+
+class ThinkingBody(msgspec.Struct, forbid_unknown_fields=True):
+    """`thinking` of Anthropic, DeepSeek, Moonshot, Z.AI."""
+
+    type: str
+    budget_tokens: int | None = None
+    clear_thinking: Raw = Raw()
+    display: Raw = Raw()

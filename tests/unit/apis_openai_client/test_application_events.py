@@ -1,0 +1,134 @@
+"""`/v1/events`: plain events for web front ends, and the final answer of a conversation that ran out of rounds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from extproc.apis.base import Dropped
+from extproc.apis.openai_client import EventsApi, ToolLabel
+from extproc.apis.openai_client.finalizing import NOT_RUN
+from extproc.apis.openai_client.request import ChatRequest
+from extproc.conversation import (
+    Event,
+    Failure,
+    Finish,
+    Request,
+    Start,
+    Text,
+    TextDelta,
+    TextStart,
+    ToolChoice,
+    ToolResult,
+    Usage,
+)
+from extproc.errors import BadRequest
+from extproc.limits import Limits
+from extproc.pairing import pair
+from tests.unit.apis_openai_client.helpers import USER, answer, asked, call, calling, text, thinking
+
+API = EventsApi({"search_*": ToolLabel("search", "hidden"), "*": ToolLabel("other", "visible")}, final_note="Finish.")
+
+
+def decode(*messages: dict[str, Any], **fields: Any) -> Request:
+    body = json.dumps({"model": "m", "messages": list(messages) or [USER], **fields}).encode()
+    return API.decode_request(body, {}, Dropped(), Limits())
+
+
+def told(events: list[Event], request: Request | None = None) -> list[dict[str, Any]]:
+    wire = API.answer_encoder(request or asked(stream=True), "msg_1", lambda: 7).events(events)
+    *lines, rest = wire.decode().split("\n\n")
+    assert rest == ""
+    assert all(line.startswith("data: ") and "\n" not in line for line in lines)
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+def test_an_answer_in_events() -> None:
+    events = told(answer(thinking("hm", "S"), text("a", "", "b"), call("c1", "search_web", '{"q":\n', '"x"}'),
+                         call("c2", "paint"), reason="tool_calls"))
+    load = events[3]["id"]
+    assert load.startswith("c1_xs1_")
+    assert events == [
+        {"type": "reasoning", "text": "hm"}, {"type": "content", "text": "a"}, {"type": "content", "text": "b"},
+        {"type": "tool_call", "id": load, "name": "search_web", "arguments": {"q": "x"}, "category": "search",
+         "visibility": "hidden"},
+        {"type": "tool_call", "id": "c2", "name": "paint", "arguments": {}, "category": "other",
+         "visibility": "visible"},
+        {"type": "usage", "finish_reason": "tool_calls", "usage": {
+            "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15,
+            "prompt_tokens_details": {"cached_tokens": 0}, "completion_tokens_details": {"reasoning_tokens": 0}}},
+        {"type": "done", "done": True}]
+
+
+@pytest.mark.parametrize("pieces", [(), ('{"x":',)])
+def test_a_call_that_a_limit_cut_off_is_not_told(pieces: tuple[str, ...]) -> None:
+    events = told(answer(text("a"), call("c", "f", *pieces), reason="length"))
+    assert [event["type"] for event in events] == ["content", "usage", "done"]
+    assert events[1]["finish_reason"] == "length"
+
+
+def test_a_whole_call_before_the_limit_is_told() -> None:
+    events = told(answer(call("c", "f", "{}"), text("a"), reason="length"))
+    assert [event["type"] for event in events] == ["tool_call", "content", "usage", "done"]
+
+
+def test_arguments_that_are_no_object_are_told_as_what_they_are() -> None:
+    events = told(answer(call("c", "f", "[1"), text("a")))
+    assert events[0]["arguments"] == {"INVALID_JSON": "[1"}
+
+
+def test_half_an_emoji_in_arguments_stays_what_it_is() -> None:
+    assert told(answer(call("c", "f", '{"a":\r\n "\\ud83d"}')))[0]["arguments"] == {"a": "\ud83d"}
+
+
+def test_p1_a_broken_stream_ends_with_the_error() -> None:
+    events = told([Start(), TextStart(), TextDelta("a"), Failure("timeout", "silent", 504), Finish("stop", Usage())])
+    assert [event["type"] for event in events] == ["content", "error"]
+    assert events[1]["error"]["message"] == "silent"
+
+
+def test_a_tool_that_no_table_names_has_the_ordinary_label() -> None:
+    assert EventsApi().label("x") == ToolLabel("tool", "visible")
+
+
+def test_the_request_is_a_stream_with_figures_whatever_it_says() -> None:
+    request = decode(stream=False)
+    assert (request.stream, request.want_usage, request.extra) == (True, True, {})
+    with pytest.raises(BadRequest, match=r"^n: "):
+        decode(n=2)
+    with pytest.raises(BadRequest, match=r"^finalize: "):
+        decode(finalize="yes")
+
+
+def test_finalize_answers_open_calls_forbids_further_ones_and_asks_for_the_answer() -> None:
+    tool = {"type": "function", "function": {"name": "f"}}
+    request = decode(USER, calling(("a", "f"), ("b", "f")), {"role": "tool", "tool_call_id": "a", "content": "1"},
+                     calling(("c", "f")), tools=[tool], tool_choice="required", parallel_tool_calls=True, finalize=True)
+    assert request.tool_choice == ToolChoice("none")
+    assert request.parallel_tool_calls is None
+    assert [tool.name for tool in request.tools] == ["f"]
+    assert request.messages[-1].role == "system"
+    assert request.messages[-1].content == [Text("Finish.")]
+    dropped = Dropped()
+    turns = pair(request.messages, dropped)
+    assert [exchange.result.content for turn in turns for exchange in turn.exchanges if exchange.result] == [
+        [Text("1")], [Text(NOT_RUN)], [Text(NOT_RUN)]]
+    assert dropped == Dropped()
+
+
+def test_finalize_keeps_results_whose_calls_are_gone() -> None:
+    request = decode(USER, {"role": "tool", "tool_call_id": "z", "name": "f", "content": "42"}, finalize=True)
+    assert request.messages[1].content == [Text("[result of the tool f]"), Text("42")]
+    assert not any(isinstance(block, ToolResult) for message in request.messages for block in message.content)
+
+
+def test_without_finalize_nothing_is_changed() -> None:
+    request = decode(USER, calling(("a", "f")), finalize=False)
+    assert [message.role for message in request.messages] == ["user", "assistant"]
+
+
+def test_excluded_reasoning_is_not_told() -> None:
+    request = ChatRequest(model="m", messages=[], stream=True, show_reasoning=False)
+    assert [event["type"] for event in told(answer(thinking("hm"), text("a")), request)] == ["content", "usage", "done"]
