@@ -2,8 +2,8 @@
 
 OpenAI tells `x-ratelimit-{limit,remaining,reset}-{requests,tokens}` with the time to the reset as a duration (`6m0s`),
 Anthropic `anthropic-ratelimit-{requests,tokens}-{limit,remaining,reset}` with a time of day (RFC 3339). Between the two
-stands the answer's own `date` header: the core reads no clock. Called for every response head. What cannot be said in the
-other words is left out; the provider's own headers stay beside the translated ones.
+stands the answer's own `date` header: the core reads no clock. Called for every response head. What cannot be said in
+the other words is left out; the provider's own headers stay beside the translated ones.
 Sources: the API references of both; OpenRouter's limits come without a unit and count requests.
 """
 

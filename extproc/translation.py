@@ -18,6 +18,7 @@ from extproc.apis import CLIENT_APIS, PROVIDER_APIS
 from extproc.apis.base import (
     AnswerDecoder,
     AnswerEncoder,
+    ClientApi,
     DecodeContext,
     Dropped,
     EncodedRequest,
@@ -71,7 +72,8 @@ class Translation:
     model's reasoning. url: the backend's URL, for its path and host. withhold: keep the response head back until the
     first content, so that an error before it becomes a status. lossy: "reject" refuses what cannot be carried
     (RequestError 400).
-    safety: Gemini's safety settings, category -> threshold.
+    safety: Gemini's safety settings, category -> threshold. client_api: the client's API with settings of its own, in
+    place of the one that `client` names.
     secrets: values that must never appear in an error text. Raises ValueError for an API that is not known.
     """
 
@@ -83,12 +85,12 @@ class Translation:
                  read_dialects: Sequence[str] = (), arguments: ArgumentsMode | None = None,
                  limits: Limits | None = None, ping_interval: float = 10.0, idle_timeout: float = 240.0,
                  request_id: str | None = None, secrets: Sequence[str] = (),
-                 safety: Mapping[str, str] | None = None) -> None:
+                 safety: Mapping[str, str] | None = None, client_api: ClientApi | None = None) -> None:
         if client not in CLIENT_APIS:
             raise ValueError(f"unknown client API {client!r}; known: {', '.join(sorted(CLIENT_APIS))}")
         if upstream not in PROVIDER_APIS:
             raise ValueError(f"unknown upstream API {upstream!r}; known: {', '.join(sorted(PROVIDER_APIS))}")
-        self._client = CLIENT_APIS[client]
+        self._client = client_api or CLIENT_APIS[client]
         self._provider = PROVIDER_APIS[upstream]
         self._relay = SAME_APIS.get(client) if client == upstream else None
         self._limits = limits or Limits()
@@ -154,6 +156,7 @@ class Translation:
         encoded = self._passed_on(body, headers, conversation)
         if encoded is None:
             encoded = self._provider.encode_request(conversation, self._target, self.dropped)
+        self._target = encoded.target or self._target
         if self._lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
                              + ". Leave these out, or let the gateway drop them (lossy: report).")

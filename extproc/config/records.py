@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from extproc.apis.openai_client import EventsApi
+from extproc.config.events import EventSettings
 from extproc.config.globs import is_glob, matches, star_text
 from extproc.config.keyfile import key_file
 from extproc.limits import Limits
@@ -313,6 +315,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Bounds on sizes."""
     timeouts: Timeouts = Timeouts()
     """Time limits."""
+    events: EventSettings = EventSettings()
+    """What `/v1/events` tells of tools."""
+
+    @cached_property
+    def events_api(self) -> EventsApi:
+        """The application events as a client API, with their settings."""
+        return self.events.api()
 
     def find_rule(self, model: str) -> ModelRule | None:
         """The first rule that matches the client's model name."""

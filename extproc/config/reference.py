@@ -19,7 +19,7 @@ from msgspec import NODEFAULT
 from msgspec import inspect as types
 
 from extproc import limits
-from extproc.config import records
+from extproc.config import events, records
 from extproc.config.builtin import DEMO_URL_VARIABLE, PROVIDERS, SUPPORTED_APIS
 from extproc.config.safety import CATEGORIES, THRESHOLDS
 
@@ -33,6 +33,8 @@ _RECORDS: tuple[tuple[str, type[msgspec.Struct], ModuleType], ...] = (
     ("`teams.NAME.limits`", records.TeamLimits, records),
     ("`limits`", limits.Limits, limits),
     ("`timeouts`", records.Timeouts, records),
+    ("`events`", events.EventSettings, events),
+    ("`events.tools.PATTERN`", events.EventLabel, events),
 )
 
 _INTRODUCTION = """\

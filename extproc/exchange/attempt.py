@@ -100,11 +100,13 @@ def make_translation(config: Config, api: str, backend: Backend, choice: Choice,
         return PassThrough(
             backend.api, attempt.provider_model(choice.rule.match, model), backend.base_path, endpoint.passes_to,
             idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
+    client = endpoint.client if endpoint is not None else api
     return Translation(
-        endpoint.client if endpoint is not None else api, backend.api,
+        client, backend.api,
         attempt.provider_model(choice.rule.match, model), backend.provider, url=backend.url,
         withhold=not choice.last, lossy=config.lossy, max_output_tokens=attempt.max_output_tokens,
         tool_style=tools.style, tool_choice=tools.choice, parallel_tool_calls=tools.parallel, max_tools=tools.max,
         read_dialects=tools.read, arguments=tools.arguments,
         limits=config.limits, ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id,
-        secrets=config.secrets(), safety={**backend.safety, **attempt.safety})
+        secrets=config.secrets(), safety={**backend.safety, **attempt.safety},
+        client_api=config.events_api if client == "events" else None)

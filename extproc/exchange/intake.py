@@ -85,7 +85,8 @@ class Intake:
         self._record.request_bytes = self.body.size
         asked = read_asked(body, self._config.limits)
         self._record.model = asked.model[:200]
-        self._record.stream = bool(asked.stream)
+        self._record.stream = bool(asked.stream) or (self.endpoint is not None
+                                                     and self.endpoint.operation == "events")
         rule = self._rule(asked.model)
         self._record.rule = rule.match
         operation = self.endpoint.operation if self.endpoint is not None else ""

@@ -213,7 +213,8 @@ class TranslateExchange(Exchange):
     def _note_request(self, asked: Asked, choice: Choice) -> None:
         record = self.record
         record.model = asked.model[:200]
-        record.stream = bool(asked.stream)
+        endpoint = find_endpoint(self._headers.get(":path", ""))
+        record.stream = bool(asked.stream) or (endpoint is not None and endpoint.operation == "events")
         record.rule = choice.rule.match
         record.attempt = choice.number
         record.provider_model = choice.attempt.provider_model(choice.rule.match, asked.model)[:200]

@@ -11,7 +11,7 @@ import brotli
 import pytest
 import zstandard
 
-from extproc.config import Team
+from extproc.config import Attempt, Backend, ModelRule, Team
 from extproc.exchange.select import SelectExchange
 from extproc.limits import Limits
 from tests.unit.exchange.playbook import (
@@ -238,14 +238,28 @@ def test_tokens_are_counted_here() -> None:
     assert 40 < body["input_tokens"] < 80
 
 
-def test_a_path_of_an_api_that_is_not_served_yet_answers_in_its_shape() -> None:
+def test_a_path_of_openai_that_is_not_served_answers_in_its_shape() -> None:
     play = edge()
-    play >> request_headers(path="/v1/events")
+    play >> request_headers(path="/v1/audio/speech")
     [(_, status, body, _)] = play.take()
     assert status == 404
     assert body["error"]["type"] == "not_found_error"
     assert "type" not in body
-    assert "/v1/messages" in body["error"]["message"]
+    assert "/v1/chat/completions" in body["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/openai/v1/responses?x=1"])
+def test_what_is_not_translated_needs_a_backend_of_the_same_api(path: str) -> None:
+    play = edge()
+    play >> request_headers(path=path) >> request_body({"model": "one", "input": "hi"})
+    assert play.take()[0][0] == "request head"
+    other = {"google": Backend(api="gemini", url="https://g.example/v1beta")}
+    play = edge(backends=other, models=[ModelRule(match="one", attempts=[Attempt(backend="google", model="g")])])
+    play >> request_headers(path=path) >> request_body({"model": "one", "input": "hi"})
+    [(_, status, body, _)] = play.take()
+    assert status == 404
+    assert "speaks the openai API" in body["error"]["message"]
+    assert "gemini only" in body["error"]["message"]
 
 
 # ------------------------------------------------------------------------------------------------------------- callers
