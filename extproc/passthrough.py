@@ -19,7 +19,7 @@ from extproc.conversation import Failure, Usage
 from extproc.dialects.reading import Repair
 from extproc.errors import BadRequest, RequestError
 from extproc.head import Head, advised, completed
-from extproc.relays.anthropic import VERSION
+from extproc.profiles.anthropic import VERSION
 from extproc.relays.base import fields_of, joined, raw
 from extproc.scrubbing import Scrubber
 from extproc.sse import SseReader

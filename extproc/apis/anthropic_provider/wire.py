@@ -91,7 +91,7 @@ class WireMessage(msgspec.Struct):
 
 class ToolDefinition(msgspec.Struct, omit_defaults=True):
     name: str
-    input_schema: dict[str, object] | Raw
+    input_schema: Raw
     description: str | None = None
     strict: bool = False
     cache_control: Ephemeral | None = None
