@@ -1,6 +1,6 @@
 """Which profile an endpoint and a model get.
 
-A new provider is one file beside this one with a `PROVIDER` record, and one line in `_PROVIDERS`. Called when the
+A new provider is one file beside this one with a `PROVIDER` record, and its name in `PROVIDERS`. Called when the
 configuration is read and by `Translation`; nothing here does I/O.
 """
 
@@ -10,14 +10,53 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from extproc.profiles import deepseek, generic, moonshot, openai
+from extproc.profiles import (
+    azure,
+    cerebras,
+    cohere,
+    dashscope,
+    deepinfra,
+    deepseek,
+    featherless,
+    fireworks,
+    gemini_compat,
+    generic,
+    github,
+    groq,
+    huggingface,
+    kilo,
+    llamacpp,
+    lmstudio,
+    minimax,
+    mistral,
+    moonshot,
+    novita,
+    nvidia,
+    ollama,
+    openai,
+    openrouter,
+    perplexity,
+    sambanova,
+    sglang,
+    siliconflow,
+    together,
+    vllm,
+    volcengine,
+    xai,
+    zai,
+)
 from extproc.profiles.models import family_of
 from extproc.profiles.profile import Profile, Provider
 
-__all__ = ["Profile", "Provider", "find_profile"]
+__all__ = ["PROVIDERS", "Profile", "Provider", "find_profile", "find_provider"]
 
-_PROVIDERS: tuple[Provider, ...] = (openai.PROVIDER, deepseek.PROVIDER, moonshot.PROVIDER)
-_BY_NAME = {provider.name: provider for provider in _PROVIDERS}
+PROVIDERS: tuple[Provider, ...] = tuple(module.PROVIDER for module in (
+    openai, azure, github, openrouter, kilo, deepseek, moonshot, dashscope, zai, minimax, xai, mistral, groq, cerebras,
+    fireworks, together, deepinfra, featherless, novita, siliconflow, sambanova, huggingface, nvidia, volcengine,
+    cohere, perplexity, gemini_compat, vllm, sglang, llamacpp, lmstudio, ollama))
+"""Every known endpoint in the OpenAI format, as the documentation lists them."""
+
+_BY_NAME = {name: provider for provider in PROVIDERS for name in (provider.name, *provider.aliases)}
 
 
 @lru_cache(maxsize=1024)
@@ -36,9 +75,14 @@ def find_profile(provider: str | None, host: str | None, model: str) -> Profile:
 
 
 def _endpoint_profile(provider: str | None, host: str | None, model: str) -> Profile:
+    return (find_provider(provider, host) or generic.PROVIDER).profile(model)
+
+
+def find_provider(provider: str | None, host: str | None) -> Provider | None:
+    """The record of an endpoint by its name (or an alias) or its host; None when nobody knows it."""
     if provider is not None:
-        return _BY_NAME.get(provider.lower(), generic.PROVIDER).profile(model)
-    for known in _PROVIDERS:
-        if host is not None and known.serves(host.lower().rstrip(".")):
-            return known.profile(model)
-    return generic.PROVIDER.profile(model)
+        return _BY_NAME.get(provider.lower())
+    if host is None:
+        return None
+    host = host.lower().rstrip(".")
+    return next((known for known in PROVIDERS if known.serves(host)), None)

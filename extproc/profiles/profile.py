@@ -32,33 +32,80 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     of this set gets it."""
     max_stop: int = 4
     """Most stop sequences of a request; the OpenAI format allows four. Further ones are dropped and named."""
+    max_temperature: float | None = None
+    """The highest temperature that is taken; higher ones are clamped and named. None: the format's own limit, 2."""
+    seed_field: Literal["seed", "random_seed"] = "seed"
+    """The field that carries the seed."""
+    extra_fields: frozenset[str] | None = None
+    """The fields that are taken of those an OpenAI client sent and the conversation has no place for (`logit_bias`,
+    `service_tier`, `prediction`...). Others are named. None: all of them, as servers that ignore what they do not know
+    may still know an extension."""
     user: bool = True
     """Whether the field `user` is sent (an opaque id, hashed when longer than 64 characters or oddly spelt)."""
     stream_usage: bool = True
     """Whether `stream_options: {include_usage: true}` is sent with a stream; without it most servers count nothing."""
-    response_format: Literal["json_schema", "json_object", "none"] = "json_schema"
-    """The strongest form of structured output that is taken. Below json_schema the schema goes into the system text."""
+    response_format: Literal["json_schema", "json_schema_only", "json_object", "none"] = "json_schema"
+    """The strongest form of structured output that is taken. Below json_schema the schema goes into the system text.
+    "json_schema_only": json_object is refused, a wish for any object becomes a schema of one."""
+    format_with_tools: bool = True
+    """Whether `response_format` may stand beside tools; if not, the format is told in the system text."""
+    format_in_stream: bool = True
+    """Whether `response_format` may stand in a request for a stream; if not, it is told in the system text."""
     extra_body: dict[str, object] = {}
     """Fields that every request of this endpoint carries, after all others."""
+    deployment_api_version: str | None = None
+    """The `api-version` of an endpoint with one path per deployment (`/openai/deployments/NAME/...`), which stands
+    in for one that the backend's URL does not name. None: the path is the same for all models."""
 
     # -------------------------------------------------------------------------------------------------- reasoning
-    reasoning: Literal["effort", "none"] = "effort"
-    """How the client's wish for thinking is sent: as `reasoning_effort`, or not at all (then it is named)."""
+    reasoning: Literal["effort", "object", "none"] = "effort"
+    """How the client's wish for thinking is sent: as `reasoning_effort`, as the object `reasoning` of OpenRouter, or
+    not at all (then it is named, unless a toggle says it)."""
     efforts: tuple[Effort, ...] = ("low", "medium", "high")
-    """The values of `reasoning_effort` that are understood; another wish becomes the nearest one below, else above.
-    "none" switches thinking off and is sent only where it stands here, else a disabled thinking sends nothing."""
+    """The efforts that are understood; another wish becomes the nearest one below, else above. "none" switches
+    thinking off and is sent only where it stands here, else a disabled thinking sends nothing."""
     effort_map: dict[str, Effort] = {}
     """Efforts that the endpoint itself takes for others, where the nearest is not what it means."""
-    thinking_toggle: bool = False
-    """Whether `thinking: {"type": "enabled" | "disabled"}` switches reasoning; sent when the client says either."""
+    reasoning_budget: bool = False
+    """Whether the object `reasoning` takes a budget of tokens, which is then sent instead of an effort."""
+    thinking_toggle: Literal["thinking", "enable_thinking", "reasoning", "template:thinking",
+                             "template:enable_thinking"] | None = None
+    """The switch of reasoning: the object `thinking {type}`, the field `enable_thinking`, the object `reasoning
+    {enabled}`, or one of two variables of the chat template. Sent when the client says on or off."""
+    thinking_on: Literal["enabled", "adaptive"] = "enabled"
+    """The type that switches on, where the toggle is the object `thinking`."""
+    thinking_budget: bool = False
+    """Whether the field `thinking_budget`, in tokens, stands beside the toggle."""
+    thinks: Literal["when_asked", "by_default", "always"] = "when_asked"
+    """When the model reasons. "always": it cannot be switched off."""
+    choice_while_thinking: bool = True
+    """Whether a forced tool choice is taken while the model reasons. If not, reasoning is switched off for it; where
+    that is impossible the choice becomes auto, and the system text asks for the call."""
+    format_while_thinking: bool = True
+    """The same for `response_format`."""
+    thinking_needs_stream: bool = False
+    """Whether reasoning is refused in requests for a whole answer: then a stream is asked for and put together."""
     reasoning_history: Literal["drop", "with_tool_calls", "always"] = "drop"
     """What becomes of the thinking of earlier assistant turns: removed, sent back on turns that call tools, or on
     all turns. Servers that do not know the field refuse or ignore it, hence the default."""
-    reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
-    """The message field that carries it."""
+    reasoning_field: Literal["reasoning_content", "reasoning", "reasoning_details", "think_tags",
+                             "thinking_parts"] = "reasoning_content"
+    """What carries it: a text field of the message; the items of OpenRouter; `<think>` tags before the text; or parts
+    of type `thinking` before the text (Mistral)."""
     reasoning_placeholder: str | None = None
-    """Sent in that field on a turn with tool calls whose thinking was not kept, where the field must be present.
+    """Sent in a text field on a turn with tool calls whose thinking was not kept, where the field must be present.
     None: the field is left out. Used only when `reasoning_history` is not "drop"."""
+    details_format: str = "unknown"
+    """The `format` of items of `reasoning_details`: whose signatures they may carry. Text without a signature goes
+    back only where the format is "unknown"."""
+    signed_thinking: bool = False
+    """Whether reasoning that is on demands the signed reasoning of the tool calls that are being answered; where it
+    was not kept, the request leaves reasoning off."""
+    call_signatures: Literal["extra_content", "details"] = "extra_content"
+    """Where the signature of a tool call stands: in the call's `extra_content.google.thought_signature`, or as an
+    encrypted item of `reasoning_details` with the call's id. It is sent only to the endpoint that issued it."""
+    call_signature_placeholder: str | None = None
+    """Stands in for the signature of a turn's first call where the model demands one and none was kept."""
 
     # --------------------------------------------------------------------------------------------------- messages
     system_anywhere: bool = True
@@ -77,19 +124,30 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an image part may hold an http(s) URL besides a data URL."""
     documents: bool = True
     """Whether `file` parts (PDF as a data URL) are taken."""
+    cache_marks: bool = False
+    """Whether parts take `cache_control`, at most four in a request. If not, marks are named as hints."""
 
     # ------------------------------------------------------------------------------------------------------ tools
+    native_tools: bool = True
+    """Whether tools are taken at all. If not, they go into the prompt, unless the configuration says how."""
     max_tools: int | None = None
     """Most tools of a request; more are refused before the provider does. None: no limit of its own."""
     tool_name_max: int = 64
     """Longest tool name; longer ones are mapped and restored."""
     strict_tools: bool = False
     """Whether `strict` in a tool definition is taken. Sent only for schemas that meet its demands."""
+    custom_tools: bool = False
+    """Whether tools of type `custom`, which take free text, are known. If not, they are functions with one string."""
+    allowed_tools: bool = False
+    """Whether `tool_choice` knows `allowed_tools`. If not, only the allowed tools are offered."""
     tool_choices: frozenset[str] = frozenset({"auto", "required", "tool", "none"})
-    """The modes of `tool_choice` that are taken. A missing "tool" becomes "required", a missing "required" becomes
-    "auto", a missing "auto" is left out; for a missing "none" the tools themselves are left out."""
+    """The modes of `tool_choice` that are taken. A missing "tool" becomes "required" with that one tool offered, a
+    missing "required" becomes "auto" and a request in the system text, a missing "auto" is left out; for a missing
+    "none" the tools themselves are left out."""
+    required_word: Literal["required", "any"] = "required"
+    """The word for "required"."""
     parallel_tool_calls: bool = True
-    """Whether the field `parallel_tool_calls` is taken."""
+    """Whether the field `parallel_tool_calls` is taken. If not, the system text asks for one call at a time."""
     tool_call_id_pattern: str = r"[\x21-\x7e]+"
     """What a whole tool call id must match to pass unchanged."""
     tool_call_id_max: int = 40
@@ -98,11 +156,17 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """What replaces an id that may not pass: `call_` and 24 hex digits; nine alphanumerics; or, for every call,
     `functions.NAME:N` with N counted over the conversation."""
 
+    # ------------------------------------------------------------------------------------------------------ answers
+    reasoning_outside: bool = False
+    """Whether `completion_tokens` leaves out the tokens of reasoning, which are then added."""
+
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """One endpoint: the `provider:` name of the configuration, the hosts that betray it, and its profiles."""
 
     name: str
+    aliases: tuple[str, ...] = ()
+    """Other names that mean it in a configuration."""
     hosts: tuple[str, ...] = ()
     """Host names; subdomains count as well."""
     base: Profile

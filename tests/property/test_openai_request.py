@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from extproc.apis.base import Dropped
-from extproc.apis.provider_errors import decode_error, failure_from_chunk
 from extproc.apis.openai.request import encode_request
+from extproc.apis.provider_errors import decode_error, failure_from_chunk
 from extproc.conversation import Media, Message, Request, Text, Thinking, Tool, ToolCall, ToolResult
 from extproc.errors import BadRequest
 from extproc.names import build_name_map

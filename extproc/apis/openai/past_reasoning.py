@@ -25,10 +25,11 @@ def put_back(message: AssistantMessage, thoughts: Sequence[Thinking], calls: Seq
             dropped.hint("messages.thinking")
         return
     if profile.reasoning_field == "reasoning_details":
-        items = [item for thought in thoughts if (item := _item(thought, target)) is not None]
-        if len(items) < len(thoughts):
-            dropped.hint("messages.thinking")
-        _add_items(message, items)
+        for thought in thoughts:
+            items = _items(thought, target)
+            if not items:
+                dropped.hint("messages.thinking")
+            _add_items(message, items)
         return
     text = "\n\n".join(thought.text for thought in thoughts if thought.text)
     if profile.reasoning_field in ("think_tags", "thinking_parts"):
@@ -55,25 +56,27 @@ def _into_content(message: AssistantMessage, thinking: str, *, tags: bool) -> No
 # -------------------------------------------------------------------------------------------------------------- items
 
 
-def _item(thought: Thinking, target: Target) -> dict[str, object] | None:
-    """The item of a block; None for what this endpoint did not issue and would refuse."""
+def _items(thought: Thinking, target: Target) -> list[dict[str, object]]:
+    """The items of a block; none for what this endpoint did not issue and would refuse."""
     wanted = target.profile.details_format
     own = unpacked(thought.signature or thought.redacted, target)
     if own is not None:
-        text = {"summary" if own.get("type") == "reasoning.summary" else "text": thought.text} if thought.text else {}
-        return {**own, **text}
+        if own.get("type") == "reasoning.text":
+            return [{**own, "text": thought.text}]
+        summary = {"type": "reasoning.summary", "summary": thought.text, "format": own.get("format", wanted)}
+        return [*([summary] if thought.text else []), own]
     if wanted == ANTHROPIC:
         if data := anthropic(thought.redacted):
-            return {"type": "reasoning.encrypted", "data": data, "format": ANTHROPIC}
+            return [{"type": "reasoning.encrypted", "data": data, "format": ANTHROPIC}]
         if signature := anthropic(thought.signature):
-            return {"type": "reasoning.text", "text": thought.text, "signature": signature, "format": ANTHROPIC}
-        return None
+            return [{"type": "reasoning.text", "text": thought.text, "signature": signature, "format": ANTHROPIC}]
+        return []
     if wanted == "unknown" and thought.text:
-        return {"type": "reasoning.text", "text": thought.text, "format": wanted}
-    return None
+        return [{"type": "reasoning.text", "text": thought.text, "format": wanted}]
+    return []
 
 
-def _add_items(message: AssistantMessage, items: list[dict[str, object]]) -> None:
+def _add_items(message: AssistantMessage, items: Sequence[dict[str, object]]) -> None:
     at = len(message.reasoning_details)
     message.reasoning_details += [{**item, "index": at + number} for number, item in enumerate(items)]
 

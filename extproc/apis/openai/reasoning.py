@@ -8,13 +8,16 @@ request encoder.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from extproc.apis.base import Dropped, Target
 from extproc.apis.efforts import effort_of_budget, nearest_effort
 from extproc.apis.openai.signatures import anthropic
 from extproc.apis.openai.wire import Body, Reasoning, ThinkingToggle
-from extproc.conversation import Request, Thinking, ThinkingConfig, ToolCall, ToolResult
+from extproc.conversation import Request, Thinking, ThinkingConfig
+from extproc.pairing import Turn
 from extproc.profiles.profile import Profile
 
 _OFF = ThinkingConfig("disabled")
@@ -32,11 +35,13 @@ class Plan(msgspec.Struct, frozen=True):
     """Whether a response format may be sent."""
 
 
-def plan(request: Request, target: Target, dropped: Dropped, *, forced: bool, formatted: bool) -> Plan:
-    """`forced`: a tool choice would be forced, `formatted`: a response format would be sent."""
+def plan(request: Request, turns: Sequence[Turn], target: Target, dropped: Dropped, *, forced: bool,
+         formatted: bool) -> Plan:
+    """`turns`: the conversation as it is sent. `forced`: a tool choice would be forced, `formatted`: a response format
+    would be sent."""
     profile = target.profile
     wanted = request.thinking
-    if profile.signed_thinking and is_asked(wanted) and _unsigned_calls(request):
+    if profile.signed_thinking and is_asked(wanted) and _unsigned_calls(turns):
         dropped.hint("thinking")
         wanted = _off(profile)
     if not thinks(wanted, profile):
@@ -74,22 +79,13 @@ def _off(profile: Profile) -> ThinkingConfig | None:
     return None if profile.thinks == "when_asked" else _OFF
 
 
-def _unsigned_calls(request: Request) -> bool:
-    """Whether the calls that are being answered come without signed reasoning."""
-    at = len(request.messages) - 1
-    while at >= 0 and request.messages[at].role == "system":
-        at -= 1
-    if at < 0 or not any(isinstance(block, ToolResult) for block in request.messages[at].content):
+def _unsigned_calls(turns: Sequence[Turn]) -> bool:
+    """Whether the conversation ends with answered calls that come without signed reasoning."""
+    last = next((turn for turn in reversed(turns) if turn.role != "system"), None)
+    if last is None or not last.exchanges:
         return False
-    blocks = []
-    while at >= 0 and request.messages[at].role != "assistant":
-        at -= 1
-    while at >= 0 and request.messages[at].role == "assistant":
-        blocks += request.messages[at].content
-        at -= 1
-    signed = any(isinstance(block, Thinking) and (anthropic(block.signature) or anthropic(block.redacted))
-                 for block in blocks)
-    return not signed and any(isinstance(block, ToolCall) for block in blocks)
+    return not any(isinstance(block, Thinking) and (anthropic(block.signature) or anthropic(block.redacted))
+                   for block in last.content)
 
 
 # ------------------------------------------------------------------------------------------------------------- fields

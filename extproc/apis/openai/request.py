@@ -48,7 +48,8 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     set_parameters(body, request, target, dropped)
     chosen = choose_tools(request, target, dropped)
     fits = format_fits(request, profile, tools=bool(chosen.offered))
-    planned = plan(request, target, dropped, forced=chosen.forced, formatted=fits)
+    turns = pair(request.messages, dropped)
+    planned = plan(request, turns, target, dropped, forced=chosen.forced, formatted=fits)
     notes = set_tools(body, request, chosen, target, names, dropped, may_force=planned.choice)
     set_reasoning(body, planned.thinking, profile, dropped)
     # A whole answer may come as a stream as well: the decoder puts it together.
@@ -63,7 +64,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     remove_refused(body, profile, dropped)
     custom = frozenset(tool.name for tool in chosen.offered if tool.custom and profile.custom_tools)
     system = [*request.system, *map(Text, notes)]
-    body.messages = encode_messages(system, pair(request.messages, dropped), names, target, dropped, custom)
+    body.messages = encode_messages(system, turns, names, target, dropped, custom)
     if not body.messages:
         raise BadRequest("messages: the conversation holds nothing that can be sent to this model; add a user message "
                          "with text")

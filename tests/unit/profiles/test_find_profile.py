@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import pytest
 
-from extproc.profiles import find_profile
+from extproc.config.builtin import PROVIDERS as BUILTIN
+from extproc.profiles import find_profile, find_provider
 
 
 @pytest.mark.parametrize(("provider", "host", "model", "name"), [
@@ -22,9 +25,40 @@ from extproc.profiles import find_profile
     ("openai", None, "o3-mini", "openai-o"),
     ("openai", None, "o4-mini-2025", "openai-o"),
     ("openai", None, "omni", "openai"),
+    (None, "my-name.openai.azure.com", "gpt-5-mini", "azure-gpt-5"),
+    ("kimi", None, "kimi-k3", "moonshot-k3"),
+    ("grok", None, "grok-4.20-0309-reasoning", "xai"),
+    ("grok", None, "grok-4.20-0309-non-reasoning", "xai-plain"),
+    ("xai", None, "grok-4.3-fast", "xai-effort"),
+    ("qwen", None, "qwen3.6-plus", "dashscope-thinks"),
+    ("glm", None, "glm-4.6v", "zai-vision"),
+    ("llamacpp", "127.0.0.1", "any", "llama.cpp"),
+    (None, "openrouter.ai", "anthropic/claude-sonnet-4.5", "openrouter-claude"),
+    (None, "openrouter.ai", "google/gemini-3-pro-preview:free", "openrouter-gemini-3"),
+    (None, "openrouter.ai", "openai/gpt-oss-120b", "openrouter"),
+    (None, "api.kilo.ai", "anthropic/claude-opus-4.6", "kilo-claude"),
+    (None, "generativelanguage.googleapis.com", "gemini-2.5-flash-lite", "gemini-compat-2.5-flash"),
 ])
 def test_the_providers_name_outranks_the_host_and_families_go_by_model(provider, host, model, name):
     assert find_profile(provider, host, model).name == name
+
+
+@pytest.mark.parametrize("name", [
+    "openai", "openrouter", "deepseek", "dashscope", "moonshot", "xai", "groq", "fireworks", "deepinfra", "featherless",
+    "together", "mistral", "cerebras", "zai", "lmstudio", "ollama", "vllm", "sglang", "llama.cpp", "azure",
+    "gemini-compat", "kilo"])
+def test_the_endpoints_of_the_issue_are_known(name):
+    found = find_provider(name, None)
+    assert found is not None
+    assert found.name == name
+
+
+def test_every_provider_served_without_a_file_has_a_profile_by_name_and_by_host():
+    for builtin in BUILTIN:
+        if builtin.api == "openai":
+            by_host = find_provider(None, urlsplit(builtin.url).hostname)
+            assert by_host is not None
+            assert find_provider(builtin.name, None) is by_host
 
 
 def test_p24_only_reasoning_families_get_max_completion_tokens():
@@ -33,3 +67,9 @@ def test_p24_only_reasoning_families_get_max_completion_tokens():
         profile = find_profile("openai", None, model)
         assert profile.max_tokens_field == "max_completion_tokens"
         assert {"temperature", "top_p", "stop"} <= profile.refuses
+
+
+def test_a_family_brings_its_id_form_to_every_endpoint_that_has_none_of_its_own():
+    assert find_profile("groq", None, "moonshotai/kimi-k2-instruct").tool_call_id_form == "functions"
+    assert find_profile("openrouter", None, "moonshotai/kimi-k2.5").tool_call_id_form == "functions"
+    assert find_profile("mistral", None, "kimi-k2").tool_call_id_form == "nine"

@@ -62,7 +62,7 @@ def test_a_forced_choice_that_is_refused_becomes_auto(model: str, provider: str,
 
 
 def test_thinking_is_switched_by_its_own_field() -> None:
-    for model, provider in (("deepseek-reasoner", "deepseek"), ("kimi-k2.5", "moonshot")):
+    for model, provider in (("deepseek-v4-flash", "deepseek"), ("kimi-k2.5", "moonshot")):
         body = sent(model, provider, thinking={"type": "disabled"})
         assert body["thinking"] == {"type": "disabled"}
         assert "reasoning_effort" not in body
@@ -86,5 +86,5 @@ def test_kimi_ids_count_over_the_conversation_wherever_it_runs(model: str, provi
 
 
 def test_they_are_found_by_host() -> None:
-    assert find_profile(None, "api.deepseek.com", "deepseek-reasoner").name == "deepseek"
+    assert find_profile(None, "api.deepseek.com", "deepseek-v4-pro").name == "deepseek"
     assert find_profile(None, "api.moonshot.ai", "kimi-k2.5").name == "moonshot"

@@ -1,0 +1,28 @@
+"""api.novita.ai, Chat Completions: open models.
+
+Reasoning comes and goes back as `reasoning_content`; Kimi and DeepSeek answer 400 when that of a turn with calls is
+missing, as at their own endpoints. Source: novita.ai/docs (LLM API, Interleaved thinking); responses.js #54.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from extproc.profiles.profile import Profile, Provider
+
+_PLAIN = Profile(
+    name="novita",
+    refuses=frozenset(),
+    reasoning="none",
+    reasoning_history="with_tool_calls",
+    documents=False,
+    parallel_tool_calls=False,
+)
+_DEMANDING = replace(_PLAIN, name="novita-demanding", reasoning_placeholder=" ")
+
+PROVIDER = Provider(
+    name="novita",
+    hosts=("api.novita.ai",),
+    base=_PLAIN,
+    families=(("kimi-*", _DEMANDING), ("deepseek-v*", _DEMANDING)),
+)

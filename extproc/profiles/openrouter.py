@@ -1,0 +1,73 @@
+"""openrouter.ai, Chat Completions.
+
+Reasoning is asked for by the object `reasoning {effort | max_tokens | enabled}` and comes in `reasoning` and, item by
+item, in `reasoning_details`. What is signed or encrypted (Claude, Gemini 3, OpenAI, Grok) must come back unmodified and
+in order on its assistant message, or tool loops fail; for Gemini the signature of a turn is one encrypted item with the
+id of its first call. Other models take plain `reasoning` back. Claude and Gemini behind it take `cache_control` on
+parts. Models that must reason answer 400 to `enabled: false`, so it is sent only where it is known to be taken. A
+forced choice makes it drop Claude's reasoning by itself. Source: openrouter.ai/docs (Reasoning Tokens, Prompt Caching);
+Roo-Code #10640 and massgen #624 for Gemini's items.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from extproc.profiles.profile import Profile, Provider
+
+_OPEN = Profile(
+    name="openrouter",
+    refuses=frozenset(),
+    reasoning="object",
+    efforts=("minimal", "low", "medium", "high", "xhigh"),
+    reasoning_history="always",
+    reasoning_field="reasoning",
+)
+_HYBRID = replace(_OPEN, name="openrouter-hybrid", efforts=("none", *_OPEN.efforts))
+# Kimi and DeepSeek answer 400 when the reasoning of a turn with calls is missing, as at their own endpoints.
+_DEMANDING = replace(_OPEN, name="openrouter-demanding", reasoning_placeholder=" ")
+_DEMANDING_HYBRID = replace(_HYBRID, name="openrouter-demanding", reasoning_placeholder=" ")
+_CLAUDE = replace(
+    _OPEN,
+    name="openrouter-claude",
+    reasoning_budget=True,
+    reasoning_field="reasoning_details",
+    details_format="anthropic-claude-v1",
+    signed_thinking=True,
+    cache_marks=True,
+    tool_call_id_pattern="[a-zA-Z0-9_-]+",
+)
+_GEMINI_2 = replace(
+    _OPEN,
+    name="openrouter-gemini",
+    reasoning_budget=True,
+    reasoning_field="reasoning_details",
+    details_format="google-gemini-v1",
+    call_signatures="details",
+    cache_marks=True,
+)
+_GEMINI = replace(_GEMINI_2, name="openrouter-gemini-3", reasoning_budget=False, thinks="always",
+                  call_signature_placeholder="skip_thought_signature_validator")
+_OPENAI = replace(_OPEN, name="openrouter-openai", reasoning_field="reasoning_details",
+                  details_format="openai-responses-v1", strict_tools=True)
+_GROK = replace(_OPEN, name="openrouter-grok", reasoning_field="reasoning_details",
+                details_format="xai-responses-v1")
+
+FAMILIES = (
+    ("claude-*", _CLAUDE),
+    ("gemini-[12]*", _GEMINI_2),
+    ("gemini-*", _GEMINI),
+    ("gpt-oss*", _OPEN),
+    ("gpt-*", _OPENAI),
+    ("o[134]*", _OPENAI),
+    ("grok-*", _GROK),
+    ("kimi-k2.[56]*", _DEMANDING_HYBRID),
+    ("kimi-*", _DEMANDING),
+    ("*thinking*", _OPEN),
+    ("deepseek-r1*", _OPEN),
+    ("deepseek-*", _DEMANDING_HYBRID),
+    ("glm-*", _HYBRID),
+    ("qwen3*", _HYBRID),
+)
+
+PROVIDER = Provider(name="openrouter", hosts=("openrouter.ai",), base=_OPEN, families=FAMILIES)

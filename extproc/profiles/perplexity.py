@@ -1,0 +1,22 @@
+"""api.perplexity.ai (Sonar), Chat Completions.
+
+It takes no tools: they go into the prompt. Messages alternate after the system text. Source: docs.perplexity.ai (Chat
+Completions).
+"""
+
+from __future__ import annotations
+
+from extproc.profiles.profile import Profile, Provider
+
+PROVIDER = Provider(
+    name="perplexity",
+    hosts=("api.perplexity.ai",),
+    base=Profile(
+        name="perplexity",
+        refuses=frozenset({"n", "seed", "logprobs", "top_logprobs", "logit_bias"}),
+        user=False,
+        system_anywhere=False,
+        native_tools=False,
+        documents=False,
+    ),
+)

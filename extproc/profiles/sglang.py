@@ -1,0 +1,24 @@
+"""SGLang's OpenAI server, Chat Completions.
+
+As vLLM: unknown fields are ignored, reasoning of the past is read from `reasoning_content`, switches are variables of
+the chat template. Calls of tools that were not offered are dropped by the server. `parallel_tool_calls` is in its
+request record and without effect. Source: docs.sglang.ai (OpenAI APIs, Reasoning Parser, Tool Parser) and its source.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from extproc.profiles.profile import Profile, Provider
+from extproc.profiles.vllm import PROVIDER as VLLM
+
+
+def _at_sglang(profile: Profile) -> Profile:
+    return replace(profile, name=profile.name.replace("vllm", "sglang", 1), parallel_tool_calls=False)
+
+
+PROVIDER = Provider(
+    name="sglang",
+    base=_at_sglang(VLLM.base),
+    families=tuple((pattern, _at_sglang(profile)) for pattern, profile in VLLM.families),
+)

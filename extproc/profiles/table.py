@@ -1,0 +1,122 @@
+"""The profiles as tables for the documentation: `python -m extproc.profiles.table` prints them as Markdown.
+
+Two tables: how each endpoint is found and what it takes, and what is peculiar about its model families. Everything in
+them comes from the records; the sources stand in each provider's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extproc.profiles import PROVIDERS, generic
+from extproc.profiles.profile import Profile, Provider
+
+_HEAD = ("Name", "Found by", "Reasoning asked by", "Reasoning given back", "Tool choice", "Parallel off",
+         "Structured output", "Never sent")
+_FAMILY_HEAD = ("Endpoint", "Models", "What differs")
+_CHOICES = ("auto", "required", "tool", "none")
+_HISTORY = {"drop": "no", "with_tool_calls": "with calls", "always": "always"}
+_UNTOLD = frozenset({"name", "faithful"})
+"""Fields that say nothing about the endpoint."""
+
+
+def tables() -> str:
+    """Both tables."""
+    rows = [_row(provider) for provider in (*PROVIDERS, generic.PROVIDER)]
+    families = [row for at, provider in enumerate(PROVIDERS) for row in _family_rows(provider, PROVIDERS[:at])]
+    return "\n".join([*_table(_HEAD, rows), "", *_table(_FAMILY_HEAD, families), ""])
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + " --- |" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def _row(provider: Provider) -> tuple[str, ...]:
+    profile = provider.base
+    return (_names(provider), _codes(provider.hosts) or "its name only", _asking(profile), _history(profile),
+            _tool_choice(profile), "field" if profile.parallel_tool_calls else "in words", _format(profile),
+            _codes(sorted(profile.refuses)) or "-")
+
+
+def _names(provider: Provider) -> str:
+    others = f" ({', '.join(provider.aliases)})" if provider.aliases else ""
+    return f"`{provider.name}`{others}"
+
+
+def _asking(profile: Profile) -> str:
+    ways = []
+    if profile.reasoning == "effort":
+        ways.append(f"`reasoning_effort` ({', '.join(profile.efforts)})")
+    elif profile.reasoning == "object":
+        ways.append("`reasoning`")
+    if profile.thinking_toggle is not None:
+        ways.append(f"`{profile.thinking_toggle.replace('template:', 'chat_template_kwargs.')}`")
+    if profile.thinking_budget:
+        ways.append("`thinking_budget`")
+    return ", ".join(ways) or ("always reasons" if profile.thinks == "always" else "no")
+
+
+def _history(profile: Profile) -> str:
+    if profile.reasoning_history == "drop":
+        return "no"
+    return f"{_HISTORY[profile.reasoning_history]}, as `{profile.reasoning_field}`"
+
+
+def _tool_choice(profile: Profile) -> str:
+    if not profile.native_tools:
+        return "tools in the prompt"
+    return ", ".join(choice for choice in _CHOICES if choice in profile.tool_choices)
+
+
+def _format(profile: Profile) -> str:
+    limits = [text for holds, text in ((profile.format_with_tools, "without tools"),
+                                       (profile.format_in_stream, "not streamed"),
+                                       (profile.format_while_thinking, "without reasoning")) if not holds]
+    return ", ".join([{"json_schema_only": "json_schema", "none": "in words"}.get(
+        profile.response_format, profile.response_format), *limits])
+
+
+def _family_rows(provider: Provider, earlier: tuple[Provider, ...]) -> Iterator[tuple[str, ...]]:
+    """Families that differ from their endpoint's plain profile; neighbours with the same profile share a row, and an
+    endpoint with the models of an earlier one has one row."""
+    patterns_of = [pattern for pattern, _ in provider.families]
+    for other in earlier:
+        if patterns_of and [pattern for pattern, _ in other.families] == patterns_of:
+            yield f"`{provider.name}`", f"those of `{other.name}`", f"as at `{other.name}`"
+            return
+    at = 0
+    while at < len(provider.families):
+        profile = provider.families[at][1]
+        patterns = []
+        while at < len(provider.families) and provider.families[at][1] == profile:
+            patterns.append(provider.families[at][0])
+            at += 1
+        yield f"`{provider.name}`", _codes(patterns), _differences(profile, provider.base) or "nothing"
+
+
+def _differences(profile: Profile, base: Profile) -> str:
+    said = []
+    for name in profile.__struct_fields__:
+        value, usual = getattr(profile, name), getattr(base, name)
+        if name == "refuses" and value > usual:
+            said.append(f"also refuses: {_value(value - usual)}")
+        elif name not in _UNTOLD and value != usual:
+            said.append(f"{name}: {_value(value)}")
+    return "; ".join(said)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, (frozenset, tuple)):
+        return ", ".join(sorted(map(str, value)) if isinstance(value, frozenset) else map(str, value)) or "-"
+    return str(value).replace("|", "\\|")
+
+
+def _codes(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+if __name__ == "__main__":
+    print(tables(), end="")

@@ -1,0 +1,26 @@
+"""ark.cn-beijing.volces.com and BytePlus ModelArk (Doubao and open models), Chat Completions.
+
+`thinking {type}` switches reasoning, on by default; `reasoning_effort` beside it from Doubao 1.8 on. Reasoning of turns
+with calls comes back as `reasoning_content`. Source: Volcengine Ark's reference (ChatCompletions, deep thinking).
+"""
+
+from __future__ import annotations
+
+from extproc.profiles.profile import Profile, Provider
+
+PROVIDER = Provider(
+    name="volcengine",
+    aliases=("doubao", "ark", "byteplus"),
+    hosts=("ark.cn-beijing.volces.com", "volces.com", "bytepluses.com"),
+    base=Profile(
+        name="volcengine",
+        refuses=frozenset({"top_k", "n", "seed"}),
+        user=False,
+        reasoning="none",
+        thinking_toggle="thinking",
+        thinks="by_default",
+        reasoning_history="with_tool_calls",
+        documents=False,
+        parallel_tool_calls=True,
+    ),
+)
