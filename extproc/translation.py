@@ -279,6 +279,8 @@ class Translation:
             if self._error_body is not None:
                 body = self._scrubber.body(plain_error_body(bytes(self._error_body), self._inflate,
                                                             self._response_headers)[:_MAX_ERROR_BODY])
+                if (rescued := self._rescued(body)) is not None:
+                    return rescued
                 return self._fail(self._provider.decode_error(self._status, self._response_headers, body))
             if self._answer is None:
                 return self._fail(Failure("server", "The provider closed the connection without an answer."))
@@ -292,6 +294,19 @@ class Translation:
                 return out + self._fail(Failure("server", "The provider's answer ended before it was complete."))
             return out
         return self._released()
+
+    def _rescued(self, body: bytes) -> bytes | None:
+        """The answer that an error quotes, as an ordinary answer; None when it is an error and nothing else."""
+        assert self._context is not None
+        assert self.conversation is not None
+        answer = self._provider.rescued_answer(self._status, body, self._context)
+        if answer is None:
+            return None
+        self._error_body = None
+        self._answer = _Answer(self._provider.answer_decoder("application/json", self._context),
+                               self._client.answer_encoder(self.conversation, self._message_id, self._prompt_estimate))
+        decoder = self._answer.decoder
+        return self._events([*decoder.feed(answer), *decoder.finish()])
 
     def fail(self, failure: Failure) -> bytes:
         """Ends the exchange from outside (a watchdog, a lost connection): the error for the client."""

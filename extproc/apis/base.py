@@ -197,3 +197,7 @@ class ProviderApi(Protocol):
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Any non-2xx answer, also HTML, empty or array-wrapped bodies."""
+
+    def rescued_answer(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+        """A whole answer that is hidden in an error's body: some hosts refuse what their own model wrote, and quote
+        it. None for an error that is one."""

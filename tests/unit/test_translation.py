@@ -173,3 +173,23 @@ def test_rule_8_no_part_of_a_key_crosses_in_an_error(body: bytes) -> None:
     _, out = exchange(streamed, secrets=[KEY], headers={"content-type": "text/event-stream"})
     assert b"0123" not in out
     assert out.startswith(b"event: message_start")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_call_that_its_host_refused_is_read_out_of_the_error(stream: bool) -> None:
+    """Groq answers 400 with the model's own text; in it stands a good call."""
+    translation = Translation(client="anthropic", upstream="openai", model="llama-3.3-70b", provider="groq")
+    translation.request(json.dumps({
+        "model": "claude-x", "max_tokens": 99, "stream": stream, "messages": [{"role": "user", "content": "hi"}],
+        "tools": [{"name": "ls", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}],
+    }).encode())
+    translation.start(400, {"content-type": "application/json"})
+    refused = {"error": {"message": "Failed to call a function.", "type": "invalid_request_error",
+                         "code": "tool_use_failed", "failed_generation": '{"name": "ls", "arguments": {"path": "/"}}'}}
+    out = translation.feed(json.dumps(refused).encode()) + translation.finish()
+    assert translation.head is not None
+    assert translation.head.status == 200
+    assert translation.head.headers["content-type"].startswith("text/event-stream" if stream else "application/json")
+    assert b'"tool_use"' in out
+    assert b'"ls"' in out
+    assert translation.failure is None

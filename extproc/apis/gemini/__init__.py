@@ -27,5 +27,9 @@ class GeminiProvider:
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return decode_error(status, headers, body)
 
+    def rescued_answer(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+        return None
+
+
 
 PROVIDER = GeminiProvider()

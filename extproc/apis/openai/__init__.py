@@ -1,5 +1,5 @@
 """OpenAI Chat Completions. Provider side: `request.py` writes requests, `answer.py` reads answers (`chunks.py` holds
-the wire records), `errors.py` reads errors. The client side comes with the OpenAI client surface."""
+the wire records). The client side is `extproc.apis.openai_client`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from extproc.apis.base import AnswerDecoder, DecodeContext, Dropped, EncodedRequest, Target
 from extproc.apis.openai.answer import OpenAIAnswerDecoder
+from extproc.apis.openai.failed_generation import rescued_answer
 from extproc.apis.openai.request import encode_request
 from extproc.apis.provider_errors import decode_error
 from extproc.conversation import Failure, Request
@@ -25,6 +26,10 @@ class OpenAIProvider:
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return decode_error(status, headers, body)
+
+    def rescued_answer(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+        return rescued_answer(body, context.names.to_client) if status == 400 else None
+
 
 
 PROVIDER = OpenAIProvider()
