@@ -6,6 +6,7 @@ is reported already, and is passed over here. `warnings` is called on a whole co
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -30,9 +31,18 @@ from extproc.config.records import (
     parse_address,
 )
 from extproc.config.safety import safety_problems
+from extproc.profiles import PROVIDERS
+from extproc.profiles.anthropic import KNOWN_NAMES
 from extproc.profiles.gemini import VERTEX, gemini_door
 
 T = TypeVar("T")
+
+_PROVIDER_NAMES: dict[str, tuple[str, ...]] = {
+    "openai": tuple(name for known in PROVIDERS for name in (known.name, *known.aliases)),
+    "anthropic": KNOWN_NAMES,
+    "gemini": ("gemini", "google", "aistudio", "vertex"),
+}
+_GENERIC = ("generic", "demo")
 
 # Names become Envoy cluster names, header values and parts of file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -257,10 +267,19 @@ def _backend_warnings(path: str, backend: Backend) -> Iterator[Problem]:
         yield f"{path}.url", "the key travels unencrypted: use https://"
     if backend.api not in SUPPORTED_APIS:
         yield f"{path}.api", f'"{backend.api}" is not spoken yet: its requests fail'
+    if backend.provider is not None and not _is_known_provider(backend):
+        near = difflib.get_close_matches(backend.provider.lower(), _PROVIDER_NAMES[backend.api], n=1)
+        yield f"{path}.provider", (f'nobody knows "{backend.provider}": generic rules apply'
+                                   + (f'; the nearest name is "{near[0]}"' if near else ""))
     if backend.auth is not None and not backend.has_key:
         yield f"{path}.auth", "has no effect without key or key_file"
     if backend.api == "gemini":
         yield from _gemini_url(f"{path}.url", backend)
+
+
+def _is_known_provider(backend: Backend) -> bool:
+    assert backend.provider is not None
+    return backend.provider.lower() in (*_PROVIDER_NAMES[backend.api], *_GENERIC)
 
 
 def _gemini_url(path: str, backend: Backend) -> Iterator[Problem]:

@@ -204,6 +204,10 @@ _CLAUDE_ID = re.compile(r"(^|[/.@-])(claude|anthropic)\b", re.IGNORECASE)
 _VERSIONED = re.compile(r"/v\d+[a-z0-9]*$")
 
 
+KNOWN_NAMES: tuple[str, ...] = (*_BY_NAME, *_ALIASES)
+"""What `provider:` of the configuration may say."""
+
+
 @lru_cache(maxsize=1024)
 def anthropic_endpoint(endpoint: str, provider: str | None, model: str) -> AnthropicEndpoint:
     """The record of an endpoint: by the `provider` of the configuration, by its host, else by the model: a Claude is

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extproc.config import Backend, Config, ConfigError, checks, load_config
+from extproc.config import Attempt, Backend, Config, ConfigError, ModelRule, checks, load_config
 from extproc.config.builtin import SUPPORTED_APIS
 from extproc.config.keyfile import LONGEST, KeyFile
 from extproc.scrubbing import Scrubber
@@ -231,3 +231,14 @@ def test_every_supported_api_has_a_provider() -> None:
     from extproc.apis import PROVIDER_APIS
 
     assert set(PROVIDER_APIS) >= SUPPORTED_APIS
+
+
+def test_a_provider_that_nobody_knows_is_a_warning_with_the_nearest_name() -> None:
+    def said(api: str, provider: str) -> str:
+        backend = Backend(api=api, url="https://b.example/v1", provider=provider)  # type: ignore[arg-type]
+        rule = ModelRule(match="m", attempts=[Attempt(backend="b", model="m")])
+        return dict(Config(backends={"b": backend}, models=[rule]).warnings()).get("backends.b.provider", "")
+
+    assert 'the nearest name is "deepseek"' in said("openai", "deepsek")
+    for api, provider in (("openai", "Kimi"), ("anthropic", "zai"), ("gemini", "vertex"), ("openai", "generic")):
+        assert said(api, provider) == ""
