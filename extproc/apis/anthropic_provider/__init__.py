@@ -31,5 +31,4 @@ class AnthropicProvider:
         return None
 
 
-
 PROVIDER = AnthropicProvider()

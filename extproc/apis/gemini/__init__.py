@@ -31,5 +31,4 @@ class GeminiProvider:
         return None
 
 
-
 PROVIDER = GeminiProvider()

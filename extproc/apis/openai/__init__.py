@@ -31,5 +31,4 @@ class OpenAIProvider:
         return rescued_answer(body, context.names.to_client) if status == 400 else None
 
 
-
 PROVIDER = OpenAIProvider()
