@@ -51,7 +51,8 @@ _REPLIES = [
     _Reply("response.code == 403", "permission_error", "invalid_request_error", "The gateway refused the request."),
     _Reply("response.code == 404", "not_found_error", "invalid_request_error",
            "Nothing is served here: %REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%. Served are /v1/messages, "
-           "/v1/messages/count_tokens, /v1/chat/completions and /v1/models.", "not_found"),
+           "/v1/messages/count_tokens, /v1/chat/completions, /v1/events, /v1/embeddings, /v1/responses and "
+           "/v1/models.", "not_found"),
     _Reply("response.code == 413", "request_too_large", "invalid_request_error",
            "The request body is larger than this gateway takes.", "request_too_large"),
     _Reply("response.code == 429", "rate_limit_error", "rate_limit_error",
