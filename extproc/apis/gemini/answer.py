@@ -45,6 +45,7 @@ class GeminiAnswerDecoder(AnswerReader):
     def __init__(self, context: DecodeContext) -> None:
         super().__init__(context)
         self._origin = signatures.origin(context.target)
+        self._thought_origin = signatures.origin(context.target, thought=True)
         self._reason: FinishReason | None = None
         self._said: str | None = None
         """Why the provider stopped the answer, for an answer that shows nothing else."""
@@ -136,9 +137,9 @@ class GeminiAnswerDecoder(AnswerReader):
             if part.thought is True:
                 if text:
                     self._reasoned(text)
-                self._block_signature(part.signature)
+                self._block_signature(part.signature, self._thought_origin)
             else:
-                self._block_signature(part.signature)
+                self._block_signature(part.signature, self._origin)
                 if text:
                     if not text.isspace():
                         self._shown = text
@@ -149,7 +150,7 @@ class GeminiAnswerDecoder(AnswerReader):
     def _rare_part(self, part: Part, payload: bytes) -> None:
         """What the provider's own tools did, media, and whatever else is no text and no call."""
         dropped = self._context.dropped
-        self._block_signature(part.signature)
+        self._block_signature(part.signature, self._origin)
         if part.executable_code is not None:
             self._insert(code_text(part.executable_code))
         elif part.code_execution_result is not None:
@@ -170,14 +171,14 @@ class GeminiAnswerDecoder(AnswerReader):
             for name in strange_parts(payload):
                 dropped.loss(f"answer.{name}")
 
-    def _block_signature(self, signature: str | None) -> None:
+    def _block_signature(self, signature: str | None, origin: str) -> None:
         """The signature of a text or a thought. It can only ride in a reasoning block that is still open: a block made
         for it behind the text would confuse clients (pain point 8). It is recommended to come back, not required."""
         if signature is None:
             return
         if self._scanner is not None:
             self._scanner.pause()
-        if not self._seq.signature(loaded_text(Signature(signature, self._origin))):
+        if not self._seq.signature(loaded_text(Signature(signature, origin))):
             self._context.dropped.hint("answer.thoughtSignature")
 
     def _insert(self, text: str) -> None:

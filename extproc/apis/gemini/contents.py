@@ -93,42 +93,53 @@ class _Encoder:
 
     def _assistant(self, turn: Turn) -> None:
         parts = self._model_parts(turn)
-        calls = [self._call(exchange, first=at == 0) for at, exchange in enumerate(turn.exchanges)]
-        if not parts and not calls:
+        if all(part.thought for part in parts):
             return
         self._close_user()
         last = self._out[-1] if self._out else None
         if last is not None and last.role == "model":  # nothing was left of the user's turn between them
-            last.parts.extend([*parts, *calls])
+            last.parts.extend(parts)
         else:
-            self._append(Content("model", [*parts, *calls]))
+            self._append(Content("model", parts))
+        calls = [part for part in parts if part.function_call is not None]
         if calls:
             self._results(turn.exchanges, calls)
 
     def _model_parts(self, turn: Turn) -> list[Part]:
-        """Text, with the signature that rode in the thinking before it. Thinking itself stays away: the signatures
-        stand for it."""
+        """Text and calls in their order, each with its own signature: that of a text rode in the thinking before it.
+        Thinking stays away, because signatures stand for it, but for a thought that is signed itself."""
         parts: list[Part] = []
         signature: str | None = None
-        lost_thinking = False
-        for block in turn.content:
+        first = True
+        for block in turn.in_order():
             if isinstance(block, Thinking):
-                lost_thinking = lost_thinking or bool(block.text or block.redacted)
-                signature = signatures.of_thinking(block, self._target) or signature
-                continue
-            if isinstance(block, Text):
-                self._note_cache(block.cache)
-                text = block.text
-            elif isinstance(block, Media):
-                text = self._media_in_words(block)
-            else:
-                text = self._other(block)
-            if text:
+                thought = self._thought(block)
+                if thought is not None:
+                    parts.append(thought)
+                else:
+                    signature = signatures.of_text(block, self._target) or signature
+            elif isinstance(block, Exchange):
+                parts.append(self._call(block, first))
+                first, signature = False, None
+            elif text := self._said(block):
                 parts.append(Part(text=text, thought_signature=signature if self._signs else None))
                 signature = None
-        if lost_thinking:
-            self._dropped.hint("messages.thinking")
         return parts
+
+    def _thought(self, block: Thinking) -> Part | None:
+        """A thought as the part that it was, with the signature that it came with; else its loss is named."""
+        signature = signatures.of_thought(block, self._target) if self._signs else None
+        if signature is not None and block.text:
+            return Part(text=block.text, thought=True, thought_signature=signature)
+        if block.text or block.redacted:
+            self._dropped.hint("messages.thinking")
+        return None
+
+    def _said(self, block: Text | Media | Opaque) -> str:
+        if isinstance(block, Text):
+            self._note_cache(block.cache)
+            return block.text
+        return self._media_in_words(block) if isinstance(block, Media) else self._other(block)
 
     def _call(self, exchange: Exchange, first: bool) -> Part:
         call = exchange.call

@@ -18,6 +18,7 @@ from extproc.schema import Schema
 _ENCODER = msgspec.json.Encoder()
 _EXTRAS = 64
 """Alternatives that describe unnamed properties are looked into up to so many; more count as allowing anything."""
+_FOLDED = frozenset({"properties", "required", "additionalProperties"})
 _DEPTH = 8
 """Alternatives inside alternatives are folded so deep; below that they count as saying nothing."""
 
@@ -113,6 +114,9 @@ def _fold_required(facts: Facts, branches: list[Facts]) -> None:
 
 
 def _note_branches(facts: Facts, branches: list[Facts]) -> None:
+    for branch in branches:
+        if rest := {key: value for key, value in branch.keywords.items() if key not in _FOLDED}:
+            branch.note(f"Must match {json_text(rest, 120)}")
     if len(branches) == 1:
         for note in branches[0].notes:
             facts.note(note)

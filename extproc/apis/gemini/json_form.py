@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from extproc.apis.gemini.folding import folded
 from extproc.apis.gemini.merging import Facts
 from extproc.apis.gemini.rewriting import MAX_ITEMS, Rewriter, Values
 from extproc.apis.gemini.values import TYPES, json_text
@@ -28,6 +29,8 @@ class JsonForm(Rewriter):
     def write(self, facts: Facts, depth: int, opened: list[Schema]) -> Schema | None:
         if facts.enum is not None:
             return self._values(facts)
+        if facts.union is not None and self.only_demands(facts):
+            facts = folded(facts, lambda option: self.merged(option, opened))
         notes: list[str] = []
         kinds = TYPES if facts.types is None else facts.types
         body = self.limits(facts, kinds, notes)

@@ -16,8 +16,6 @@ from extproc.schema import Schema, well_formed
 
 PARTS = 64
 """So many parts of one schema are merged; what comes after them is left out (a weaker schema, never a wrong one)."""
-STRUCTURE = ("properties", "required", "additionalProperties", "items", "prefixItems")
-"""The keywords whose meaning depends on what stands beside them."""
 
 _LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from extproc.apis.gemini.folding import folded, properties
-from extproc.apis.gemini.merging import STRUCTURE, Facts
+from extproc.apis.gemini.merging import Facts
 from extproc.apis.gemini.rewriting import Rewriter, Values
 from extproc.apis.gemini.values import is_number, json_text, kind_of
 from extproc.schema import Schema
@@ -45,7 +45,7 @@ class OpenApiForm(Rewriter):
         self._ordered = ordered
 
     def free(self, types: Sequence[str]) -> Schema:
-        return self._free(types, 1 if self.exhausted else ARRAYS_IN_ARRAYS)
+        return self._free(types, 1 if self.far_exhausted else ARRAYS_IN_ARRAYS)
 
     def _free(self, types: Sequence[str], arrays: int) -> Schema:
         kinds = [kind for kind in (types or _FREE) if kind in _FREE or kind == "integer"] or list(_FREE)
@@ -70,7 +70,7 @@ class OpenApiForm(Rewriter):
         if facts.enum is not None:
             leaves, nullable = self._values(facts, notes)
         elif facts.union is not None:
-            if self._better_folded(facts):
+            if self.only_demands(facts) or self._too_large_to_copy(facts):
                 return self.write(folded(facts, lambda option: self.merged(option, opened)), depth, opened)
             leaves, nullable = self._alternatives(facts, depth, notes), False
         else:
@@ -188,8 +188,9 @@ class OpenApiForm(Rewriter):
             notes.append(f"Must also match one of {json_text(facts.union)}")
         leaves: list[Schema] = [{"type": "STRING", "enum": values.named}] if values.named else []
         kinds = [kind for kind in values.others if not (kind == "integer" and "number" in values.others)]
-        numbers = [value for value in facts.enum or [] if kind_of(value) in ("integer", "number")]
-        bounds = {"minimum": min(numbers), "maximum": max(numbers)} if numbers and all(map(is_number, numbers)) else {}
+        numbers = [value for value in facts.enum or [] if is_number(value)]
+        told = len(numbers) == sum(kind_of(value) in ("integer", "number") for value in facts.enum or [])
+        bounds: Schema = {"minimum": min(numbers), "maximum": max(numbers)} if numbers and told else {}
         for kind in kinds:
             if kind in ("number", "integer"):
                 leaves.append({"type": kind.upper(), **bounds})
@@ -208,14 +209,8 @@ class OpenApiForm(Rewriter):
         facts.types, facts.keywords = None, {}
         return options
 
-    def _better_folded(self, facts: Facts) -> bool:
-        """Objects whose alternatives only say what is required, and large ones, are not copied for each."""
-        union = facts.union or []
-        if facts.types != ["object"] or not any(key in facts.keywords for key in STRUCTURE):
-            return False
-        if len(union) * len(properties(facts)) > COPIES:
-            return True
-        return not any(properties(option) or option.union for option in map(self.peeked, union))
+    def _too_large_to_copy(self, facts: Facts) -> bool:
+        return facts.types == ["object"] and len(facts.union or []) * len(properties(facts)) > COPIES
 
 
 def _schemas(value: object) -> list[Schema]:

@@ -75,14 +75,18 @@ def _styled(target: Target, model: GeminiModel) -> Target | None:
 
 
 def model_path(model: str, base_path: str, door: GeminiDoor) -> str:
-    """The path of a model, whose id may stand alone or with what Google puts before it. The publisher of Vertex's
-    models is added where the backend's URL ends before it, and the version where the URL has no path."""
+    """The path of a model, whose id may stand alone or with what Google puts before it: a collection, on Vertex also a
+    publisher or the whole name of the resource. The publisher of Vertex's models is added where the backend's URL ends
+    before it, and the version where the URL has no path."""
     base = base_path or _DEFAULT_VERSION[door.name]
     plain = model.removeprefix("models/").removeprefix("publishers/google/models/")
-    if plain.startswith(_COLLECTIONS):
-        return f"{base}/{quote(plain, safe='/')}"
-    if plain.startswith("publishers/") and door.name == "vertex":
-        return f"{base.partition('/publishers/')[0]}/{quote(plain, safe='/@')}"
-    if door.name == "vertex" and "/publishers/" not in base + "/":
-        base += "/publishers/google"
-    return f"{base}/models/{quote(plain, safe='@')}"
+    if door.name == "studio":
+        collection, safe = ("", "/") if plain.startswith(_COLLECTIONS) else ("/models", "@")
+        return f"{base}{collection}/{quote(plain, safe=safe)}"
+    location = base.partition("/publishers/")[0]
+    if plain.startswith("projects/"):
+        return f"{location.partition('/projects/')[0]}/{quote(plain, safe='/@')}"
+    if plain.startswith((*_COLLECTIONS, "publishers/")):
+        return f"{location}/{quote(plain, safe='/@')}"
+    publisher = "" if "/publishers/" in base + "/" else "/publishers/google"
+    return f"{base}{publisher}/models/{quote(plain, safe='@')}"

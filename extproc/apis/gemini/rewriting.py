@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from extproc.apis.gemini.folding import folded
+from extproc.apis.gemini.folding import properties as properties_of
 from extproc.apis.gemini.merging import Facts, Merger
 from extproc.apis.gemini.references import References
 from extproc.apis.gemini.schema_notes import described
@@ -25,9 +26,10 @@ MAX_ITEMS = 100
 """A larger `minItems` or `maxItems` goes into words: the sum of these over all tools has a limit near 960 (googleapis/
 python-genai#2170), past which Google answers INVALID_ARGUMENT and no reason."""
 
-_COUNTS = (("minLength", "string", "At least {} characters"), ("maxLength", "string", "At most {} characters"),
-           ("minItems", "array", "At least {} items"), ("maxItems", "array", "At most {} items"),
-           ("minProperties", "object", "At least {} properties"), ("maxProperties", "object", "At most {} properties"))
+_COUNTS = (("minLength", "string", "At least {} character", "s"), ("maxLength", "string", "At most {} character", "s"),
+           ("minItems", "array", "At least {} item", "s"), ("maxItems", "array", "At most {} item", "s"),
+           ("minProperties", "object", "At least {} propert", "ies"),
+           ("maxProperties", "object", "At most {} propert", "ies"))
 
 
 class Rewriter:
@@ -41,11 +43,17 @@ class Rewriter:
     def __init__(self, root: object, unrolls: int, budget: int) -> None:
         self._references = References(root, unrolls)
         self._left = budget
+        self._far = -4 * budget
         self._merger = Merger(self._references, self.spend)
 
     @property
     def exhausted(self) -> bool:
         return self._left <= 0
+
+    @property
+    def far_exhausted(self) -> bool:
+        """Even what was cut has grown so much that it must be told in fewer words."""
+        return self._left <= self._far
 
     def spend(self, cost: int) -> None:
         self._left -= cost
@@ -115,6 +123,13 @@ class Rewriter:
         self._references.leave(opened)
         return facts
 
+    def only_demands(self, facts: Facts) -> bool:
+        """Whether the alternatives of an object say no more than which of its properties must be there: then they are
+        folded, and told in words."""
+        return facts.types == ["object"] and bool(properties_of(facts)) and not any(
+            option.keywords.keys() - {"required"} or option.union or option.enum
+            for option in map(self.peeked, facts.union or []))
+
     def options(self, union: Sequence[object], facts: Facts, depth: int, notes: list[str]) -> list[Schema]:
         """The rewritten alternatives that can match at all. One that must exclude the others becomes one that need
         not (rewritten ones overlap, and Google reads oneOf as anyOf); where that is lost, the notes say it."""
@@ -139,14 +154,14 @@ class Rewriter:
         """The bounds, lengths and counts that the form has a keyword for; the others become notes."""
         keywords = facts.keywords
         out: Schema = {}
-        for key, kind, words in _COUNTS:
+        for key, kind, words, many in _COUNTS:
             count = count_of(keywords.get(key))
             if count is None or kind not in kinds:
                 continue
             if key in self.counts and not (kind == "array" and count > MAX_ITEMS):
                 out[key] = count
             elif count or key.startswith("max"):
-                notes.append(words.format(count))
+                notes.append(words.format(count) + (many if count != 1 else "y" if many == "ies" else ""))
         if "number" in kinds or "integer" in kinds:
             _bounds(keywords, "number" not in kinds, out, notes)
         pattern = keywords.get("pattern")

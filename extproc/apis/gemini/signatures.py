@@ -19,9 +19,10 @@ BYPASS = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 required and none of this model's own exists (a call of another model, an id that a client damaged)."""
 
 
-def origin(target: Target) -> str:
-    """Who issues the signatures of this target: any other endpoint or model refuses them."""
-    return origin_of("gemini", target.endpoint, target.base_path, target.model)
+def origin(target: Target, *, thought: bool = False) -> str:
+    """Who issues the signatures of this target: any other endpoint or model refuses them. Those of thoughts, which ride
+    in the same place as those of texts, have an origin of their own, because a signature never changes its part."""
+    return origin_of("gemini", target.endpoint, target.base_path, target.model, *(["thought"] if thought else []))
 
 
 def of_call(call: ToolCall, target: Target) -> str | None:
@@ -30,7 +31,16 @@ def of_call(call: ToolCall, target: Target) -> str | None:
     return signature.value if signature is not None and signature.origin == origin(target) else None
 
 
-def of_thinking(thinking: Thinking, target: Target) -> str | None:
-    """The signature that rode in a thinking block, None unless it is this target's own."""
+def of_text(thinking: Thinking, target: Target) -> str | None:
+    """The signature of a text that rode in the thinking before it, None unless it is this target's own."""
+    return _riding(thinking, origin(target))
+
+
+def of_thought(thinking: Thinking, target: Target) -> str | None:
+    """The signature of the thought itself, None unless it is this target's own."""
+    return _riding(thinking, origin(target, thought=True))
+
+
+def _riding(thinking: Thinking, own: str) -> str | None:
     signature = None if thinking.signature is None else unloaded_text(thinking.signature)
-    return signature.value if signature is not None and signature.origin == origin(target) else None
+    return signature.value if signature is not None and signature.origin == own else None

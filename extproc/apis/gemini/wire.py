@@ -50,9 +50,10 @@ class FunctionResponse(msgspec.Struct, rename="camel", frozen=True, omit_default
 
 
 class Part(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """Exactly one of the data fields is set; a signature stands beside it."""
+    """Exactly one of the data fields is set; a signature stands beside it. `thought`: the text is a thought."""
 
     text: str | None = None
+    thought: bool = False
     inline_data: Blob | None = None
     file_data: FileData | None = None
     function_call: FunctionCall | None = None
