@@ -86,7 +86,7 @@ def _unpacked(data: str) -> str | None:
     if kind != "t":
         return None
     try:
-        return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode("utf-8", "surrogatepass")
+        return base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).decode()
     except (binascii.Error, ValueError):
         return None
 

@@ -9,11 +9,14 @@ can be repaired without guessing and raises `BadRequest`, naming the ids, for th
 * a call without a result: answered by an error result that says so;
 * a result sent twice: the repetition is dropped; two different results of one call: joined, so that nothing is lost;
 * an id used by several calls: each further call gets its own id, results go to the nearest call before them;
-* a result without a call: refused. Sent on as text it could be taken for the user's words.
+* a result without a call: refused. Sent on as text it could be taken for the user's words;
+* a last message of the user of which nothing is left, behind a turn of the model: a wish to go on stands for it, or the
+  model would take its own turn for one that it is to continue.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -25,13 +28,17 @@ from extproc.ids import history_ids, repeated_id
 
 NO_RESULT = "no result was returned for this call"
 """What the model reads where a result is missing."""
+GO_ON = "Please go on."
+"""Stands for a last message of the user that was empty, or held nothing but results of calls further up."""
 
 
 class Exchange(msgspec.Struct):
-    """A call and its result. The call's id is unique in the conversation."""
+    """A call and its result. The call's id is unique in the conversation. `at`: so many blocks of the turn's content
+    stand before the call."""
 
     call: ToolCall
     result: ToolResult | None = None
+    at: int = 0
 
 
 class Turn(msgspec.Struct):
@@ -41,10 +48,19 @@ class Turn(msgspec.Struct):
     content: list[Text | Media | Thinking | Opaque]
     exchanges: list[Exchange] = []
 
+    def in_order(self) -> Iterator[Text | Media | Thinking | Opaque | Exchange]:
+        """The content with the exchanges where their calls stand."""
+        done = 0
+        for exchange in self.exchanges:
+            yield from self.content[done:exchange.at]
+            yield exchange
+            done = exchange.at
+        yield from self.content[done:]
+
 
 def pair(messages: list[Message], dropped: Dropped) -> list[Turn]:
     """The turns of a conversation; consecutive assistant messages become one turn, turns that held nothing but
-    results vanish. What was repaired is named as a hint. Raises `BadRequest`."""
+    results and empty text vanish. What was repaired is named as a hint. Raises `BadRequest`."""
     pairing = _Pairing(messages)
     for message in messages:
         pairing.add(message)
@@ -91,7 +107,7 @@ class _Pairing:
                 new = repeated_id(new, number)
             self._taken.add(new)
             unique = msgspec.structs.replace(call, id=new)
-        exchange = Exchange(unique)
+        exchange = Exchange(unique, at=len(turn.content))
         earlier.append((position, exchange))
         turn.exchanges.append(exchange)
 
@@ -128,7 +144,10 @@ class _Pairing:
                     self._repairs.add("tool_result.missing")
         for name in sorted(self._repairs):
             dropped.hint(name)
-        return [turn for turn in self._turns if turn.content or turn.exchanges]
+        turns = [turn for turn in self._turns if turn.exchanges or any(map(_says, turn.content))]
+        if self._previous != "assistant" and turns and turns[-1].role == "assistant" and not turns[-1].exchanges:
+            turns.append(Turn(role="user", content=[Text(GO_ON)], exchanges=[]))
+        return turns
 
     def _place_early(self) -> None:
         """Results that stood before their call: taken when the call got no other, refused when there is no call."""
@@ -144,3 +163,7 @@ class _Pairing:
             named = ", ".join(repr(call_id) for call_id in dict.fromkeys(orphans))
             raise BadRequest(f"tool results without a tool call before them: {named}. Send the assistant message that "
                              "made these calls, or leave the results out")
+
+
+def _says(block: Text | Media | Thinking | Opaque) -> bool:
+    return not isinstance(block, Text) or bool(block.text)

@@ -2,13 +2,13 @@
 
 `/v1/embeddings`, `/v1/responses` and Anthropic's `count_tokens` go to backends of the same API as they are. The
 provider's errors take the client's shape like everywhere, usage is read on the way, and a stream of events that breaks
-off before its last event ends in an error. Sans-IO, with the methods of `Translation`; it never decodes what it does
-not need.
+off before its last event ends in an error event, behind the last whole line. Sans-IO, with the methods of
+`Translation`; it never decodes what it does not need.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from extproc.head import Head, advised, completed
 from extproc.profiles.anthropic import VERSION
 from extproc.relays.base import fields_of, joined, raw
 from extproc.scrubbing import Scrubber
-from extproc.sse import SseReader
+from extproc.sse import SseEvent, SseReader
 
 _MAX_ERROR_BODY = 1 << 20
 _LAST_EVENTS = frozenset({b"response.completed", b"response.incomplete", b"response.failed", b"error"})
@@ -42,7 +42,13 @@ class _Answer(msgspec.Struct):
     response: _Answer | None = None
 
 
+class _Event(msgspec.Struct):
+    type: str = ""
+    sequence_number: int = -1
+
+
 _answer = msgspec.json.Decoder(_Answer)
+_event = msgspec.json.Decoder(_Event)
 
 
 class PassThrough:
@@ -64,6 +70,8 @@ class PassThrough:
         self._error_body: bytearray | None = None
         self._events: SseReader | None = None
         self._whole: bytearray | None = None
+        self._open_line: list[bytes] = []
+        self._last_event = b""
         self._ended = False
         self._last_in: float | None = None
         self.head: Head | None = None
@@ -123,13 +131,40 @@ class PassThrough:
             return b""
         self.content_began = True
         if self._events is not None:
-            for name, payload in self._events.feed(data):
-                if name in _LAST_EVENTS or payload == b"[DONE]":
-                    self._ended = True
-                    self._count(payload)
-        elif self._whole is not None and len(self._whole) < _MAX_ERROR_BODY:
+            return self._feed_events(self._events, data)
+        if self._whole is not None and len(self._whole) < _MAX_ERROR_BODY:
             self._whole += data
         return data
+
+    def _feed_events(self, events: SseReader, data: bytes) -> bytes:
+        """Whole lines of a stream: where it breaks off inside one, the client never sees torn JSON."""
+        self._read(events.feed(data))
+        if events.too_long:
+            return self._fail(Failure("server", "The provider sent an event that is too long."))
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        if end == 0:
+            self._open_line.append(data)
+            return b""
+        out = b"".join((*self._open_line, data[:end]))
+        self._open_line = [data[end:]]
+        return out
+
+    def _read(self, events: Iterable[SseEvent]) -> None:
+        for name, payload in events:
+            self._last_event = payload
+            if (name or _read_event(payload).type.encode()) in _LAST_EVENTS or payload == b"[DONE]":
+                self._ended = True
+                self._count(payload)
+
+    def _last_of(self, events: SseReader) -> bytes:
+        """What the closed stream still held; an event without its blank line gets one."""
+        pending = [event for event in events.finish() if _is_json(event[1])]
+        self._read(pending)
+        rest = b"".join((*self._open_line, b"\n\n")) if pending else b""
+        if not self._ended:
+            failure = Failure("server", "The provider's stream ended before the answer was complete.")
+            return rest + self._fail(failure)
+        return rest
 
     def finish(self) -> bytes:
         """The provider closed: the last bytes for the client."""
@@ -138,13 +173,15 @@ class PassThrough:
         if self._error_body is not None:
             body = self._scrubber.body(bytes(self._error_body))
             return self._fail(self._provider.decode_error(self._status, self._headers, body))
-        if self._events is not None and not self._ended:
-            return self._fail(Failure("server", "The provider's stream ended before the answer was complete."))
-        if self._whole is not None:
+        out = b""
+        if self._events is not None:
+            out = self._last_of(self._events)
+        elif self._whole is not None:
             self._count(bytes(self._whole))
-        self.done = True
-        self.finish_reason = "stop"
-        return b""
+        if not self.done:
+            self.done = True
+            self.finish_reason = "stop"
+        return out
 
     def fail(self, failure: Failure) -> bytes:
         """Ends the exchange from outside."""
@@ -182,9 +219,31 @@ class PassThrough:
             return error.body
         if self._events is None:
             return b""  # a body that ends early says so by its length
-        told: dict[str, Any] = {"type": "error", **msgspec.json.decode(error.body, type=dict[str, Any])}
-        return b"\n\nevent: error\ndata: " + msgspec.json.encode(told) + b"\n\n"
+        return b"\n\nevent: error\ndata: " + self._error_event(error.body) + b"\n\n"
+
+    def _error_event(self, body: bytes) -> bytes:
+        """As the Responses API has it; SDKs raise on the member `error` that stands beside."""
+        told: dict[str, Any] = msgspec.json.decode(body)
+        detail = told["error"]
+        return msgspec.json.encode({
+            "type": "error", "code": detail.get("code"), "message": detail["message"], "param": detail.get("param"),
+            "sequence_number": _read_event(self._last_event).sequence_number + 1, **told})
 
     def _show(self, head: Head) -> None:
         self.head = completed(head, self._headers, self._scrubber, self._request_id, self.dropped, self._client.name)
 
+
+def _read_event(payload: bytes) -> _Event:
+    try:
+        return _event.decode(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return _Event()
+
+
+def _is_json(payload: bytes) -> bool:
+    """Whether the last event of a closed stream is whole."""
+    try:
+        msgspec.json.decode(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return payload == b"[DONE]"
+    return True

@@ -41,12 +41,15 @@ _NEUTRAL: dict[str, tuple[bytes, ...]] = {
 """Values that ask for what happens anyway."""
 
 _NOTHING = (b"null", b"false", b"{}", b"[]", b'""')
+_ASKED_BY_PRESENCE = frozenset({"web_search_options"})
+"""Fields that ask for something even when they are empty."""
 
 
 def name_extra(name: str, value: msgspec.Raw, dropped: Dropped) -> None:
     """Names one field that is not sent, unless its value asks for nothing."""
     compact = bytes(value).translate(None, b" \t\r\n")
-    if compact in _NOTHING or compact in _NEUTRAL.get(name, ()):
+    nothing = _NOTHING[:2] if name in _ASKED_BY_PRESENCE else _NOTHING
+    if compact in nothing or compact in _NEUTRAL.get(name, ()):
         return
     if name in LOSSES:
         dropped.loss(name)

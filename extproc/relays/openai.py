@@ -22,6 +22,7 @@ from extproc.carrying import MARK
 from extproc.conversation import Failure, Request
 from extproc.names import fits_name
 from extproc.relays.base import Fields, RelayEncoder, RelayReader, fields_of, joined, raw
+from extproc.relays.openai_history import may_pass
 
 KEEP_ALIVE = b": keepalive\n\n"
 _DONE = b"data: [DONE]\n\n"
@@ -42,6 +43,8 @@ class OpenAIRelay:
             return None
         fields = fields_of(body)
         if fields is None or not _tools_fit(fields, request, target):
+            return None
+        if not may_pass(fields["messages"], target.profile.tool_call_id_max):
             return None
         _patch(fields, request, target, dropped)
         head = {"content-type": "application/json", "accept-encoding": "identity",

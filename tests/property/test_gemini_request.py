@@ -46,11 +46,12 @@ MEDIA = st.sampled_from([Media("image", media_type="image/png", data=PNG), Media
                          Media("document", media_type="application/pdf", data=PDF, title="T"),
                          Media("document", media_type="text/plain", text="words"), Media("video", file_id="v1")])
 VALUES = st.sampled_from(["c2ln", "b25l" * 300, "url_safe-Xw="])
-OWN = "own"
+OWN, OWN_THOUGHT = "own", "own thought"
 SIGNATURES = st.one_of(st.none(), st.builds(Signature, VALUES, st.sampled_from([OWN, "ABCD"])))
 CALLS = st.builds(ToolCall, IDS, NAMES, st.sampled_from(["", "{}", '{"a":1}', "[", "null"]), signature=SIGNATURES)
 THINKING = st.builds(Thinking, st.text(max_size=4),
-                     st.one_of(st.none(), st.just("EqQB"), st.builds(Signature, VALUES, st.just(OWN))))
+                     st.one_of(st.none(), st.just("EqQB"),
+                               st.builds(Signature, VALUES, st.sampled_from([OWN, OWN_THOUGHT]))))
 RESULTS = st.builds(ToolResult, IDS, st.lists(st.one_of(TEXTS, MEDIA), max_size=3), st.booleans())
 MESSAGES = st.lists(st.one_of(
     st.builds(Message, st.just("user"), st.lists(st.one_of(TEXTS, MEDIA, RESULTS), max_size=4)),
@@ -69,7 +70,8 @@ def at(messages: list[Message], where: Target) -> list[Message]:
             return ToolCall(block.id, block.name, block.arguments,
                             signature=Signature(block.signature.value, origin(where)))
         if isinstance(block, Thinking) and isinstance(block.signature, Signature):
-            return Thinking(block.text, loaded_text(Signature(block.signature.value, origin(where))))
+            own = origin(where, thought=block.signature.origin == OWN_THOUGHT)
+            return Thinking(block.text, loaded_text(Signature(block.signature.value, own)))
         return block
     return [Message(message.role, [signed(block) for block in message.content]) for message in messages]
 

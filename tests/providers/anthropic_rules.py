@@ -9,7 +9,7 @@ alternate, unknown fields are refused everywhere.
 from __future__ import annotations
 
 import base64
-import binascii
+import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +22,8 @@ KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 BODY_FIELDS = {"model", "max_tokens", "messages", "system", "stream", "temperature", "top_p", "top_k", "stop_sequences",
                "thinking", "output_config", "metadata", "tools", "tool_choice", "service_tier", "container",
                "context_management", "cache_control", "inference_geo"}
+VERSIONS = ("2023-06-01", "2026-10-21")
+"""The second is what the SDK sends from 2.12 on; it refuses sampling parameters for every model."""
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 SERVER_BLOCKS = {"server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "container_upload", "compaction"}
@@ -35,16 +37,21 @@ def refusal(body: Json, headers: Mapping[str, str] | None = None) -> str | None:
     """The message with which Anthropic refuses this request. Without `headers` none are looked at."""
     try:
         if headers is not None:
-            _check_headers(headers)
+            _check_headers(headers, body)
         _check(body, _betas(headers) if headers is not None else None)
     except Refused as problem:
         return str(problem)
     return None
 
 
-def _check_headers(headers: Mapping[str, str]) -> None:
-    if headers.get("anthropic-version") != "2023-06-01":
+def _check_headers(headers: Mapping[str, str], body: Json) -> None:
+    version = headers.get("anthropic-version")
+    if version not in VERSIONS:
         raise Refused("anthropic-version: header is required")
+    if version != VERSIONS[0]:
+        for name in ("temperature", "top_p", "top_k"):
+            if name in body:
+                raise Refused(f"`{name}` is not supported in the version {version}.")
     if "application/json" not in headers.get("content-type", ""):
         raise Refused("content-type: expected application/json")
 
@@ -347,8 +354,8 @@ def _check_messages(body: Json, model: str, betas: set[str] | None) -> None:
         if role != "system":
             _check_results(blocks, waiting, at)
             waiting = calls
-        if role == "assistant" and blocks[-1].get("type") in ("thinking", "redacted_thinking"):
-            raise Refused(f"{at}: The final block in an assistant message cannot be `thinking`.")
+        if role == "assistant":
+            _check_order([block.get("type") for block in blocks], at)
         before = role
     if waiting:
         raise Refused(f"messages.{len(messages) - 1}: `tool_use` ids were found without `tool_result` blocks "
@@ -358,6 +365,18 @@ def _check_messages(body: Json, model: str, betas: set[str] | None) -> None:
     _check_prefill(messages[-1], body, model)
     if body.get("thinking", {}).get("type") == "enabled":
         _check_loop(messages)
+
+
+def _check_order(kinds: list[Json], at: str) -> None:
+    """Measured at the service: two thoughts side by side count as edited ones, and nothing may follow the calls."""
+    if kinds[-1] in ("thinking", "redacted_thinking"):
+        raise Refused(f"{at}: The final block in an assistant message cannot be `thinking`.")
+    if ("thinking", "thinking") in itertools.pairwise(kinds):
+        raise Refused(f"{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
+                      "modified. These blocks must remain as they were in the original response.")
+    if "tool_use" in kinds and kinds[-1] != "tool_use":
+        raise Refused("This model does not support assistant message prefill. The conversation must end with a user "
+                      "message.")
 
 
 def _check_turn(role: Json, before: str | None, at: str, model: str, *, last: bool) -> None:
@@ -443,7 +462,7 @@ def _check_source(source: Json, kind: str, at: str, betas: set[str] | None) -> N
             raise Refused(f"{at}.source.base64.media_type: Input should be {' or '.join(types)}")
         try:
             base64.b64decode(source["data"], validate=True)
-        except (binascii.Error, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             raise Refused(f"{at}.source.base64.data: Invalid base64 data") from None
     elif form == "url":
         if not str(source.get("url")).startswith("https://"):

@@ -49,6 +49,9 @@ STOP_REASONS: dict[str, FinishReason] = {
 }
 """Stop reasons -> the conversation's. Unknown ones count as "stop"."""
 
+_WHOLE: tuple[FinishReason, ...] = ("stop", "tool_calls", "stop_sequence", "pause")
+"""Reasons that cut no call off; a stop sequence may have been found inside one."""
+
 
 class _Open(msgspec.Struct):
     """A block that has started. `given` are the arguments that came with the start of a call: they count when no
@@ -255,7 +258,7 @@ class AnthropicAnswerDecoder(AnswerReader):
             self._scanner.finish(clean)
             if self._seq.closed:
                 return
-        if self._seq.flush(clean) and clean:
+        if self._seq.flush(clean) and reason in _WHOLE:
             reason = "length"  # it says that it finished, but a call broke off: no client may take that for whole
         self._settle_usage()
         self._seq.finish(reason, self.usage, self._stop_sequence)

@@ -71,6 +71,9 @@ class Damaged(Exception):  # noqa: N818 - the state of the bytes
     """The bytes are no JSON object."""
 
 
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What the quick reader says of bytes that the patient one may still read: other types, no UTF-8, half a pair."""
+
 _chunk = msgspec.json.Decoder(Chunk)
 _message = msgspec.json.Decoder(Message)
 
@@ -79,7 +82,7 @@ def decode_chunk(payload: bytes) -> Chunk:
     """Raises Damaged."""
     try:
         return _chunk.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
+    except _UNREADABLE:
         value = object_of(payload)
     return Chunk(type=_text(value.get("type")), index=_index(value.get("index")),
                  delta=_fields(Delta, value.get("delta")), content_block=_fields(Block, value.get("content_block")),
@@ -91,7 +94,7 @@ def decode_message(body: bytes) -> Message:
     """Raises Damaged."""
     try:
         return _message.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except _UNREADABLE:
         return _odd_message(object_of(body))
 
 
@@ -110,13 +113,10 @@ def object_of(payload: bytes) -> dict[str, Any]:
 
 def arguments_of(value: Raw) -> str:
     """The arguments in a block's `input`: "" for an empty object or none, the text inside for JSON in a string."""
-    text = bytes(value).decode().strip()
+    text = bytes(value).decode("utf-8", "replace").strip()
     if text in ("", "null") or "".join(text.split()) == "{}":
         return ""
-    if text.startswith('"'):
-        inner = msgspec.json.decode(value)
-        return inner if isinstance(inner, str) else ""
-    return text
+    return _text(json.loads(text)) or "" if text.startswith('"') else text
 
 
 class Figures:
@@ -129,7 +129,7 @@ class Figures:
         """The figures so far; None while there are none."""
         try:
             told = msgspec.json.decode(usage) if len(memoryview(usage)) else None
-        except (msgspec.DecodeError, RecursionError):
+        except _UNREADABLE:
             told = None
         if isinstance(told, dict):
             self._note(told)

@@ -29,19 +29,16 @@ from extproc.arguments import arguments_text
 from extproc.carrying import origin_of, unloaded_text
 from extproc.conversation import Media, Opaque, Text, Thinking, ToolResult
 from extproc.ids import ProviderIds
-from extproc.pairing import Turn
+from extproc.notes import CONTINUE, NO_OUTPUT
+from extproc.pairing import Exchange, Turn
 from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
 
-NO_OUTPUT = "(no output)"
-"""Stands for an empty result that is an error: the API refuses an error without content."""
 OPENING = "(The conversation begins with the assistant's message.)"
 """The user's message before a conversation that begins with the model's."""
-CONTINUE = ("Continue your last message exactly where it ends. Write only what follows, without repeating any of it "
-            "and without an introduction.")
-"""Asks a model that takes no prefill to go on."""
 
 _ID = r"[a-zA-Z0-9_-]+"
 _MARK = Ephemeral()
+THOUGHT = (ThinkingBlock, RedactedBlock)
 
 
 class Writer:
@@ -124,40 +121,69 @@ class Writer:
 
     def _assistant(self, turn: Turn) -> None:
         blocks: list[Block] = []
-        for block in turn.content:
-            if isinstance(block, Thinking):
-                blocks += self._thinking(block)
-            elif isinstance(block, Text):
-                if block.text.strip():
-                    blocks.append(self._text(block))
-            elif isinstance(block, Opaque):
-                blocks += self._opaque(block)
-            elif text := text_for_model_turn(block, self._dropped).strip():
-                blocks.append(TextBlock(text))
-        calls: list[Block] = []
         results: list[Block] = []
-        for exchange in turn.exchanges:
-            call = exchange.call
-            name = self._names.to_provider.get(call.name, call.name)
-            call_id = self._ids.next(call.id, name)
-            raw = msgspec.Raw(arguments_text(call.arguments).encode())
-            calls.append(ToolUseBlock(call_id, name, raw, self._mark(call.cache)))
-            if exchange.result is not None:
-                results.append(self._result(exchange.result, call_id))
-        self._append("assistant", self._in_order(blocks, calls))
+        for block in turn.in_order():
+            if isinstance(block, Exchange):
+                use, result = self._exchange(block)
+                blocks.append(use)
+                results += result
+            else:
+                blocks += self._said(block)
+        self._append("assistant", self._in_order(blocks))
         self._append("user", results)
 
-    def _in_order(self, blocks: list[Block], calls: list[Block]) -> list[Block]:
-        """The blocks of a turn: it never ends with thinking, and has some where it must."""
-        if not calls:
-            while blocks and isinstance(blocks[-1], (ThinkingBlock, RedactedBlock)):
+    def _said(self, block: Text | Media | Thinking | Opaque) -> list[Block]:
+        """A block of the model's turn that is no call."""
+        if isinstance(block, Thinking):
+            return self._thinking(block)
+        if isinstance(block, Opaque):
+            return self._opaque(block)
+        if isinstance(block, Text):
+            return [self._text(block)] if block.text.strip() else []
+        text = text_for_model_turn(block, self._dropped).strip()
+        return [TextBlock(text)] if text else []
+
+    def _exchange(self, exchange: Exchange) -> tuple[Block, list[Block]]:
+        """A call and its result."""
+        call = exchange.call
+        name = self._names.to_provider.get(call.name, call.name)
+        call_id = self._ids.next(call.id, name)
+        raw = msgspec.Raw(arguments_text(call.arguments).encode())
+        result = [] if exchange.result is None else [self._result(exchange.result, call_id)]
+        return ToolUseBlock(call_id, name, raw, self._mark(call.cache)), [*result]
+
+    def _in_order(self, blocks: list[Block]) -> list[Block]:
+        """The blocks of a turn: what stands behind its last call comes before its last calls, it never ends with
+        thinking, no two signed thoughts stand side by side, and it has some where it must."""
+        if self._endpoint.signed:
+            blocks = self._apart(blocks)
+        last = max((at for at, block in enumerate(blocks) if isinstance(block, ToolUseBlock)), default=-1)
+        if last < 0:
+            while blocks and isinstance(blocks[-1], THOUGHT):
                 blocks.pop()
                 self._dropped.hint("messages.thinking")
             return blocks
-        thought = any(isinstance(block, (ThinkingBlock, RedactedBlock)) for block in blocks)
-        if not thought and self._endpoint.thinking_required and self._keep_thinking:
-            return [ThinkingBlock(" ", ""), *blocks, *calls]
-        return [*blocks, *calls]
+        if any(isinstance(block, THOUGHT) for block in blocks[last + 1:]):
+            self._dropped.hint("messages.thinking")
+        behind = [block for block in blocks[last + 1:] if not isinstance(block, THOUGHT)]
+        first = last
+        while first > 0 and isinstance(blocks[first - 1], ToolUseBlock):
+            first -= 1
+        blocks = [*blocks[:first], *behind, *blocks[first:last + 1]]
+        if self._endpoint.thinking_required and self._keep_thinking and not any(isinstance(b, THOUGHT) for b in blocks):
+            return [ThinkingBlock(" ", ""), *blocks]
+        return blocks
+
+    def _apart(self, blocks: list[Block]) -> list[Block]:
+        """Of thoughts side by side, which no answer has and the API takes for edited ones, the last stays: clients put
+        them there that do not tell what stood between."""
+        out: list[Block] = []
+        for block in blocks:
+            if out and isinstance(block, ThinkingBlock) and isinstance(out[-1], ThinkingBlock):
+                out.pop()
+                self._dropped.hint("messages.thinking")
+            out.append(block)
+        return out
 
     # ------------------------------------------------------------------------------------------------------ blocks
 
@@ -221,20 +247,21 @@ class Writer:
             self._dropped.loss("messages.prefill")
             self._append("user", [TextBlock(CONTINUE)])
             return
-        last.content = [block for block in last.content if not isinstance(block, (ThinkingBlock, RedactedBlock))]
+        last.content = [block for block in last.content if not isinstance(block, THOUGHT)]
         final = last.content[-1] if last.content else None
         if isinstance(final, TextBlock):
             final.text = final.text.rstrip()
 
 
 def _lead_with_thinking(message: WireMessage) -> None:
-    """A message with calls begins with its thinking, if it has any."""
+    """A message with calls begins with its first thinking, if it has any."""
     blocks = message.content
-    if isinstance(blocks[0], (ThinkingBlock, RedactedBlock)) or not any(isinstance(b, ToolUseBlock) for b in blocks):
+    if isinstance(blocks[0], THOUGHT) or not any(isinstance(b, ToolUseBlock) for b in blocks):
         return
-    thought = [block for block in blocks if isinstance(block, (ThinkingBlock, RedactedBlock))]
-    if thought:
-        message.content = [*thought, *(b for b in blocks if not isinstance(b, (ThinkingBlock, RedactedBlock)))]
+    first = next((at for at, block in enumerate(blocks) if isinstance(block, THOUGHT)), None)
+    if first is not None:
+        end = next((at for at in range(first, len(blocks)) if not isinstance(blocks[at], THOUGHT)), len(blocks))
+        message.content = [*blocks[first:end], *blocks[:first], *blocks[end:]]
 
 
 def own_thinking(thinking: Thinking, endpoint: AnthropicEndpoint, origin: str) -> ThinkingBlock | RedactedBlock | None:
@@ -305,7 +332,7 @@ def continues(turns: list[Turn]) -> bool:
 
 
 def holds_thinking(messages: list[WireMessage]) -> bool:
-    return any(isinstance(block, (ThinkingBlock, RedactedBlock))
+    return any(isinstance(block, THOUGHT)
                for message in messages for block in message.content)
 
 

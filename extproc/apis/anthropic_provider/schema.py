@@ -24,6 +24,8 @@ _KNOWN = frozenset({"type", "required", "enum", "const", "$ref", "description", 
                     "minItems"})
 _OUT_OF_REACH = frozenset({"patternProperties", "prefixItems", "not", "if", "dependentSchemas"})
 _SAYS_SOMETHING = frozenset({"type", "enum", "const", "anyOf", "allOf", "$ref", "properties"})
+_KINDS = frozenset({"type", "enum", "const", "anyOf", "allOf", "$ref"})
+"""One of them says what a value is."""
 _NO_SCHEMAS = frozenset({"$defs", "definitions", "enum", "const", "default", "$ref"})
 _NOTE_LIMIT = 500
 _ENCODER = msgspec.json.Encoder()
@@ -121,6 +123,8 @@ def _closed(node: object, depth: int) -> Schema:
             out[key] = value
     if not _SAYS_SOMETHING & out.keys():
         raise _NotExpressible  # anything at all
+    if "properties" in out and not _KINDS & out.keys():
+        out = {"type": "object", **out}  # the grammar wants to be told
     if "object" in _kinds(node) or "properties" in out:
         if not out.get("properties") and node.get("additionalProperties") is not False:
             raise _NotExpressible  # any object

@@ -17,14 +17,11 @@ from extproc.apis.anthropic_provider.wire import Body, Choice, Ephemeral, ToolDe
 from extproc.apis.base import Dropped, NameMap, Target
 from extproc.conversation import Request, ServerTool, Tool, ToolChoice
 from extproc.errors import BadRequest
+from extproc.notes import NO_SERVER_TOOLS, ONE_CALL
 from extproc.pairing import Turn
 from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
 
 NAME_MAX = 128
-NO_SERVER_TOOLS = ("The tools of this request ({names}) are not available. Answer from what you know and say that "
-                   "you could not use them.")
-"""Told to the model when a request offers nothing but server tools; a client's web search is such a request."""
-ONE_CALL = "Call at most one tool in each answer, and wait for its result before you call another."
 ANY_TOOL = "Your next answer must call at least one of the tools."
 THE_TOOL = "Your next answer must call the tool {name}."
 STUB = "This tool is no longer available. Do not call it."

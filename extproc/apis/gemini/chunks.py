@@ -63,7 +63,7 @@ class FunctionCall(msgspec.Struct, rename="camel", gc=False):
         if raw[:1] == b'"':  # some proxies encode the object a second time
             text = msgspec.json.decode(raw)
             assert isinstance(text, str)
-            return text if text.lstrip()[:1] == "{" else raw.decode("utf-8", "replace")
+            return text if text.strip()[:1] in ("{", "") else raw.decode("utf-8", "replace")
         if b"\n" in raw:
             raw = msgspec.json.format(raw, indent=-1)
         return raw.decode("utf-8", "replace")

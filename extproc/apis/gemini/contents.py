@@ -19,14 +19,12 @@ from extproc.apis.media import lost_media, text_of_media
 from extproc.arguments import arguments_text
 from extproc.conversation import Media, Opaque, Text, Thinking
 from extproc.ids import CLIENT_ID, ProviderIds
+from extproc.notes import CONTINUE
 from extproc.pairing import Exchange, Turn
 from extproc.profiles.gemini import GeminiDoor, GeminiModel
 
 FIRST = "(The conversation begins with your message.)"
 """The user content before a conversation that the assistant begins."""
-CONTINUE = ("Continue your last message exactly where it stopped: write only what follows its last character, without "
-            "repeating any of it and without an introduction.")
-"""Told to models that refuse a conversation which ends with their own turn."""
 
 
 class Conversation(msgspec.Struct, frozen=True):

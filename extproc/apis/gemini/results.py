@@ -13,9 +13,7 @@ from extproc.apis.gemini.media import MediaEncoder
 from extproc.apis.gemini.wire import FunctionResponse, Part, Response, ResultPart
 from extproc.apis.media import lost_media, text_of_media
 from extproc.conversation import Text, ToolResult
-
-NO_OUTPUT = "(no output)"
-"""Stands for an empty tool result: an empty string puzzles the model."""
+from extproc.notes import NO_OUTPUT
 
 
 class EncodedResult(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from extproc.apis.gemini.wire import (
 from extproc.apis.gemini.wire import Tool as WireTool
 from extproc.conversation import Request, ServerTool, Tool, ToolChoice
 from extproc.errors import BadRequest
+from extproc.notes import NO_SERVER_TOOLS, ONE_CALL
 from extproc.profiles.gemini import GeminiDoor, GeminiModel
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.:-]*"
@@ -34,10 +35,6 @@ NAME_MAX = 64
 NAMESPACES = ("functions.", "default_api.", "default_api:")
 """What models write before a name: their prompt declares functions in the namespace `default_api`."""
 
-NO_SERVER_TOOLS = ("The tools of this request ({names}) are not available. Answer from what you know and say that "
-                   "you could not use them.")
-"""Told to the model when a request offers nothing but tools that nobody here can run."""
-ONE_CALL = "Call at most one tool in each of your messages."
 USE_SERVER_TOOL = "Use your tool {name} to answer this request."
 
 _SEARCH = WireTool(google_search=Nothing())

@@ -23,8 +23,8 @@ from extproc.apis.openai_client.ending import finish_reason, usage_fields, whole
 from extproc.apis.openai_client.errors import error_chunk
 from extproc.apis.openai_client.reasoning import OTHER_FORMAT, SIGNED_FORMAT
 from extproc.apis.openai_client.request import ChatRequest
-from extproc.apis.openai_client.riding import rider
-from extproc.carrying import loaded_id, unloaded_text
+from extproc.apis.openai_client.riding import Place, Riders
+from extproc.carrying import unloaded_text
 from extproc.conversation import (
     ArgumentsDelta,
     BlockStop,
@@ -33,7 +33,6 @@ from extproc.conversation import (
     Finish,
     RedactedThinking,
     Request,
-    Signature,
     SignatureDelta,
     Start,
     TextDelta,
@@ -56,29 +55,16 @@ def completion_id(message_id: str) -> str:
     return "chatcmpl-" + message_id.removeprefix("msg_")
 
 
-def detail(block: Thinking, index: int) -> dict[str, object]:
+def detail(block: Thinking, index: int, place: Place) -> dict[str, object]:
     """The item of `reasoning_details` for a signed or encrypted block. Accumulators demand the index."""
     opaque = block.redacted or block.signature or ""
     kind = SIGNED_FORMAT if unloaded_text(opaque) is None else OTHER_FORMAT
+    item: dict[str, object]
     if block.redacted is not None:
-        return {"type": "reasoning.encrypted", "data": opaque, "format": kind, "index": index}
-    return {"type": "reasoning.text", "text": block.text, "signature": opaque, "format": kind, "index": index}
-
-
-class Riders:
-    """Signed and encrypted blocks that wait for the id of the next call."""
-
-    def __init__(self) -> None:
-        self._blocks: list[Thinking] = []
-
-    def add(self, block: Thinking) -> None:
-        self._blocks.append(block)
-
-    def load(self, call: ToolCallStart) -> str:
-        """The id of this call, with the call's own signature on board, else with the blocks before it."""
-        signature: Signature | None = call.signature or rider(self._blocks)
-        self._blocks = []
-        return loaded_id(call.id, signature)
+        item = {"type": "reasoning.encrypted", "data": opaque}
+    else:
+        item = {"type": "reasoning.text", "text": block.text, "signature": opaque}
+    return {**item, "id": place.item_id(index), "format": kind, "index": index}
 
 
 class ChunkEncoder:
@@ -101,6 +87,7 @@ class ChunkEncoder:
         self._begun = False
         self._ended = False
         self._calls = 0
+        self._said = 0      # characters of text
         self._bare_call = False     # the last call has no arguments yet
         self._riders = Riders()
         self._details = 0
@@ -122,6 +109,8 @@ class ChunkEncoder:
                     text = event.text  # type: ignore[union-attr]
                     if self._thought is not None:
                         self._thought.append(text)
+                    else:
+                        self._said += len(text)
                 if text:
                     out += (self._prefix, _encode(text), self._suffix)
             elif not self._ended:
@@ -178,10 +167,10 @@ class ChunkEncoder:
 
     def _signed(self, block: Thinking) -> bytes:
         self._delta = self._thought = None
-        self._riders.add(block)
+        self._riders.add(block, self._said)
         if not self._shown:
             return b""
-        item = detail(block, self._details)
+        item = detail(block, self._details, Place(self._calls, self._said))
         self._details += 1
         return self._chunk(b'{"reasoning_details":[%b]}' % _encode(item))
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from extproc.apis.answers import Estimate, call_input
-from extproc.apis.openai_client.answer import CREATED, Riders, completion_id, detail
+from extproc.apis.openai_client.answer import CREATED, completion_id, detail
 from extproc.apis.openai_client.ending import finish_reason, usage_fields, whole_calls
 from extproc.apis.openai_client.request import ChatRequest
+from extproc.apis.openai_client.riding import Place, Riders
 from extproc.conversation import (
     ArgumentsDelta,
     Event,
@@ -102,8 +103,10 @@ class CompletionEncoder:
         return b""
 
     def _signed(self, block: Thinking) -> None:
-        self._riders.add(block)
-        self._details.append(detail(block, len(self._details)))
+        said = sum(len(text.text) for text in self._blocks if isinstance(text.event, TextStart))
+        calls = sum(isinstance(call.event, ToolCallStart) for call in self._blocks)
+        self._riders.add(block, said)
+        self._details.append(detail(block, len(self._details), Place(calls, said)))
 
     def _completion(self, finish: Finish) -> bytes:
         calls = [call for call in (self._call(block, finish) for block in self._blocks) if call is not None]

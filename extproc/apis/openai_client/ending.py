@@ -29,7 +29,7 @@ def finish_reason(reason: FinishReason, called: bool) -> str:
 
 def whole_calls(reason: FinishReason) -> bool:
     """Whether a call at the end of the answer is whole: no limit and no filter cut it off."""
-    return reason in ("stop", "stop_sequence", "tool_calls")
+    return reason in ("stop", "stop_sequence", "tool_calls", "pause")
 
 
 def usage_fields(usage: Usage, prompt_estimate: Callable[[], int]) -> dict[str, object]:

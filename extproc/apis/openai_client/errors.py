@@ -30,8 +30,11 @@ TYPES: dict[FailureKind, tuple[str, str | None]] = {
     "overloaded": ("server_error", "overloaded"),
     "unavailable": ("server_error", "unavailable"),
 }
-"""Each kind's type, and its code unless the provider gave one."""
+"""Each kind's type, and its code unless the provider gave one that says more."""
 
+_KIND_ONLY = re.compile(r"[a-z_]+_error|[A-Z]+(?:_[A-Z]+)*|\d+")
+"""Codes that only say the kind, in the words of others: types of Anthropic, statuses of Google and of HTTP. Clients
+look for OpenAI's."""
 _PLACE = re.compile(r"([a-z_]+)[\w.\[\]]*(?=: )")
 _FIELDS = frozenset(field.name for field in msgspec.structs.fields(RequestBody))
 
@@ -72,8 +75,8 @@ def error_body(failure: Failure) -> bytes:
 def error_detail(failure: Failure) -> _Detail:
     """What stands in it."""
     kind, code = TYPES[failure.kind]
-    if failure.kind != "context_length":
-        code = failure.code or code
+    if failure.kind != "context_length" and failure.code and not _KIND_ONLY.fullmatch(failure.code):
+        code = failure.code
     return _Detail(message(failure), kind, _param(failure), code)
 
 

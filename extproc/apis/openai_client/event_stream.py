@@ -21,10 +21,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from extproc.apis.answers import Estimate, call_input
-from extproc.apis.openai_client.answer import KEEP_ALIVE, Riders
+from extproc.apis.openai_client.answer import KEEP_ALIVE
 from extproc.apis.openai_client.ending import finish_reason, usage_fields, whole_calls
 from extproc.apis.openai_client.errors import error_detail
 from extproc.apis.openai_client.request import ChatRequest
+from extproc.apis.openai_client.riding import Riders
 from extproc.conversation import (
     ArgumentsDelta,
     BlockStop,
@@ -74,6 +75,7 @@ class EventStreamEncoder:
         self._shown = not isinstance(request, ChatRequest) or request.show_reasoning
         self._estimate = Estimate(prompt_estimate)
         self._riders = Riders()
+        self._said = 0
         self._call: _Call | None = None
         self._called = False
         self._ended = False
@@ -87,6 +89,7 @@ class EventStreamEncoder:
                 break
             if kind is TextDelta:
                 if event.text:  # type: ignore[union-attr]
+                    self._said += len(event.text)  # type: ignore[union-attr]
                     out += (_TEXT, _encode(event.text), _END)  # type: ignore[union-attr]
             elif kind is ThinkingDelta:
                 if self._shown and event.text:  # type: ignore[union-attr]
@@ -112,10 +115,10 @@ class EventStreamEncoder:
                 return self._told(at_limit=True)
             case SignatureDelta():
                 if event.signature:
-                    self._riders.add(Thinking("", signature=event.signature))
+                    self._riders.add(Thinking("", signature=event.signature), self._said)
                 return b""
             case RedactedThinking():
-                self._riders.add(Thinking("", redacted=event.data))
+                self._riders.add(Thinking("", redacted=event.data), self._said)
                 return self._told(at_limit=False)
             case Finish():
                 return self._finish(event)

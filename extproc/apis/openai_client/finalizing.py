@@ -54,4 +54,9 @@ def _readable(block: Block, called: set[str], dropped: Dropped) -> list[Block]:
     if not isinstance(block, ToolResult) or block.call_id in called:
         return [block]
     dropped.hint("tool_result.without_call")
-    return [Text(f"[result of the tool {block.name or block.call_id}]"), *block.content]
+    return [Text(f"[result of {_tool(block)}]"), *block.content]
+
+
+def _tool(result: ToolResult) -> str:
+    name = result.name or result.call_id
+    return f"the tool {name}" if name else "a tool"

@@ -35,8 +35,9 @@ class Sent(msgspec.Struct):
         return ToolResult(self.call_id, self.content, name=self.name, cache=self.cache)
 
 
-def matched(entries: list[Message | list[Sent]], dropped: Dropped) -> list[Message]:
-    """The conversation: each run of tool messages becomes one user message of results. Raises BadRequest."""
+def matched(entries: list[Message | list[Sent]], dropped: Dropped, *, strays: bool = False) -> list[Message]:
+    """The conversation: each run of tool messages becomes one user message of results. `strays`: a result without an id
+    that fits nowhere keeps none. Raises BadRequest."""
     known = {block.id for entry in entries if isinstance(entry, Message) for block in entry.content
              if isinstance(block, ToolCall)}
     waiting: list[list[ToolCall]] = []
@@ -47,12 +48,13 @@ def matched(entries: list[Message | list[Sent]], dropped: Dropped) -> list[Messa
             if calls := [block for block in entry.content if isinstance(block, ToolCall)]:
                 waiting.append(calls)
             continue
-        _match(entry, known, waiting, dropped)
+        _match(entry, known, waiting, dropped, strays=strays)
         messages.append(Message("user", [sent.result() for sent in entry]))
     return messages
 
 
-def _match(group: list[Sent], known: set[str], waiting: list[list[ToolCall]], dropped: Dropped) -> None:
+def _match(group: list[Sent], known: set[str], waiting: list[list[ToolCall]], dropped: Dropped, *,
+           strays: bool) -> None:
     """Gives each result of one run of tool messages its id; `waiting` holds the unanswered calls of each turn."""
     stray: list[Sent] = []
     for sent in group:
@@ -70,7 +72,7 @@ def _match(group: list[Sent], known: set[str], waiting: list[list[ToolCall]], dr
             _take(sent, call, waiting, dropped)
         return
     for sent in rest:
-        if not sent.call_id:
+        if not sent.call_id and not strays:
             raise refused(f"{sent.place}.tool_call_id", _no_call(sent.name))
 
 

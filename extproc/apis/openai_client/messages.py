@@ -1,8 +1,9 @@
 """The messages of a chat request -> the system texts and the messages of the conversation model.
 
 Called by `request`. Leading system messages become the system prompt, later ones keep their place. Assistant messages
-bring thinking, text and calls, in this order (the format knows no other). Results get their calls in `matching`;
-whether each call has exactly one result the provider side looks at, for every client API.
+bring thinking, text and calls; `layout` knows their order. Results get their calls in `matching`; whether each call has
+exactly one result the provider side looks at, for every client API. The `name` of a message has no place of its own:
+where several users (or several voices of the system, as in OpenAI's examples) speak, it goes into the text.
 """
 
 from __future__ import annotations
@@ -13,54 +14,57 @@ import msgspec
 
 from extproc.apis.base import Dropped
 from extproc.apis.openai_client import wire
+from extproc.apis.openai_client.layout import laid_out
 from extproc.apis.openai_client.matching import Sent, matched
 from extproc.apis.openai_client.parts import note, read_content
 from extproc.apis.openai_client.reasoning import reasoning_of
-from extproc.apis.openai_client.riding import is_rider, ridden
 from extproc.apis.wire import Shape, given, is_string, refused
-from extproc.carrying import origin_of, unloaded_id
-from extproc.conversation import Block, Media, Message, Opaque, Signature, Text, Thinking, ToolCall
+from extproc.carrying import unloaded_id
+from extproc.conversation import Block, Media, Message, Opaque, Text, Thinking, ToolCall
 
 _turn = Shape(wire.Turn)
 _call = Shape(wire.Call)
 _function = Shape(wire.CalledFunction)
 _custom = Shape(wire.CalledCustom)
-_extra_content = msgspec.json.Decoder(wire.ExtraContent)
 _string = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
-
-GOOGLE = origin_of("google")
-"""Origin of a signature that a client got from Google's own OpenAI-compatible endpoint."""
 
 _LOST = frozenset({"", "null", "none", "undefined"})
 """Ids that are none (in lower case): servers without ids send these words, and clients echo them."""
 
 
-def decode_messages(messages: list[msgspec.Raw], dropped: Dropped) -> tuple[list[Text], list[Message]]:
-    """The system texts and the rest of the conversation. Raises BadRequest with the place."""
+def decode_messages(messages: list[msgspec.Raw], dropped: Dropped, *,
+                    strays: bool = False) -> tuple[list[Text], list[Message]]:
+    """The system texts and the rest of the conversation. `strays`: results that no call can be found for stay, instead
+    of being refused here. Raises BadRequest with the place."""
     if not messages:
         raise refused("messages", "expected at least one message")
+    turns: list[wire.Turn] = []
+    for position, raw in enumerate(messages):
+        turn, unknown = _turn.read(raw, f"messages[{position}]")
+        note(dropped, "messages", unknown)
+        turns.append(turn)
+    voices = {role: len({turn.name for turn in turns if turn.role == role and turn.name})
+              for role in ("system", "user", "assistant")}
     system: list[Text] = []
     entries: list[Message | list[Sent]] = []
-    for position, raw in enumerate(messages):
+    for position, turn in enumerate(turns):
         path = f"messages[{position}]"
-        turn, unknown = _turn.read(raw, path)
-        note(dropped, "messages", unknown)
         if turn.role in ("tool", "function"):
             _add_result(entries, _sent(turn, path, dropped))
             continue
         message = _message(turn, path, position, dropped)
+        if turn.name:
+            message = _named(message, turn.name, voices.get(turn.role, 1), dropped)
         texts = [block for block in message.content if isinstance(block, Text)]
         if message.role == "system" and not entries and len(texts) == len(message.content):
             system += texts
         else:
             entries.append(message)
-    return system, matched(entries, dropped)
+    return system, matched(entries, dropped, strays=strays)
 
 
 def _message(turn: wire.Turn, path: str, position: int, dropped: Dropped) -> Message:
-    if turn.name:
-        dropped.loss("messages.name")
     if turn.role == "assistant":
         return Message("assistant", _marked(_assistant(turn, path, position, dropped), turn))
     if turn.tool_calls:
@@ -72,6 +76,21 @@ def _message(turn: wire.Turn, path: str, position: int, dropped: Dropped) -> Mes
         return Message("system", content)
     raise refused(f"{path}.role", f"unknown role {turn.role!r}: expected system, developer, user, assistant, tool or "
                                   "function")
+
+
+def _named(message: Message, name: str, voices: int, dropped: Dropped) -> Message:
+    """A name tells nothing while there is one voice. Of several assistants it is lost: a model would write the names
+    that it finds in its own turns."""
+    if voices < 2:
+        dropped.hint("messages.name")
+        return message
+    if message.role == "assistant":
+        dropped.loss("messages.name")
+        return message
+    first = message.content[0] if message.content else None
+    if not isinstance(first, Text):
+        return Message(message.role, [Text(f"{name}:"), *message.content])
+    return Message(message.role, [msgspec.structs.replace(first, text=f"{name}: {first.text}"), *message.content[1:]])
 
 
 def _marked(blocks: list[Block], turn: wire.Turn) -> list[Block]:
@@ -121,33 +140,13 @@ def _assistant(turn: wire.Turn, path: str, position: int, dropped: Dropped) -> l
     content = read_content(turn.content, "assistant", f"{path}.content", dropped)
     if turn.refusal and not content:
         content.append(Text(turn.refusal))
-    thinking: list[Block] = []
-    if not any(isinstance(block, Thinking) for block in content):
-        thinking += reasoning_of(turn, path, dropped)
+    thoughts = ([] if any(isinstance(block, Thinking) for block in content)
+                else reasoning_of(turn, path, dropped))
     calls = [_read_call(raw, f"{path}.tool_calls[{at}]", f"{position}.{at}", dropped)
              for at, raw in enumerate(turn.tool_calls or ())]
     if given(turn.function_call):
         calls.append(_function_call(turn.function_call, f"{path}.function_call", _minted(f"{position}"), dropped))
-    return _with_riders([*thinking, *content], calls)
-
-
-def _with_riders(content: list[Block], calls: list[ToolCall]) -> list[Block]:
-    """The message with the blocks that rode in ids and that nothing else brought back. Those of the first call stood
-    before all of it; where they are one signature and the message has one plain reasoning, they belong together."""
-    seen = {block.signature or block.redacted for block in content if isinstance(block, Thinking)}
-    ridden_by = [[block for block in ridden(call.signature) if (block.signature or block.redacted) not in seen]
-                 for call in calls]
-    first, *others = ridden_by or [[]]
-    plain = [at for at, block in enumerate(content) if isinstance(block, Thinking)]
-    if (len(plain) == 1 and seen == {None} and len(first) == 1 and first[0].signature is not None
-            and not any(others)):
-        content[plain[0]] = msgspec.structs.replace(content[plain[0]], signature=first[0].signature)
-        first = []
-    out: list[Block] = [*first, *content]
-    for call, before in zip(calls, [[], *others], strict=False):
-        out += before
-        out.append(msgspec.structs.replace(call, signature=None) if is_rider(call.signature) else call)
-    return out
+    return laid_out(thoughts, content, calls)
 
 
 def _read_call(raw: msgspec.Raw, path: str, ordinal: str, dropped: Dropped) -> ToolCall:
@@ -156,8 +155,10 @@ def _read_call(raw: msgspec.Raw, path: str, ordinal: str, dropped: Dropped) -> T
     call_id, signature = unloaded_id(call.id or "")
     call_id = _usable(call_id) or _minted(ordinal)
     cache = given(call.cache_control)
-    if signature is None:
-        signature = _google_signature(call.extra_content, dropped)
+    if given(call.extra_content):
+        # Of Google's own endpoint. Ours came in ids; of this one nobody knows which model and project issued it, and a
+        # Gemini refuses one of another: a call without a signature is taken, with a placeholder where one is needed.
+        dropped.hint("tool_calls.extra_content")
     if call.type == "custom" or (call.type is None and given(call.custom)):
         if not given(call.custom):
             raise refused(f"{path}.custom", "this field is required")
@@ -181,19 +182,6 @@ def _function_call(raw: msgspec.Raw, path: str, call_id: str, dropped: Dropped) 
         arguments = (_string.decode(function.arguments) if is_string(function.arguments)
                      else bytes(function.arguments).decode())
     return ToolCall(call_id, function.name, arguments)
-
-
-def _google_signature(raw: msgspec.Raw, dropped: Dropped) -> Signature | None:
-    if not given(raw):
-        return None
-    try:
-        google = _extra_content.decode(raw).google
-    except msgspec.ValidationError:
-        google = None
-    if google is not None and google.thought_signature:
-        return Signature(google.thought_signature, GOOGLE)
-    dropped.hint("tool_calls.extra_content")
-    return None
 
 
 def _minted(ordinal: str) -> str:

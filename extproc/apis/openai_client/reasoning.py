@@ -12,7 +12,8 @@ import msgspec
 
 from extproc.apis.base import Dropped
 from extproc.apis.openai_client import wire
-from extproc.apis.wire import Shape, first_byte, given
+from extproc.apis.openai_client.riding import Placed, place_of
+from extproc.apis.wire import Shape, first_byte, given, type_of
 from extproc.carrying import unloaded_text
 from extproc.conversation import Thinking
 
@@ -28,7 +29,7 @@ _list: msgspec.json.Decoder[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgsp
 _any = msgspec.json.Decoder()
 
 
-def reasoning_of(turn: wire.Turn, path: str, dropped: Dropped) -> list[Thinking]:
+def reasoning_of(turn: wire.Turn, path: str, dropped: Dropped) -> list[Placed]:
     """The thinking in the fields of an assistant message, in order."""
     blocks = _details(turn.reasoning_details, dropped) or _blocks(turn.thinking_blocks, path, dropped)
     plain = _plain(turn.reasoning_content) or _plain(turn.reasoning) or _plain(turn.thinking)
@@ -62,13 +63,13 @@ def _plain(raw: msgspec.Raw) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _blocks(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Thinking]:
+def _blocks(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Placed]:
     blocks: list[Thinking] = []
     for position, item in enumerate(_items(raw)):
         place = f"{path}.thinking_blocks[{position}]"
-        read = read_redacted_part if b"redacted_thinking" in bytes(item) else read_thinking_part
+        read = read_redacted_part if type_of(item, place) == "redacted_thinking" else read_thinking_part
         blocks += read(item, place, dropped)
-    return blocks
+    return [Placed(block) for block in blocks]
 
 
 def _items(raw: msgspec.Raw) -> list[msgspec.Raw]:
@@ -78,10 +79,10 @@ def _items(raw: msgspec.Raw) -> list[msgspec.Raw]:
     return [item for item in _list.decode(raw) if first_byte(item) == b"{"]
 
 
-def _details(raw: msgspec.Raw, dropped: Dropped) -> list[Thinking]:
+def _details(raw: msgspec.Raw, dropped: Dropped) -> list[Placed]:
     """OpenRouter's items. Pieces of one item (a stream's deltas, echoed as they came) share its index: they are
     joined."""
-    blocks: list[Thinking] = []
+    blocks: list[Placed] = []
     last: tuple[str, int] | None = None
     for piece in _items(raw):
         try:
@@ -94,12 +95,13 @@ def _details(raw: msgspec.Raw, dropped: Dropped) -> list[Thinking]:
             continue
         key = None if item.index is None else (item.type, item.index)
         if blocks and key is not None and key == last and block.redacted is None:
-            before = blocks[-1]
-            blocks[-1] = Thinking(before.text + block.text, signature=block.signature or before.signature)
+            before = blocks[-1].block
+            joined = Thinking(before.text + block.text, signature=block.signature or before.signature)
+            blocks[-1] = Placed(joined, blocks[-1].place)
         else:
-            blocks.append(block)
+            blocks.append(Placed(block, place_of(item.id)))
         last = key
-    return [block for block in blocks if block.text or block.signature or block.redacted]
+    return [placed for placed in blocks if placed.block.text or placed.opaque]
 
 
 def _block(item: wire.ReasoningItem, dropped: Dropped) -> Thinking | None:
@@ -123,22 +125,21 @@ def _usable(opaque: str, made_by: str | None) -> bool:
     return made_by in (SIGNED_FORMAT, None) or unloaded_text(opaque) is not None
 
 
-def _with_rest(blocks: list[Thinking], plain: str) -> list[Thinking]:
+def _with_rest(blocks: list[Placed], plain: str) -> list[Placed]:
     """The blocks, and what the plain text holds besides them: thinking that had no signature. A plain text that does
     not hold the blocks' texts was changed by the client: then the blocks are the truth."""
-    out: list[Thinking] = []
+    out: list[Placed] = []
     at = 0
-    for block in blocks:
-        if block.text:
-            found = plain.find(block.text, at)
+    for placed in blocks:
+        text = placed.block.text
+        if text:
+            found = plain.find(text, at)
             if found < 0:
                 return blocks
             if plain[at:found].strip():
-                out.append(Thinking(plain[at:found]))
-            at = found + len(block.text)
-        out.append(block)
+                out.append(Placed(Thinking(plain[at:found])))
+            at = found + len(text)
+        out.append(placed)
     if plain[at:].strip():
-        out.append(Thinking(plain[at:]))
+        out.append(Placed(Thinking(plain[at:])))
     return out
-
-

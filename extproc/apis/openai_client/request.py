@@ -29,6 +29,8 @@ from extproc.conversation import Request
 from extproc.limits import Limits
 
 _body: msgspec.json.Decoder[wire.RequestBody] = msgspec.json.Decoder(wire.RequestBody)
+_lenient: msgspec.json.Decoder[wire.RequestBody] = msgspec.json.Decoder(wire.RequestBody, strict=False)
+"""Reads `"100"` and 100.0 as 100, as most servers of this format do."""
 _fields: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 FIELDS = frozenset(field.name for field in msgspec.structs.fields(wire.RequestBody))
@@ -58,17 +60,21 @@ def read_body(body: bytes, limits: Limits) -> tuple[wire.RequestBody, dict[str, 
     try:
         wired = _body.decode(body)
     except msgspec.ValidationError as error:
-        raise misplaced(error, "") from None
+        try:
+            wired = _lenient.decode(body)
+        except msgspec.ValidationError:
+            raise misplaced(error, "") from None
     extra = {name: value.copy() for name, value in _fields.decode(body).items()
              if name not in FIELDS and memoryview(value) != _NULL}
     return wired, extra
 
 
-def of_wire(wired: wire.RequestBody, extra: dict[str, msgspec.Raw], dropped: Dropped) -> ChatRequest:
-    """The request. Raises BadRequest with the place."""
+def of_wire(wired: wire.RequestBody, extra: dict[str, msgspec.Raw], dropped: Dropped, *,
+            strays: bool = False) -> ChatRequest:
+    """The request. `strays`: the caller takes care of results without a call. Raises BadRequest with the place."""
     if wired.n is not None and not 1 <= wired.n <= _MOST_CHOICES:
         raise refused("n", f"expected 1 to {_MOST_CHOICES}, got {wired.n}")
-    system, messages = decode_messages(wired.messages, dropped)
+    system, messages = decode_messages(wired.messages, dropped, strays=strays)
     tools, server_tools = decode_tools(wired.tools or (), wired.functions or (), dropped)
     thinking, shown = thinking_config(wired, dropped)
     legacy = bool(wired.functions) and not wired.tools

@@ -32,10 +32,11 @@ _MODES = {"auto": "auto", "required": "required", "any": "required", "none": "no
 
 def decode_tools(tools: Sequence[msgspec.Raw], functions: Sequence[msgspec.Raw],
                  dropped: Dropped) -> tuple[list[Tool], list[ServerTool]]:
-    """The tools that the client runs, and those that the provider would run. Raises BadRequest for two of one name."""
+    """The tools that the client runs, and those that the provider would run. A tool that is there twice counts once;
+    raises BadRequest for two of one name that differ."""
     own: list[Tool] = []
     server: list[ServerTool] = []
-    seen: set[str] = set()
+    seen: dict[str, Tool] = {}
     places = [*((raw, f"tools[{at}]", False) for at, raw in enumerate(tools)),
               *((raw, f"functions[{at}]", True) for at, raw in enumerate(functions))]
     for raw, path, legacy in places:
@@ -43,10 +44,13 @@ def decode_tools(tools: Sequence[msgspec.Raw], functions: Sequence[msgspec.Raw],
         if isinstance(tool, ServerTool):
             server.append(tool)
             continue
-        if tool.name in seen:
+        before = seen.setdefault(tool.name, tool)
+        if before is tool:
+            own.append(tool)
+        elif before == tool:
+            dropped.hint("tools.repeated")
+        else:
             raise refused(path, f"tool names must be unique, {tool.name!r} was there before")
-        seen.add(tool.name)
-        own.append(tool)
     return own, server
 
 

@@ -158,6 +158,7 @@ class ReasoningItem(msgspec.Struct):
     """One of OpenRouter's `reasoning_details`."""
 
     type: str
+    id: str | None = None
     text: str | None = None
     summary: str | None = None
     data: str | None = None
@@ -176,6 +177,7 @@ class Call(msgspec.Struct, forbid_unknown_fields=True):
     function: Raw = Raw()
     custom: Raw = Raw()
     extra_content: Raw = Raw()
+    """What Google's OpenAI-compatible endpoint sends along with a call."""
     cache_control: Raw = Raw()
 
 
@@ -190,16 +192,6 @@ class CalledFunction(msgspec.Struct, forbid_unknown_fields=True):
 class CalledCustom(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     input: str = ""
-
-
-class Google(msgspec.Struct):
-    thought_signature: str | None = None
-
-
-class ExtraContent(msgspec.Struct):
-    """What Google's OpenAI-compatible endpoint sends along with a call and wants back."""
-
-    google: Google | None = None
 
 
 class ToolHead(msgspec.Struct):

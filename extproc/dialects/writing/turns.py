@@ -12,9 +12,8 @@ from extproc.apis.base import NameMap
 from extproc.arguments import arguments_text
 from extproc.conversation import Block, Media, Message, Text, ToolResult
 from extproc.dialects.writing.form import PastCall, PastResult, PromptForm
+from extproc.notes import NO_OUTPUT
 from extproc.pairing import Exchange, Turn
-
-NO_OUTPUT = "(no output)"
 
 
 class TurnWriter:

@@ -183,6 +183,25 @@ def test_odd_shapes_are_read_field_by_field() -> None:
     assert script(read(body))[1:] == ["text", "text: ok", "stop", "finish stop"]
 
 
+def test_p20_bytes_that_are_no_utf8_become_replacement_characters() -> None:
+    body = stream("AA", tool_use("toolu_1", "ping", given={"a": "BB"}), stop="tool_use", usage={"note": "CC"})
+    for plain, odd in ((b"AA", b"A\xff"), (b"BB", b"B\xe2\x82"), (b"CC", b"C\xff"), (b'"claude"', b'"\xc3"')):
+        body = body.replace(plain, odd)
+    assert script(read(body, size=3)) == [
+        "start", "text", "text: A\ufffd", "stop", "call ping", 'args: {"a": "B\ufffd"}', "stop", "finish tool_calls"]
+
+
+def test_p20_arguments_of_half_a_pair_are_no_call_that_is_whole() -> None:
+    body = stream(tool_use("toolu_1", "ping", given="XX"), stop="tool_use").replace(b"XX", b"\\ud800")
+    assert script(read(body))[-1] == "finish length"
+
+
+@pytest.mark.parametrize("stop", ["end_turn", "tool_use", "stop_sequence", "pause_turn"])
+def test_rule_2_a_call_that_broke_off_ends_in_length_whatever_the_reason_says(stop: str) -> None:
+    """A stop sequence may stand in the middle of arguments."""
+    assert script(read(stream(tool_use("toolu_1", "ping", '{"a": "EN'), stop=stop)))[-1] == "finish length"
+
+
 def test_a_damaged_event_is_a_failure() -> None:
     assert script(read(stream("ok", stop=None, end=False) + b'data: {"type": "mess\n\n'))[-1] == "failure server"
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.anthropic_provider.messages import CONTINUE, NO_OUTPUT, OPENING
+from extproc.apis.anthropic_provider.messages import OPENING
 from extproc.apis.base import Dropped
 from extproc.conversation import Media, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.errors import BadRequest
+from extproc.notes import CONTINUE, NO_OUTPUT
 from tests.unit.apis_anthropic_provider.helpers import assistant, call, encode, result, system, tool, user
 
 TOOLS = [tool("read")]

@@ -12,10 +12,11 @@ import pytest
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 
 from extproc.apis.anthropic_provider import PROVIDER
-from extproc.apis.anthropic_provider.tools import ANY_TOOL, ONE_CALL, STUB, THE_TOOL
+from extproc.apis.anthropic_provider.tools import ANY_TOOL, STUB, THE_TOOL
 from extproc.apis.base import Dropped
 from extproc.conversation import OutputFormat, Request, ServerTool, Text, Thinking, ThinkingConfig, Tool, ToolChoice
 from extproc.errors import BadRequest
+from extproc.notes import ONE_CALL
 from extproc.profiles.anthropic import anthropic_endpoint, messages_path
 from tests.unit.apis_anthropic_provider.helpers import assistant, call, encode, result, sent, target, tool, user
 
@@ -280,3 +281,10 @@ def test_older_models_and_begun_answers_get_the_format_in_words() -> None:
     body = encode(user("who?"), assistant("{"), output_format=OutputFormat(PERSON))
     assert body["messages"][-1]["role"] == "assistant"
     assert "output_config" not in body
+
+
+def test_an_answer_whose_schema_leaves_out_that_it_is_an_object_is_told_so() -> None:
+    """Pydantic and zod always say it; people who write schemas by hand do not."""
+    schema: dict[str, object] = {"properties": {"a": {"properties": {"b": {"type": "string"}}}}}
+    sent = encode(output_format=OutputFormat(schema))["output_config"]["format"]["schema"]
+    assert sent["type"] == sent["properties"]["a"]["type"] == "object"

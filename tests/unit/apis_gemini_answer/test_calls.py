@@ -231,3 +231,8 @@ def test_a_string_in_a_hundred_thousand_pieces_costs_no_more_than_its_length() -
     parts = [call(partialArgs=[piece("$.a", True, stringValue="ab")], willContinue=True)] * 500
     chunks = [chunk(call("ping", willContinue=True)), *[chunk(*parts)] * 200, chunk(call()), chunk(finish="STOP")]
     assert arguments(decode(sse(*chunks))) == [{"a": "ab" * 100_000}]
+
+
+def test_p4_arguments_that_are_a_plain_string_are_still_json() -> None:
+    events = decode(sse(chunk(call("ping", "not an object")), chunk(finish="STOP")))
+    assert script(events, merge=True) == ["start", "call ping", 'args: "not an object"', "stop", "finish tool_calls"]

@@ -91,8 +91,9 @@ def test_p8_the_signature_of_a_text_rides_in_the_thinking_block_before_it() -> N
 
 
 def test_p8_the_signature_of_a_thought_closes_its_block() -> None:
+    signature = Signature("QUJD", signatures.origin(context().target, thought=True))
     assert told(chunk(thought("hm", "QUJD")), chunk(text("so"), finish="STOP")) == [
-        "start", "think", "think: hm", f"signature {loaded_text(the_signature('QUJD'))}", "stop",
+        "start", "think", "think: hm", f"signature {loaded_text(signature)}", "stop",
         "text", "text: so", "stop", "finish stop"]
 
 

@@ -101,6 +101,13 @@ def test_p8_the_signature_of_a_text_comes_back_on_the_text() -> None:
     assert body["contents"][1]["parts"] == [{"text": "so it is", "thoughtSignature": "U0lH"}]
 
 
+def test_p8_the_signature_of_a_thought_comes_back_on_the_thought() -> None:
+    _, out = answer(sse(chunk(thought("h")), chunk(thought("m", "VEg=")), chunk(text("so")), chunk(finish="STOP")))
+    _, body = translation([{"role": "user", "content": "hi"}, {"role": "assistant", "content": content_of(events(out))},
+                           {"role": "user", "content": "and?"}])
+    assert body["contents"][1]["parts"] == [{"text": "hm", "thought": True, "thoughtSignature": "VEg="}, {"text": "so"}]
+
+
 def test_p1_an_error_after_the_first_content_is_an_error_event() -> None:
     body = sse(chunk(text("hi")), {"error": {"code": 503, "message": "The model is overloaded.",
                                              "status": "UNAVAILABLE"}})

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from extproc.apis.base import Dropped
-from extproc.apis.gemini.contents import CONTINUE, FIRST
+from extproc.apis.gemini.contents import FIRST
 from extproc.conversation import Media, Message, Opaque, Request, Text, Tool
 from extproc.errors import BadRequest
+from extproc.notes import CONTINUE
+from extproc.pairing import GO_ON
 from tests.unit.apis_gemini_request.helpers import (
     FLASH_25,
     GEMMA,
@@ -74,6 +76,24 @@ def test_a_prefill_becomes_the_wish_to_continue_where_the_model_refuses_it(model
 def test_a_prefill_stays_where_the_model_continues_it():
     body = encode(user("write JSON"), assistant("{"), model=FLASH_25)
     assert roles(body) == ["user text", "model text"]
+
+
+@pytest.mark.parametrize("model", [PRO_3, FLASH_25])
+@pytest.mark.parametrize("last", [user(result("x", "late")), user(""), system("")],
+                         ids=["late result", "empty", "system"])
+def test_a_last_message_of_which_nothing_is_left_is_no_prefill(model, last):
+    """The result stands with its call further up; the model must answer, not continue its last words."""
+    body = encode(user("hi"), assistant(call("x")), user("quick"), assistant("I am on it"), last, model=model)
+    assert roles(body)[3:] == ["user text", "model text", "user text"]
+    assert texts(body["contents"][-1]) == [GO_ON]
+
+
+def test_text_and_calls_of_a_turn_keep_their_order():
+    body = encode(user("hi"), assistant("a", call("x"), "b", call("y"), "c"), user(result("y", "Y"), result("x", "X")))
+    assert roles(body) == ["user text", "model text functionCall text functionCall text",
+                           "user functionResponse functionResponse"]
+    assert [part.get("text") for part in body["contents"][1]["parts"]] == ["a", None, "b", None, "c"]
+    assert [part["functionResponse"]["id"] for part in body["contents"][2]["parts"]] == ["x", "y"]
 
 
 @pytest.mark.parametrize("messages", [[user("")], [assistant("")], [Message("user", [])]])

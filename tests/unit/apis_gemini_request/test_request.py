@@ -42,6 +42,10 @@ def test_the_head_of_a_request(stream, path, accept):
      "/v1/publishers/google/models/gemini-2.5-pro"),
     ("publishers/acme/models/x@001", VERTEX, f"{PROJECT}/publishers/acme/models/x@001"),
     ("endpoints/123", {"endpoint": AIPLATFORM, "base_path": PROJECT}, f"{PROJECT}/endpoints/123"),
+    ("endpoints/123", VERTEX, f"{PROJECT}/endpoints/123"),
+    ("projects/q/locations/eu/endpoints/5", VERTEX, "/v1/projects/q/locations/eu/endpoints/5"),
+    ("projects/q/locations/eu/endpoints/5", {"endpoint": "aiplatform.googleapis.com", "base_path": ""},
+     "/v1/projects/q/locations/eu/endpoints/5"),
 ])
 def test_the_path_of_a_model(model, settings, path):
     request = Request(model="m", messages=[user("hi")])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from extproc.apis.base import Dropped
+from extproc.apis.gemini.signatures import origin
 from extproc.apis.openai.request import encode_request as encode_for_openai
 from extproc.carrying import loaded_id, loaded_text, unloaded_id
 from extproc.conversation import Message, Request, Signature, Thinking
@@ -176,6 +177,24 @@ def test_p8_a_text_signature_comes_back_on_the_text_behind_its_thinking():
     body = encode(user("go"), assistant(carrier, "first", "second"), user("on"))
     assert body["contents"][1]["parts"] == [{"text": "first", "thoughtSignature": signature().value},
                                             {"text": "second"}]
+
+
+def test_p8_the_signature_of_a_text_never_moves_to_a_text_behind_a_call():
+    carrier = Thinking("hm", signature=loaded_text(signature()))
+    body = encode(user("go"), assistant(carrier, call("a"), "then"), user(result("a")))
+    assert signatures(body["contents"][1]) == [BYPASS, None]
+
+
+def test_p8_a_signed_thought_comes_back_as_a_thought():
+    signed = Thinking("hm", signature=loaded_text(Signature("dGg=", origin(target(), thought=True))))
+    body = encode(user("go"), assistant(signed, "first"), user("on"))
+    assert body["contents"][1]["parts"] == [{"text": "hm", "thought": True, "thoughtSignature": "dGg="},
+                                            {"text": "first"}]
+
+
+def test_p8_a_signed_thought_alone_is_no_turn():
+    signed = Thinking("hm", signature=loaded_text(Signature("dGg=", origin(target(), thought=True))))
+    assert roles(encode(user("go"), assistant(signed), user("on"))) == ["user text text"]
 
 
 @pytest.mark.parametrize("carried", [loaded_text(signature(model=FLASH_25)), "EqQBCkYIARgCKkB", "xs1.damaged"])

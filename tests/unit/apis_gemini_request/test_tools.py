@@ -11,6 +11,7 @@ import pytest
 from extproc.apis.base import Dropped
 from extproc.conversation import Message, Request, ServerTool, Text, Tool, ToolChoice
 from extproc.errors import BadRequest
+from extproc.notes import ONE_CALL
 from extproc.translation import Translation
 from tests.unit.apis_gemini_request.helpers import (
     FLASH_25,
@@ -173,8 +174,7 @@ def test_without_tools_there_is_no_tool_config(choice):
 def test_one_call_at_a_time_is_asked_for_in_words_and_named(fields):
     dropped = Dropped()
     body = encode(tools=[READ], system=[Text("be kind")], dropped=dropped, **fields)
-    assert body["systemInstruction"]["parts"][0]["text"] == ("be kind\n\nCall at most one tool in each of your "
-                                                             "messages.")
+    assert body["systemInstruction"]["parts"][0]["text"] == f"be kind\n\n{ONE_CALL}"
     assert dropped.losses == ["parallel_tool_calls"]
 
 

@@ -27,6 +27,7 @@ from extproc.conversation import (
 from extproc.errors import BadRequest
 from extproc.limits import Limits
 from extproc.pairing import pair
+from extproc.translation import Translation
 from tests.unit.apis_openai_client.helpers import USER, answer, asked, call, calling, text, thinking
 
 API = EventsApi({"search_*": ToolLabel("search", "hidden"), "*": ToolLabel("other", "visible")}, final_note="Finish.")
@@ -122,6 +123,26 @@ def test_finalize_keeps_results_whose_calls_are_gone() -> None:
     request = decode(USER, {"role": "tool", "tool_call_id": "z", "name": "f", "content": "42"}, finalize=True)
     assert request.messages[1].content == [Text("[result of the tool f]"), Text("42")]
     assert not any(isinstance(block, ToolResult) for message in request.messages for block in message.content)
+
+
+def test_finalize_keeps_results_that_tell_no_call_at_all() -> None:
+    """Elsewhere they are refused by name: nobody knows which of several calls they answer."""
+    stray = {"role": "tool", "content": "42"}
+    with pytest.raises(BadRequest, match=r"^messages\[1\]\.tool_call_id: "):
+        decode(USER, stray)
+    assert decode(USER, stray, finalize=True).messages[1].content == [Text("[result of a tool]"), Text("42")]
+
+
+@pytest.mark.parametrize("upstream", ["openai", "anthropic", "gemini"])
+def test_finalize_gets_no_call_even_where_the_attempt_forces_one(upstream: str) -> None:
+    talk = Translation("events", upstream, "m", tool_choice="required")
+    body = {"model": "m", "messages": [USER], "tools": [{"type": "function", "function": {"name": "f"}}]}
+    forced = json.loads(talk.request(json.dumps(body).encode()).body)
+    final = json.loads(talk.request(json.dumps({**body, "finalize": True}).encode()).body)
+    choice = {"openai": lambda sent: sent["tool_choice"], "anthropic": lambda sent: sent.get("tool_choice"),
+              "gemini": lambda sent: sent["toolConfig"]["functionCallingConfig"]["mode"]}[upstream]
+    assert choice(final) in ("none", {"type": "none"}, "NONE")
+    assert choice(forced) not in ("none", {"type": "none"}, "NONE")
 
 
 def test_without_finalize_nothing_is_changed() -> None:

@@ -23,6 +23,7 @@ from extproc.conversation import (
     TextStart,
     Thinking,
     Tool,
+    ToolCall,
     ToolCallStart,
     Usage,
 )
@@ -80,8 +81,10 @@ def test_the_sdk_puts_an_answer_together(read: Any) -> None:
     assert message["content"] == "ab"
     assert message["reasoning_content"] == "hm"
     assert message["reasoning_details"] == [
-        {"type": "reasoning.text", "text": "hm", "signature": "S", "format": "anthropic-claude-v1", "index": 0},
-        {"type": "reasoning.encrypted", "data": "D", "format": "anthropic-claude-v1", "index": 1}]
+        {"type": "reasoning.text", "text": "hm", "signature": "S", "id": "thought-0-0-0",
+         "format": "anthropic-claude-v1", "index": 0},
+        {"type": "reasoning.encrypted", "data": "D", "id": "thought-1-0-0", "format": "anthropic-claude-v1",
+         "index": 1}]
     assert [(entry["function"]["name"], entry["function"]["arguments"]) for entry in message["tool_calls"]] == [
         ("f", '{"x":1}'), ("g", "{}")]
     assert message["finish_reason"] == "tool_calls"
@@ -113,6 +116,13 @@ def test_p6_finish_reasons_agree_with_the_calls(reason: FinishReason, plain: str
     for read in (whole, lambda events: accumulated(stream(events))):
         assert read(answer(text("x"), reason=reason))["finish_reason"] == plain  # type: ignore[no-untyped-call]
         assert read(answer(parts, reason=reason))["finish_reason"] == called  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("reason", ["stop", "stop_sequence", "tool_calls", "pause"])
+def test_p24_a_call_without_arguments_has_an_empty_object(reason: FinishReason) -> None:
+    for read in (whole, lambda events: accumulated(stream(events))):
+        message = read(answer(call("a", "f"), call("b", "g"), reason=reason))  # type: ignore[no-untyped-call]
+        assert [listed["function"]["arguments"] for listed in message["tool_calls"]] == ["{}", "{}"]
 
 
 def test_an_answer_of_calls_alone_has_no_content() -> None:
@@ -232,8 +242,10 @@ def test_p8_several_signed_and_encrypted_blocks_survive(read: Any) -> None:
     first, secret, one, second, two = echo(message)
     assert [first, secret, second] == [Thinking("", "S1"), Thinking("", redacted="D"), Thinking("", "S2")]
     assert (one.id, two.id) == ("a", "b")
-    assert echo(message, "reasoning_details")[:3] == [Thinking("1", "S1"), Thinking("", redacted="D"),
-                                                      Thinking("2", "S2")]
+    whole_again = echo(message, "reasoning_details")
+    assert [type(block) for block in whole_again] == [Thinking, Thinking, ToolCall, Thinking, ToolCall]
+    assert [block for block in whole_again if isinstance(block, Thinking)] == [
+        Thinking("1", "S1"), Thinking("", redacted="D"), Thinking("2", "S2")]
 
 
 @pytest.mark.parametrize("read", READERS)

@@ -35,6 +35,17 @@ def test_p14_the_providers_code_retry_after_and_request_id_are_kept() -> None:
     assert json.loads(error.body)["error"]["code"] == "tokens"
 
 
+@pytest.mark.parametrize(("failure", "code"), [
+    (Failure("rate_limit", "m", 429, code="rate_limit_error"), "rate_limit_exceeded"),
+    (Failure("rate_limit", "m", 429, code="RESOURCE_EXHAUSTED"), "rate_limit_exceeded"),
+    (Failure("rate_limit", "m", 429, code="429"), "rate_limit_exceeded"),
+    (Failure("authentication", "m", 401, code="UNAUTHENTICATED"), "invalid_api_key"),
+    (Failure("server", "m", 500, code="api_error"), None),
+    (Failure("not_found", "m", 404, code="model_not_found"), "model_not_found")])
+def test_p14_a_code_that_only_says_the_kind_is_said_in_openais_words(failure: Failure, code: str | None) -> None:
+    assert json.loads(API.error(failure).body)["error"]["code"] == code
+
+
 def test_the_place_of_a_refusal_is_its_param() -> None:
     refusal = BadRequest("messages[2].content: expected a string")
     assert json.loads(API.error(refusal.failure).body)["error"]["param"] == "messages[2].content"

@@ -50,13 +50,43 @@ def test_a_refusal_of_the_past_is_what_the_assistant_said() -> None:
     assert [content for role, content in blocks(request) if role == "assistant"] == [[Text("no")], [Text("never")]]
 
 
-def test_names_and_sounds_of_messages_are_named_as_lost_and_echoed_nulls_are_not() -> None:
+def test_sounds_of_messages_are_named_as_lost_and_echoed_nulls_are_not() -> None:
     dropped = Dropped()
-    decode({"role": "user", "content": "hi", "name": "ann"}, {"role": "assistant", "audio": {"id": "a1"}},
+    decode(USER, {"role": "assistant", "audio": {"id": "a1"}},
            {"role": "assistant", "content": "x", "audio": None, "function_call": None, "annotations": [],
             "tool_calls": None, "name": None}, dropped=dropped)
-    assert dropped.losses == ["messages.name", "messages.audio"]
+    assert dropped.losses == ["messages.audio"]
     assert dropped.hints == []
+
+
+def said(role: str, name: str | None, content: Any = "hi") -> dict[str, Any]:
+    return {"role": role, "content": content, "name": name}
+
+
+def test_a_name_tells_nothing_while_there_is_one_voice() -> None:
+    dropped = Dropped()
+    request = decode(said("system", "rules"), said("user", "ann"), said("assistant", "bot"), said("user", None),
+                     dropped=dropped)
+    assert blocks(request) == [("user", [Text("hi")]), ("assistant", [Text("hi")]), ("user", [Text("hi")])]
+    assert (dropped.losses, dropped.hints) == ([], ["messages.name"])
+
+
+def test_names_that_tell_voices_apart_stay_in_the_text() -> None:
+    dropped = Dropped()
+    image = {"type": "image_url", "image_url": {"url": "https://x/a.png"}}
+    request = decode(said("system", "example_user", "2+2?"), said("system", "example_assistant", "4"),
+                     said("user", "ann"), said("user", "bob", [image]), said("user", None), dropped=dropped)
+    assert request.system == [Text("example_user: 2+2?"), Text("example_assistant: 4")]
+    assert blocks(request) == [("user", [Text("ann: hi")]), ("user", [Text("bob:"), Media("image", url="https://x/a.png")]),
+                               ("user", [Text("hi")])]
+    assert (dropped.losses, dropped.hints) == ([], [])
+
+
+def test_names_of_several_assistants_are_lost_and_named() -> None:
+    dropped = Dropped()
+    request = decode(USER, said("assistant", "planner"), said("assistant", "critic"), USER, dropped=dropped)
+    assert [content for role, content in blocks(request) if role == "assistant"] == [[Text("hi")], [Text("hi")]]
+    assert (dropped.losses, dropped.hints) == (["messages.name"], [])
 
 
 @pytest.mark.parametrize(("message", "place"), [
@@ -227,12 +257,13 @@ def test_p8_a_signature_comes_back_from_the_id_of_a_call_and_of_its_result() -> 
     assert results(request)[0].call_id == "call_1"
 
 
-def test_p8_a_signature_of_googles_own_endpoint_is_kept_with_the_call() -> None:
+def test_p8_a_signature_of_googles_own_endpoint_is_not_guessed_to_be_of_this_model() -> None:
     message = calling(("a", "f"))
     message["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": "c2ln"}}
-    (call,) = calls(decode(USER, message))
-    assert call.signature is not None
-    assert call.signature.value == "c2ln"
+    dropped = Dropped()
+    (call,) = calls(decode(USER, message, dropped=dropped))
+    assert call.signature is None
+    assert dropped.hints == ["tool_calls.extra_content"]
 
 
 # ----------------------------------------------------------------------------------------------------------- reasoning

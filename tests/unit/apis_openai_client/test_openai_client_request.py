@@ -95,9 +95,24 @@ def test_p23_fields_without_a_place_are_kept_for_providers_of_this_api_and_named
     assert {name: json.loads(bytes(value)) for name, value in request.extra.items()} == extra
     dropped = Dropped()
     name_extras(request, dropped)
-    assert dropped.losses == ["logit_bias", "modalities", "audio", "verbosity"]
+    assert dropped.losses == ["logit_bias", "modalities", "audio", "web_search_options", "verbosity"]
     assert dropped.hints == ["store", "metadata", "service_tier", "prediction", "prompt_cache_key",
                              "safety_identifier", "brand_new"]
+
+
+@pytest.mark.parametrize(("fields", "read"), [
+    ({"max_tokens": "100"}, ("max_output_tokens", 100)), ({"max_tokens": 100.0}, ("max_output_tokens", 100)),
+    ({"temperature": "0.5"}, ("temperature", 0.5)), ({"stream": "true"}, ("stream", True)),
+    ({"seed": 3.0, "max_tokens": None}, ("seed", 3))])
+def test_numbers_as_most_servers_of_this_format_take_them(fields: dict[str, Any], read: tuple[str, Any]) -> None:
+    name, value = read
+    assert getattr(decode(**fields), name) == value
+
+
+def test_a_tool_that_is_there_twice_counts_once() -> None:
+    dropped = Dropped()
+    assert len(decode(tools=[FUNCTION, FUNCTION], dropped=dropped).tools) == 1
+    assert dropped.hints == ["tools.repeated"]
 
 
 def test_p23_values_that_ask_for_nothing_are_not_named() -> None:
@@ -147,7 +162,7 @@ def test_legacy_functions() -> None:
 
 
 @pytest.mark.parametrize(("fields", "place"), [
-    ({"tools": [FUNCTION, FUNCTION]}, "tools[1]: "),
+    ({"tools": [FUNCTION, {**FUNCTION, "function": {**FUNCTION["function"], "description": "other"}}]}, "tools[1]: "),
     ({"tools": [{"type": "function"}]}, "tools[0].function.name: "),
     ({"tools": [{"type": "function", "function": {"name": ""}}]}, "tools[0].function.name: "),
     ({"tools": [5]}, "tools[0]: "),

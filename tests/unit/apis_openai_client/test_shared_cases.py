@@ -1,41 +1,36 @@
-"""The sample cases of Chat Completions streams and of model text, as an OpenAI client gets them, where the folder of
-cases exists beside the checkout."""
+"""All sample cases, as an OpenAI client and a web front end get them: from the provider whose stream they are, in every
+framing and cut, streamed and whole. The folder of cases must lie beside the checkout."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from extproc.apis import CLIENT_APIS
-from extproc.apis.openai_client import API
 from extproc.translation import Translation
-from tests.unit.dialects.cases import mismatch, sse_bytes, text_chunks
-
-CASES = Path(__file__).resolve().parents[4] / "shared" / "cases" / "dialect_cases.jsonl"
-OTHER_APIS = ("gemini-chunks", "anthropic-events", "responses-events")
+from tests.unit.apis_openai_client.helpers import accumulated
+from tests.unit.dialects.cases import UPSTREAMS, case_settings, case_streams, mismatch, shared_cases
 
 
-def cases() -> list[Any]:
-    if not CASES.exists():
-        reason = "the folder of sample cases is not beside the checkout"
-        return [pytest.param({}, marks=pytest.mark.skip(reason=reason))]
-    rows = [json.loads(line) for line in CASES.read_text().splitlines()]
-    return [pytest.param(row, id=row["id"]) for row in rows if row["dialect"] not in OTHER_APIS]
+def answered(pieces: list[bytes], case: dict[str, Any], client: str = "openai", *, streamed: bool = True,
+             content_type: str = "text/event-stream") -> bytes:
+    talk = Translation(client, UPSTREAMS.get(case["dialect"], "openai"), **case_settings(case))
+    talk.request(json.dumps({"model": "m", "stream": streamed, "tools": case.get("tools", []),
+                             "messages": [{"role": "user", "content": "go"}]}).encode())
+    talk.start(200, {"content-type": content_type})
+    return b"".join(map(talk.feed, pieces)) + talk.finish()
 
 
-def answered(body: bytes, case: dict[str, Any], *, streamed: bool) -> dict[str, Any]:
-    options = case.get("options", {})
-    settings: dict[str, Any] = {"dialect": case["dialect"]} if "raw" in case else {}
-    translation = Translation("openai", "openai", options.get("model_hint", "m"),
-                              reasoning_open=options.get("reasoning_open"), **settings)
-    translation.request(json.dumps({"model": "m", "stream": streamed, "tools": case.get("tools", []),
-                                    "messages": [{"role": "user", "content": "go"}]}).encode())
-    translation.start(200, {"content-type": "text/event-stream"})
-    out = translation.feed(body) + translation.finish()
-    return put_together(out) if streamed else whole(out)
+def byte_cuts(body: bytes) -> Iterator[list[bytes]]:
+    """Every byte for itself, and some random cuts."""
+    yield [body[at:at + 1] for at in range(len(body))]
+    rng = random.Random(len(body))
+    for _ in range(4):
+        at = sorted(rng.randrange(len(body) + 1) for _ in range(6))
+        yield [body[a:b] for a, b in zip([0, *at], [*at, len(body)], strict=True)]
 
 
 def put_together(wire: bytes) -> dict[str, Any]:
@@ -44,7 +39,7 @@ def put_together(wire: bytes) -> dict[str, Any]:
     for event in wire.decode().split("\n\n")[:-1]:
         data = event.removeprefix("data: ")
         if data == "[DONE]":
-            assert got["finish_reason"] is not None
+            assert got["finish_reason"] not in (None, "error")
             continue
         chunk = json.loads(data)
         if "error" in chunk:
@@ -62,6 +57,26 @@ def put_together(wire: bytes) -> dict[str, Any]:
     return got
 
 
+def front_end(wire: bytes) -> dict[str, Any]:
+    """What a front end makes of application events."""
+    got: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": [], "finish_reason": None}
+    *events, last = [json.loads(event.removeprefix("data: ")) for event in wire.decode().split("\n\n")[:-1]]
+    for event in events:
+        match event["type"]:
+            case "content" | "reasoning":
+                got[event["type"]] += event["text"]
+            case "tool_call":
+                got["tool_calls"].append([event["name"], json.dumps(event["arguments"])])
+            case "usage":
+                got["finish_reason"] = event["finish_reason"]
+    if last["type"] == "error":
+        assert got["finish_reason"] is None
+        got["finish_reason"] = "error"
+    else:
+        assert last == {"type": "done", "done": True}
+    return got
+
+
 def whole(body: bytes) -> dict[str, Any]:
     completion = json.loads(body)
     if "error" in completion:
@@ -73,13 +88,58 @@ def whole(body: bytes) -> dict[str, Any]:
                            for call in message.get("tool_calls", [])]}
 
 
-@pytest.mark.parametrize("case", cases())
-def test_case(case: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CLIENT_APIS, "openai", API)
+CASES = shared_cases(without=("responses-events",))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_stream_in_every_framing_and_cut(case: dict[str, Any]) -> None:
+    for body in case_streams(case):
+        at_once = answered([body], case)
+        assert mismatch(put_together(at_once), case) is None
+        for pieces in byte_cuts(body):
+            assert answered(pieces, case) == at_once, "rule 1: any chunking, same bytes"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_sdk_reads_the_stream(case: dict[str, Any]) -> None:
+    wire = answered([next(case_streams(case))], case)
+    if case["expect"]["finish_reason"] != "error":
+        message = accumulated(wire)
+        assert message["finish_reason"] == put_together(wire)["finish_reason"]
+        ids = [call["id"] for call in message.get("tool_calls") or []]
+        assert len(set(ids)) == len(ids)
+        assert all(ids)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_whole_answer(case: dict[str, Any]) -> None:
+    truncated = case.get("match", {}).get("tool_calls") == "truncated"
+    for body in case_streams(case):
+        got = whole(answered([body], case, streamed=False))
+        if case["expect"]["finish_reason"] == "error" or truncated:
+            assert got["finish_reason"] == case["expect"]["finish_reason"]
+            assert got["tool_calls"] == []
+        else:
+            assert mismatch(got, case) is None
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_application_events(case: dict[str, Any]) -> None:
+    for body in case_streams(case):
+        got = front_end(answered([body], case, "events"))
+        assert mismatch(got, case) is None
+        if case.get("match", {}).get("tool_calls") == "truncated":
+            assert got["tool_calls"] == []
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("case", [case for case in CASES if "raw" in case.values[0]])
+def test_model_text_in_an_answer_that_comes_whole(case: dict[str, Any], streamed: bool) -> None:
     finish = case.get("options", {}).get("upstream_finish_reason", "stop")
-    body = sse_bytes(text_chunks([case["raw"]], finish) if "raw" in case else case["chunks"])
-    assert mismatch(answered(body, case, streamed=True), case) is None
-    if case["expect"]["finish_reason"] == "error":
-        assert answered(body, case, streamed=False)["finish_reason"] == "error"
-    elif case.get("match", {}).get("tool_calls") != "truncated":
-        assert mismatch(answered(body, case, streamed=False), case) is None
+    body = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "created": 1, "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": case["raw"]}, "finish_reason": finish}]}).encode()
+    for pieces in ([body], [body[at:at + 1] for at in range(len(body))]):
+        out = answered(pieces, case, streamed=streamed, content_type="application/json")
+        got = put_together(out) if streamed else whole(out)
+        if case.get("match", {}).get("tool_calls") != "truncated":
+            assert mismatch(got, case) is None

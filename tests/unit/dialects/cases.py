@@ -1,17 +1,67 @@
-"""Runs cases of model text through a whole Translation: text in any cut -> what an Anthropic client gets."""
+"""Runs cases of model text through a whole Translation: text in any cut -> what an Anthropic client gets. Knows where
+the sample cases lie and how their answers travel."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from extproc.translation import Translation
 from tests.playbook import delta
 
 STOP_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",
                 "refusal": "content_filter", "model_context_window_exceeded": "length"}
+
+CASES = Path(__file__).resolve().parents[4] / "shared" / "cases" / "dialect_cases.jsonl"
+UPSTREAMS = {"gemini-chunks": "gemini", "anthropic-events": "anthropic"}
+"""Whose streams the chunks of a case are, where they are not Chat Completions."""
+
+
+def shared_cases(*, only: str | None = None, without: tuple[str, ...] = ()) -> list[Any]:
+    """The sample cases (of some dialects) as parameters of a test, skipped where their folder is not beside the
+    checkout."""
+    if not CASES.exists():
+        reason = "the folder of sample cases is not beside the checkout"
+        return [pytest.param({}, marks=pytest.mark.skip(reason=reason))]
+    rows = [json.loads(line) for line in CASES.read_text().splitlines()]
+    return [pytest.param(row, id=row["id"]) for row in rows
+            if row["dialect"] not in without and only in (None, row["dialect"])]
+
+
+def case_settings(case: dict[str, Any]) -> dict[str, Any]:
+    """What a Translation is told of a case's model."""
+    options = case.get("options", {})
+    found: dict[str, Any] = {"model": options.get("model_hint", "m")}
+    if "raw" in case:
+        found["dialect"] = case["dialect"]
+    if options.get("reasoning_open"):
+        found["reasoning_open"] = True
+    return found
+
+
+def case_streams(case: dict[str, Any]) -> Iterator[bytes]:
+    """The provider's stream of a case in every framing: text in any cut, line ends, Gemini's array, no event names."""
+    if "raw" in case:
+        finish = case.get("options", {}).get("upstream_finish_reason", "stop")
+        for pieces in cuts(case["raw"]):
+            yield sse_bytes(text_chunks(pieces, finish))
+        return
+    upstream = UPSTREAMS.get(case["dialect"], "openai")
+    if upstream == "openai":
+        yield sse_bytes(case["chunks"])
+        yield sse_bytes(case["chunks"]).replace(b"\n", b"\r\n")
+    elif upstream == "gemini":
+        yield b"".join(b"data: %b\r\n\r\n" % json.dumps(chunk).encode() for chunk in case["chunks"])
+        yield json.dumps(case["chunks"], indent=1).encode()
+    else:
+        for head in ("event: {}\n", ""):
+            yield b"".join(f"{head.format(event['type'])}data: {json.dumps(event)}\n\n".encode()
+                           for event in case["chunks"])
 
 
 def request_body(tools: list[dict[str, Any]], *, stream: bool = True) -> bytes:
