@@ -117,10 +117,13 @@ def data_of_reasoning(message: Body, kind: str) -> list[Body]:
 # ------------------------------------------------------------------------------------------------------------- OpenAI
 
 _O_SERIES, _REASONERS = r"^o[134](-|$)", r"^(o[134](-|$)|gpt-5)"
+_OWN = r"^(gpt-|chatgpt|o[134](-|$))"
 
 
 def openai_reasoning(body: Body) -> None:
     model = model_of(body)
+    if not re.search(_OWN, model):
+        return  # a server that is not OpenAI, where the rules are otherwise the same
     if not re.search(_REASONERS, model) or "chat" in model:
         refuses("reasoning_effort", say="Unrecognized request argument supplied: {}")(body)
         return
