@@ -86,7 +86,7 @@ class ProviderIds:
     text, so that the same id gives the same bytes in every later request.
 
     `form` names the replacement: "hash" is `call_` and 24 hex digits, "nine" nine alphanumerics, "functions" turns
-    every id into `functions.NAME:N`.
+    every id into `functions.NAME:N`, where that is not too long.
     """
 
     def __init__(self, pattern: str, limit: int, form: Literal["hash", "nine", "functions"] = "hash") -> None:
@@ -100,8 +100,8 @@ class ProviderIds:
         """The provider's id of the conversation's next call; `call_id` must be unique in the conversation, `name` is
         the provider's name of the tool."""
         ordinal, self._count = self._count, self._count + 1
-        if self._form == "functions":
-            return f"functions.{name}:{ordinal}"
+        if self._form == "functions" and len(spelt := f"functions.{name}:{ordinal}") <= self._limit:
+            return spelt
         new = call_id
         attempt = 0
         while new in self._used or len(new) > self._limit or not self._legal.fullmatch(new):
@@ -114,7 +114,7 @@ class ProviderIds:
 
     def _replacement(self, call_id: str, attempt: int) -> str:
         seed = (f"{attempt}\0{call_id}" if attempt else call_id).encode("utf-8", "surrogatepass")
-        if self._form == "hash":
+        if self._form != "nine":
             return "call_" + _hex(seed)
         number = int.from_bytes(blake2b(seed, digest_size=12).digest(), "big")
         digits = []

@@ -1,33 +1,117 @@
 """One HTTP exchange on a path that no API is translated for: bytes pass, but for the model's name, errors and the end.
 
-`/v1/embeddings`, `/v1/responses` and Anthropic's `count_tokens` go to backends of the same API as they are. The
-provider's errors take the client's shape like everywhere, usage is read on the way, and a stream of events that breaks
-off before its last event ends in an error event, behind the last whole line. Sans-IO, with the methods of
-`Translation`; it never decodes what it does not need.
+`/v1/embeddings`, `/v1/responses` and Anthropic's `count_tokens` go to backends of the same API as they are; the client
+reads the name of the model that it asked for. Everything else (errors in the client's shape, withholding, pings, idle
+time, codings, headers) is `Translation`'s. A stream that breaks off, a damaged event or a torn body ends in an error,
+an error before the first content is a status.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
-from extproc.apis import CLIENT_APIS, PROVIDER_APIS
-from extproc.apis.base import Dropped, ProviderRequest
-from extproc.conversation import Failure, Usage
-from extproc.dialects.reading import Repair
-from extproc.errors import BadRequest, RequestError
-from extproc.head import Head, advised, completed
-from extproc.profiles.anthropic import VERSION
-from extproc.relays.base import fields_of, joined, raw
-from extproc.scrubbing import Scrubber
-from extproc.sse import SseEvent, SseReader
+from extproc.apis.base import ClientApi, ProviderRequest, Target
+from extproc.apis.body import checked
+from extproc.apis.body_reader import BROKEN, EMPTY, BodyReader
+from extproc.apis.provider_errors import complaint_of, decode_error, failure_from_chunk
+from extproc.apis.wire import refused
+from extproc.conversation import Event, Failure, Finish, FinishReason, Passed, Request, Usage
+from extproc.limits import Limits
+from extproc.profiles.anthropic import messages_path
+from extproc.relays.anthropic import counted
+from extproc.relays.anthropic_request import sent_headers
+from extproc.relays.base import COMMENT, RelayEncoder, readable, without_line_ends
+from extproc.relays.fields import Fields, fields_of, holds, joined, raw
+from extproc.translation import Answer, Translation
 
-_MAX_ERROR_BODY = 1 << 20
-_LAST_EVENTS = frozenset({b"response.completed", b"response.incomplete", b"response.failed", b"error"})
+_LAST: dict[str, FinishReason] = {"response.completed": "stop", "response.incomplete": "length"}
 """After one of these a Responses stream is complete."""
-_FORWARDED = ("accept", "anthropic-version", "anthropic-beta", "openai-beta")
+_FAILED = ("error", "response.failed")
+_QUIET = frozenset({"response.created", "response.queued", "response.in_progress", "ping"})
+"""Events that come before the model has said anything."""
+_FORWARDED = ("accept", "openai-beta")
+
+
+class PassThrough(Translation):
+    """client: the API of the client and of the backend. model: the provider's name. path: behind the backend's base
+    path, such as `/embeddings`. settings: those of `Translation`."""
+
+    def __init__(self, client: str, model: str, path: str, **settings: Any) -> None:
+        super().__init__(client, client, model, **settings)
+        self._path = path
+
+    def _request(self, body: bytes, headers: dict[str, str]) -> ProviderRequest:
+        """The same body with the provider's name of the model."""
+        body = checked(self._plain(body, headers), self._limits.json_depth)
+        anthropic = self._client.name == "anthropic"
+        fields = counted(body, self._target, self._limits, self.dropped) if anthropic else None
+        fields = fields or fields_of(body) or {}
+        asked = _Asked(fields)
+        self.conversation = Request(model=asked.model, messages=[], stream=asked.stream, api=self._client.name)
+        fields["model"] = raw(self._target.model)
+        if anthropic:
+            head, path = sent_headers(headers, stream=asked.stream), messages_path(self._target.base_path)
+            path += self._path.removeprefix("/messages")
+        else:
+            head, path = _openai_headers(headers), _openai_path(self._target, self._path)
+        self._prompt_size = len(body)
+        return ProviderRequest(method="POST", path=path, headers=head, body=joined(fields))
+
+    def _answer_of(self, conversation: Request, content_type: str) -> Answer:
+        reader = _Reader(conversation, self._limits, self._scrubber.body)
+        writer = _Writer(reader, self._client, stream=conversation.stream)
+        return Answer(reader, RelayEncoder(writer, COMMENT, stream=conversation.stream))
+
+
+class _Asked:
+    """What is read of a request. Raises BadRequest."""
+
+    def __init__(self, fields: Fields) -> None:
+        name = msgspec.json.decode(fields["model"]) if "model" in fields else None
+        if not isinstance(name, str) or not name:
+            raise refused("model", "the name of a model is required")
+        self.model = name
+        self.stream = fields.get("stream") == raw(True)
+
+
+def _openai_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    head = {"content-type": "application/json", "accept-encoding": "identity"}
+    head.update({name: headers[name] for name in _FORWARDED if headers.get(name)})
+    return head
+
+
+def _openai_path(target: Target, path: str) -> str:
+    """Azure's classic endpoint names the deployment in the path of embeddings, but not in that of responses (source:
+    its API reference)."""
+    version, base = target.profile.deployment_api_version, target.base_path
+    if version is None or base.endswith("/v1"):
+        return base + path
+    root, _, deployment = base.partition("/deployments/")
+    root = root.removesuffix("/openai") + "/openai"
+    if path != "/responses":
+        root += f"/deployments/{deployment or quote(target.model, safe='')}"
+    return f"{root}{path}?api-version={version}"
+
+
+# ------------------------------------------------------------------------------------------------------------- answer
+
+
+class _Told(msgspec.Struct):
+    """What is looked at of an event."""
+
+    type: str = ""
+    sequence_number: int = -1
+    response: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw()
+
+
+class _Details(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 class _Usage(msgspec.Struct):
@@ -35,215 +119,161 @@ class _Usage(msgspec.Struct):
     output_tokens: int | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    input_tokens_details: _Details | None = None
+    output_tokens_details: _Details | None = None
 
 
-class _Answer(msgspec.Struct):
+class _Counted(msgspec.Struct):
     usage: _Usage | None = None
-    response: _Answer | None = None
 
 
-class _Event(msgspec.Struct):
-    type: str = ""
-    sequence_number: int = -1
+_told = msgspec.json.Decoder(_Told)
+_counted = msgspec.json.Decoder(_Counted)
 
 
-_answer = msgspec.json.Decoder(_Answer)
-_event = msgspec.json.Decoder(_Event)
+class _Reader(BodyReader):
+    """An `AnswerDecoder` whose events are `Passed`. `scrub`: takes keys out of what tells of an error."""
 
+    unoffered_calls = 0
+    heard = False  # nothing is held back: the events tell all
 
-class PassThrough:
-    """client: the API of the client and of the backend. path: behind the backend's base path, such as `/embeddings`.
-    model: the provider's name."""
-
-    def __init__(self, client: str, model: str, base_path: str, path: str, *, idle_timeout: float = 240.0,
-                 request_id: str | None = None, secrets: Sequence[str] = ()) -> None:
-        self._client = CLIENT_APIS[client]
-        self._provider = PROVIDER_APIS[client]
-        self._model = model
-        self._path = base_path + path
-        self._idle_timeout = idle_timeout
-        self._request_id = request_id
-        self._scrubber = Scrubber(secrets)
-        self._stream = False
-        self._status = 0
-        self._headers: dict[str, str] = {}
-        self._error_body: bytearray | None = None
-        self._events: SseReader | None = None
-        self._whole: bytearray | None = None
-        self._open_line: list[bytes] = []
-        self._last_event = b""
-        self._ended = False
-        self._last_in: float | None = None
-        self.head: Head | None = None
-        self.dropped = Dropped()
-        self.failure: Failure | None = None
-        self.finish_reason: str | None = None
-        self.tool_calls = self.unoffered_calls = self.text_calls = 0
-        self.content_began = False
-        self.done = False
+    def __init__(self, request: Request, limits: Limits, scrub: Callable[[bytes], bytes]) -> None:
+        super().__init__(limits)
         self.usage = Usage()
+        self.next_number = 0
+        """Of the event that would come next."""
+        self.told_failure = False
+        """The provider's own event says that it failed."""
+        self._stream = request.stream
+        self._model = raw(request.model)
+        self._scrub = scrub
+        self._out: list[Event] = []
+        self._ended = False
 
-    @property
-    def repairs(self) -> list[Repair]:
-        """Nothing is repaired here."""
-        return []
+    # -------------------------------------------------------------------------------------------------------- events
 
-    def request(self, body: bytes, headers: Mapping[str, str] | None = None) -> ProviderRequest:
-        """The same body with the provider's name of the model. Raises RequestError."""
+    def _event(self, name: bytes, payload: bytes) -> None:
+        if not payload or payload.isspace():
+            return
+        payload = readable(without_line_ends(payload))
+        try:
+            told = _told.decode(payload)
+        except (msgspec.DecodeError, RecursionError) as problem:
+            self._odd(name, payload, problem)
+            return
+        kind = told.type or name.decode("ascii", "replace")
+        self.next_number = max(self.next_number, told.sequence_number + 1)
+        response = fields_of(told.response) if len(memoryview(told.response)) else None
+        if kind in _FAILED or holds(told.error):
+            self._told_failure(name, payload, response)
+            return
+        if response is not None:
+            self._count(told.response)
+            if response.get("model", self._model) != self._model:
+                response["model"] = self._model
+                payload = joined({**(fields_of(payload) or {}), "response": msgspec.Raw(joined(response))})
+        if self._stream:
+            self._pass(name, payload, content=kind not in _QUIET)
+        elif kind in _LAST and response is not None:
+            self._out.append(Passed(joined(response), True))  # the client wants the whole, which is in there
+        if kind in _LAST:
+            self._finish(_LAST[kind])
+
+    def _odd(self, name: bytes, payload: bytes, problem: Exception) -> None:
+        if payload.strip() == b"[DONE]":
+            self._pass(b"", payload)
+            self._finish("stop")
+        elif name == b"error":
+            self._fail(failure_from_chunk({"error": payload[:2000].decode("utf-8", "replace").strip()}))
+        else:
+            self._fail(Failure("server", f"The provider sent a damaged event: {problem}."))
+
+    def _told_failure(self, name: bytes, payload: bytes, response: Fields | None) -> None:
+        """The event passes where the client is reading events already; before that it becomes a status."""
+        payload = self._scrub(payload)
+        complaint = complaint_of(bytes(joined(response)) if response is not None else payload)
+        self.told_failure = True
+        self._pass(name, payload)
+        self._fail(failure_from_chunk(complaint or {}))
+
+    def _pass(self, name: bytes, payload: bytes, *, content: bool = False) -> None:
+        head = b"event: %b\n" % name if name else b""
+        self._out.append(Passed(b"%bdata: %b\n\n" % (head, payload), content))
+
+    def _end_of_stream(self) -> None:
+        self._fail(BROKEN if self._out or self.next_number else EMPTY)
+
+    # --------------------------------------------------------------------------------------------------------- whole
+
+    def _whole(self, body: bytes) -> None:
         fields = fields_of(body)
         if fields is None:
-            error = self._client.error(BadRequest("the body: expected a JSON object").failure, self._request_id)
-            raise RequestError(error.status, error.headers, error.body, BadRequest("the body").failure)
-        self._stream = fields.get("stream") == msgspec.Raw(b"true")
-        fields["model"] = raw(self._model)
-        given = {name.lower(): value for name, value in (headers or {}).items()}
-        head = {"content-type": "application/json", "accept-encoding": "identity"}
-        if self._client.name == "anthropic":
-            head["anthropic-version"] = VERSION
-        head.update({name: given[name] for name in _FORWARDED if given.get(name)})
-        return ProviderRequest(method="POST", path=self._path, headers=head, body=joined(fields))
-
-    def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """The provider's response head: it goes out at once, unless it is an error."""
-        self._headers = {name.lower(): value for name, value in headers.items()}
-        self._status = status
-        if not 200 <= status < 300:
-            self._error_body = bytearray()
+            self._fail(decode_error(200, {}, body) if body[:1] == b"<" else
+                       Failure("server", "The provider's answer is not valid JSON."))
             return
-        kind = self._headers.get("content-type", "application/json")
-        sent = {"content-type": kind}
-        if coding := self._headers.get("content-encoding"):
-            sent["content-encoding"] = coding  # nobody asked for it, and nobody here reads the body
-        elif kind.startswith("text/event-stream"):
-            sent["cache-control"] = "no-cache"
-            self._events = SseReader()
-        else:
-            self._whole = bytearray()
-        self._show(Head(status, sent))
+        if holds(fields.get("error")) and not fields.keys() & {"output", "data"}:
+            self._fail(failure_from_chunk(complaint_of(body) or {}))
+            return
+        if self._stream:
+            self._fail(Failure("server", "The provider sent no stream, which was asked for."))
+            return
+        self._count(msgspec.Raw(body))
+        if "model" in fields:
+            fields["model"] = self._model  # the name that the client asked for
+        self._out.append(Passed(readable(joined(fields)), True))
+        self._finish("stop")
 
-    def feed(self, data: bytes, now: float | None = None) -> bytes:
-        """The same bytes for the client."""
-        self._last_in = now
-        if self.done:
-            return b""
-        if self._error_body is not None:
-            self._error_body += data[:_MAX_ERROR_BODY - len(self._error_body)]
-            return b""
-        self.content_began = True
-        if self._events is not None:
-            return self._feed_events(self._events, data)
-        if self._whole is not None and len(self._whole) < _MAX_ERROR_BODY:
-            self._whole += data
-        return data
+    # ------------------------------------------------------------------------------------------------------ mechanics
 
-    def _feed_events(self, events: SseReader, data: bytes) -> bytes:
-        """Whole lines of a stream: where it breaks off inside one, the client never sees torn JSON."""
-        self._read(events.feed(data))
-        if events.too_long:
-            return self._fail(Failure("server", "The provider sent an event that is too long."))
-        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-        if end == 0:
-            self._open_line.append(data)
-            return b""
-        out = b"".join((*self._open_line, data[:end]))
-        self._open_line = [data[end:]]
-        return out
-
-    def _read(self, events: Iterable[SseEvent]) -> None:
-        for name, payload in events:
-            self._last_event = payload
-            if (name or _read_event(payload).type.encode()) in _LAST_EVENTS or payload == b"[DONE]":
-                self._ended = True
-                self._count(payload)
-
-    def _last_of(self, events: SseReader) -> bytes:
-        """What the closed stream still held; an event without its blank line gets one."""
-        pending = [event for event in events.finish() if _is_json(event[1])]
-        self._read(pending)
-        rest = b"".join((*self._open_line, b"\n\n")) if pending else b""
-        if not self._ended:
-            failure = Failure("server", "The provider's stream ended before the answer was complete.")
-            return rest + self._fail(failure)
-        return rest
-
-    def finish(self) -> bytes:
-        """The provider closed: the last bytes for the client."""
-        if self.done:
-            return b""
-        if self._error_body is not None:
-            body = self._scrubber.body(bytes(self._error_body))
-            return self._fail(self._provider.decode_error(self._status, self._headers, body))
-        out = b""
-        if self._events is not None:
-            out = self._last_of(self._events)
-        elif self._whole is not None:
-            self._count(bytes(self._whole))
-        if not self.done:
-            self.done = True
-            self.finish_reason = "stop"
-        return out
-
-    def fail(self, failure: Failure) -> bytes:
-        """Ends the exchange from outside."""
-        return b"" if self.done else self._fail(failure)
-
-    def commit(self) -> None:
-        """Nothing is withheld."""
-
-    def tick(self, now: float) -> bytes:
-        """An error after too long a silence."""
-        if self._last_in is None:
-            self._last_in = now
-        if self.done or now - self._last_in < self._idle_timeout:
-            return b""
-        return self._fail(Failure("timeout", f"The provider sent nothing for {self._idle_timeout:g} seconds.", 504))
-
-    def _count(self, payload: bytes) -> None:
+    def _count(self, answer: msgspec.Raw) -> None:
         try:
-            answer = _answer.decode(payload)
+            usage = _counted.decode(answer).usage
         except (msgspec.DecodeError, RecursionError):
             return
-        usage = answer.usage or (answer.response.usage if answer.response is not None else None)
         if usage is not None:
-            self.usage = Usage(input=usage.input_tokens or usage.prompt_tokens or 0,
-                               output=usage.output_tokens or usage.completion_tokens or 0)
+            read, thought = usage.input_tokens_details or _Details(), usage.output_tokens_details or _Details()
+            self.usage = Usage(
+                input=usage.input_tokens or usage.prompt_tokens or 0, cached=read.cached_tokens or 0,
+                output=usage.output_tokens or usage.completion_tokens or 0, reasoning=thought.reasoning_tokens or 0)
 
-    def _fail(self, failure: Failure) -> bytes:
-        failure = msgspec.structs.replace(failure, message=self._scrubber.text(failure.message))
-        self.failure = failure
-        self.done = True
-        error = self._client.error(failure, self._request_id)
-        if self.head is None:
-            by_provider = self._error_body is not None
-            self._show(Head(error.status, advised(error.headers, failure, by_provider=by_provider)))
-            return error.body
-        if self._events is None:
-            return b""  # a body that ends early says so by its length
-        return b"\n\nevent: error\ndata: " + self._error_event(error.body) + b"\n\n"
+    def _finish(self, reason: FinishReason) -> None:
+        if not self._ended:
+            self._ended = True
+            self._out.append(Finish(reason, self.usage))
 
-    def _error_event(self, body: bytes) -> bytes:
+    def _is_closed(self) -> bool:
+        return self._ended
+
+    def _take(self) -> list[Event]:
+        out, self._out = self._out, []
+        return out
+
+    def _fail(self, failure: Failure) -> None:
+        if not self._ended:
+            self._ended = True
+            self._out.append(failure)
+
+
+class _Writer:
+    """An `AnswerEncoder` for what is not the provider's own: the error at the end of a stream."""
+
+    def __init__(self, reader: _Reader, client: ClientApi, *, stream: bool) -> None:
+        self._reader = reader
+        self._client = client
+        self.content_type = "text/event-stream; charset=utf-8" if stream else "application/json"
+
+    def events(self, events: Iterable[Event]) -> bytes:
+        return b"".join(self._error(event) for event in events if isinstance(event, Failure))
+
+    def ping(self) -> bytes:
+        return b""
+
+    def _error(self, failure: Failure) -> bytes:
         """As the Responses API has it; SDKs raise on the member `error` that stands beside."""
-        told: dict[str, Any] = msgspec.json.decode(body)
+        if self._reader.told_failure:
+            return b""
+        told: dict[str, Any] = msgspec.json.decode(self._client.error(failure).body)
         detail = told["error"]
-        return msgspec.json.encode({
+        return b"event: error\ndata: " + msgspec.json.encode({
             "type": "error", "code": detail.get("code"), "message": detail["message"], "param": detail.get("param"),
-            "sequence_number": _read_event(self._last_event).sequence_number + 1, **told})
-
-    def _show(self, head: Head) -> None:
-        self.head = completed(head, self._headers, self._scrubber, self._request_id, self.dropped, self._client.name)
-
-
-def _read_event(payload: bytes) -> _Event:
-    try:
-        return _event.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
-        return _Event()
-
-
-def _is_json(payload: bytes) -> bool:
-    """Whether the last event of a closed stream is whole."""
-    try:
-        msgspec.json.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
-        return payload == b"[DONE]"
-    return True
+            "sequence_number": self._reader.next_number, **told}) + b"\n\n"

@@ -49,16 +49,29 @@ class SseReader:
         out: list[SseEvent] = []
         if not chunk or self.too_long:
             return out
-        if not self._tail and not self._data and chunk.startswith(b"data: ") and chunk.count(b"\n") == 2 \
-                and len(chunk) <= self._limit:
-            returns = chunk.count(b"\r")
-            ending = b"\n\n" if returns == 0 else b"\r\n\r\n" if returns == 2 else None
-            if ending is not None and chunk.endswith(ending):
-                out.append((self._event, chunk[6:-len(ending)]))  # the usual case: one whole event in one chunk
-                self._event = b""
-                return out
+        if not self._tail and not self._data and len(chunk) <= self._limit and self._is_one_event(chunk, out):
+            return out
         self._lines(chunk, out)
         return out
+
+    def _is_one_event(self, chunk: bytes, out: list[SseEvent]) -> bool:
+        """The usual case: one whole event in one chunk, with its name before the data or without one."""
+        breaks = chunk.count(b"\n")
+        if breaks == 2 and chunk.startswith(b"data: "):
+            returns = chunk.count(b"\r")
+            ending = b"\n\n" if returns == 0 else b"\r\n\r\n" if returns == 2 else None
+            if ending is None or not chunk.endswith(ending):
+                return False
+            out.append((self._event, chunk[6:-len(ending)]))
+        elif breaks == 3 and chunk.startswith(b"event: ") and chunk.endswith(b"\n\n") and b"\r" not in chunk:
+            name, _, data = chunk.partition(b"\n")
+            if not data.startswith(b"data: "):
+                return False
+            out.append((name[7:].strip(), data[6:-2]))
+        else:
+            return False
+        self._event = b""
+        return True
 
     def finish(self) -> list[SseEvent]:
         """The stream ended: the last line and the last event count even without their line ends."""

@@ -33,6 +33,10 @@ class AnswerReader(BodyReader):
     def unoffered_calls(self) -> int:
         return self._seq.unoffered
 
+    @property
+    def heard(self) -> bool:
+        return self._seq.heard or (self._scanner is not None and self._scanner.heard)
+
     def _set_usage(self, usage: Usage | None) -> None:
         if usage is not None:  # figures are cumulative: the last ones win, they are never added
             self.usage = usage

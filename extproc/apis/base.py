@@ -121,6 +121,10 @@ class AnswerDecoder(Protocol):
     def unoffered_calls(self) -> int:
         """Calls so far of tools that the request did not offer (they pass, counted)."""
 
+    @property
+    def heard(self) -> bool:
+        """The model said something, even where it is held back for now and no event tells of it."""
+
     def feed(self, data: bytes) -> list[Event]: ...
 
     def finish(self) -> list[Event]: ...

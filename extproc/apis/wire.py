@@ -65,10 +65,12 @@ def type_of(raw: Raw, path: str) -> str:
         raise misplaced(error, path) from None
 
 
+_ABSENT, _NULL = Raw(), Raw(b"null")
+
+
 def given(raw: Raw) -> bool:
     """Whether an optional raw field holds something (absent and null are the same here)."""
-    view = memoryview(raw)
-    return len(view) > 0 and (len(view) != 4 or bytes(view) != b"null")
+    return raw != _ABSENT and raw != _NULL
 
 
 def is_string(raw: Raw) -> bool:

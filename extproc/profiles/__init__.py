@@ -70,7 +70,9 @@ def find_profile(provider: str | None, host: str | None, model: str) -> Profile:
     profile = _endpoint_profile(provider, host, model)
     family = family_of(model)
     if family is not None and family.tool_call_id_form is not None and profile.tool_call_id_form == "hash":
-        return replace(profile, tool_call_id_form=family.tool_call_id_form, tool_call_id_max=256)
+        # A server that nobody knows most likely takes what the model's template writes; a known one keeps its limit.
+        limit = profile.tool_call_id_max if find_provider(provider, host) is not None else 256
+        return replace(profile, tool_call_id_form=family.tool_call_id_form, tool_call_id_max=limit)
     return profile
 
 

@@ -82,6 +82,9 @@ class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     hosts: tuple[str, ...] = ()
     """Host names; subdomains count as well."""
+    faithful: bool = True
+    """Whether its answers need no mending: for a client of the same API they pass as they are. If not, the calls and
+    the reasoning that models write as text are looked for."""
     signed: bool = True
     """Whether thinking comes back only with the endpoint's own signature. If not, any text does, and a signature that
     the endpoint sends is marked as its own, so that it never reaches Anthropic."""
@@ -167,8 +170,8 @@ _OTHER = replace(_WITH_BUDGET, patterns=("*",), off="disabled", sampling="all", 
 """A model of someone else: thinking is a switch, its budget is taken for granted or ignored."""
 _OTHER_UNASKED = replace(_OTHER, unasked=True)
 
-COMPATIBLE = AnthropicEndpoint(name="compatible", signed=False, media_urls=False, documents=False, files=False,
-                               cache_control=False, betas=False, own_blocks=False, models=(_OTHER,))
+COMPATIBLE = AnthropicEndpoint(name="compatible", faithful=False, signed=False, media_urls=False, documents=False,
+                               files=False, cache_control=False, betas=False, own_blocks=False, models=(_OTHER,))
 """Any other server of the API with models that are not Claude: vLLM, SGLang, llama.cpp, LM Studio, Ollama. Thinking
 needs no signature there; blocks and betas that only Anthropic has are left out."""
 
@@ -176,15 +179,15 @@ needs no signature there; blocks and betas that only Anthropic has are left out.
 # disable_parallel_tool_use are not supported or ignored; of output_config only effort is read, the budget is ignored,
 # temperature goes to 2, a forced choice is taken. Thinking is on by default and must come back: 400 "The
 # content[].thinking in the thinking mode must be passed back to the API". Efforts: the guide on thinking mode.
-_DEEPSEEK = replace(COMPATIBLE, name="deepseek", hosts=("api.deepseek.com",), thinking_required=True, images=False,
-                    parallel_flag=False, max_temperature=2.0,
+_DEEPSEEK = replace(COMPATIBLE, name="deepseek", faithful=True, hosts=("api.deepseek.com",), thinking_required=True,
+                    images=False, parallel_flag=False, max_temperature=2.0,
                     models=(replace(_OTHER_UNASKED, efforts=("low", "high", "max"),
                                     effort_map={"medium": "high"}),))
 # Moonshot, platform.kimi.ai: K3 always reasons and takes an effort, K2 has a switch without one, K2.7-code none;
 # past calls need their reasoning as on the other endpoint; sampling is fixed for all kimi-k models.
 _KIMI = replace(_OTHER_UNASKED, patterns=("kimi*",), sampling="none")
-_MOONSHOT = replace(COMPATIBLE, name="moonshot", hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
-                    thinking_required=True, models=(
+_MOONSHOT = replace(COMPATIBLE, name="moonshot", faithful=True,
+                    hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"), thinking_required=True, models=(
                         replace(_KIMI, patterns=("kimi-k3*",), thinking=frozenset(), off="never",
                                 efforts=("low", "high", "max")),
                         replace(_KIMI, patterns=("kimi-k2-7-code*",), off="never"),
@@ -192,10 +195,10 @@ _MOONSHOT = replace(COMPATIBLE, name="moonshot", hosts=("api.moonshot.ai", "api.
                         _OTHER))
 # Z.AI and Zhipu, docs.z.ai: tool_choice is auto only, thinking is a switch that is on by default, no effort; max_tokens
 # goes to 131072.
-_ZAI = replace(COMPATIBLE, name="zai", hosts=("api.z.ai", "open.bigmodel.cn"), parallel_flag=False,
+_ZAI = replace(COMPATIBLE, name="zai", faithful=True, hosts=("api.z.ai", "open.bigmodel.cn"), parallel_flag=False,
                models=(replace(_OTHER_UNASKED, forced_choice=False, max_output_tokens=131_072),))
 # MiniMax, platform.minimax.io: the whole answer with its thinking must come back; top_k and stop_sequences are ignored.
-_MINIMAX = replace(COMPATIBLE, name="minimax", hosts=("api.minimax.io", "api.minimaxi.com"))
+_MINIMAX = replace(COMPATIBLE, name="minimax", faithful=True, hosts=("api.minimax.io", "api.minimaxi.com"))
 
 _ALIASES = {"kimi": "moonshot", "zhipu": "zai", "glm": "zai"}
 ENDPOINTS: tuple[AnthropicEndpoint, ...] = (ANTHROPIC, _DEEPSEEK, _MOONSHOT, _ZAI, _MINIMAX, COMPATIBLE)

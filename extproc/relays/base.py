@@ -1,8 +1,8 @@
-"""What every relay shares: a reader that hands events on, an encoder that takes them as they are, the fields of a body.
+"""What every relay shares: a reader that hands events on, and an encoder that takes them as they are.
 
 A relay's answer has the client's API already. Where the provider's answer has not the form that the client asked for
-(whole instead of streamed, or the other way round), the ordinary decoder and encoder take over. Nothing here knows the
-fields of an API.
+(whole instead of streamed, or the other way round), or none that its API knows, the ordinary decoder and encoder take
+over. Nothing here knows the fields of an API.
 """
 
 from __future__ import annotations
@@ -15,23 +15,31 @@ import msgspec
 from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropped, ProviderRequest, Target
 from extproc.apis.body_reader import BROKEN, BodyReader
 from extproc.conversation import Event, Failure, Finish, FinishReason, Passed, Request, Start, Usage
+from extproc.limits import Limits
 
-Fields = dict[str, msgspec.Raw]
-"""The members of a JSON object, each as it stands there, in their order."""
+COMMENT = b": keepalive\n\n"
+"""Keeps a stream alive at any place: every reader of events skips comments."""
 
-_ENCODER = msgspec.json.Encoder()
-_FIELDS: msgspec.json.Decoder[Fields] = msgspec.json.Decoder(Fields)
+
+class Patched(msgspec.Struct, frozen=True):
+    """A request that passes. `outline` is what its answer needs to know of it: model, names of tools, choice, stop
+    sequences and wishes, and no messages; `ids` are those of all its tool calls, without loads."""
+
+    request: ProviderRequest
+    outline: Request
+    ids: frozenset[str]
 
 
 class Relay(Protocol):
     """An API with itself."""
 
-    def patched(self, body: bytes, headers: Mapping[str, str], request: Request, target: Target,
-                dropped: Dropped) -> ProviderRequest | None:
-        """The provider's request; None when it must be written anew from the conversation."""
+    def patched(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
+                dropped: Dropped) -> Patched | None:
+        """The client's own body with what must change in it; None when it must be decoded and written anew (which also
+        says what is wrong with it). Raises `BadRequest` for a body that is no JSON or nested too deep."""
 
-    def passes_answer(self, request: Request, target: Target) -> bool:
-        """Whether the answer may pass as it is."""
+    def passes_answer(self, request: Request, target: Target, *, patched: bool) -> bool:
+        """Whether the answer may pass as it is. `patched`: the request did."""
 
     def reader(self, context: DecodeContext, decoder: AnswerDecoder) -> RelayReader:
         """Reads the provider's answer; `decoder` takes over where it cannot pass."""
@@ -48,12 +56,13 @@ class RelayReader(BodyReader):
         self._context = context
         self._stream = context.request.stream
         self._other = decoder
-        self._translated = False
+        self._translated = not self._stream
+        """The decoder reads the stream. (A whole body finds its reader when it is complete.)"""
         self._usage = Usage()
+        self._unoffered = 0
         self._out: list[Event] = []
         self._ended = False
         self._content_seen = False
-        self._characters = 0
 
     @property
     def usage(self) -> Usage:
@@ -61,7 +70,11 @@ class RelayReader(BodyReader):
 
     @property
     def unoffered_calls(self) -> int:
-        return self._other.unoffered_calls
+        return self._unoffered + self._other.unoffered_calls
+
+    @property
+    def heard(self) -> bool:
+        return self._content_seen or self._other.heard
 
     # -------------------------------------------------------------------------------------------- for the subclasses
 
@@ -69,8 +82,8 @@ class RelayReader(BodyReader):
         """An event of a stream whose client asked for one."""
         raise NotImplementedError
 
-    def _pass_body(self, body: bytes) -> None:
-        """A whole answer whose client asked for one."""
+    def _pass_body(self, body: bytes) -> bool:
+        """A whole answer whose client asked for one. False: the decoder shall read it, and nothing was passed."""
         raise NotImplementedError
 
     def _no_more_events(self) -> None:
@@ -78,7 +91,8 @@ class RelayReader(BodyReader):
         self._fail(BROKEN)
 
     def _pass(self, data: bytes, *, content: bool = False, calls: int = 0) -> None:
-        self._content_seen = self._content_seen or content
+        if content:
+            self._content_seen = True
         self._out.append(Passed(data, content, calls))
 
     def _end(self, reason: FinishReason) -> None:
@@ -86,31 +100,43 @@ class RelayReader(BodyReader):
             self._ended = True
             self._out.append(Finish(reason, self._usage))
 
-    def _estimate_usage(self) -> None:
-        self._usage = Usage(input=self._context.prompt_estimate(), output=self._characters // 4, estimated=True)
+    def _estimate_usage(self, output: int) -> None:
+        """Where the provider sent no figures. `output`: about so many tokens came."""
+        self._usage = Usage(input=self._context.prompt_estimate(), output=output, estimated=True)
 
-    # --------------------------------------------------------------------------------------------------- mechanics
+    def _offered(self, name: object) -> None:
+        """A call of this tool begins."""
+        if not isinstance(name, str) or name not in self._context.names.to_client:
+            self._unoffered += 1
 
-    def _event(self, name: bytes, payload: bytes) -> None:
-        if self._stream:
-            self._pass_event(name, payload)
-            return
+    def _new_id(self, given: str | None, ordinal: int) -> str | None:
+        """None: the call's id may pass, for it is new in the conversation. Else the id it gets."""
+        return None if given and self._context.accept_id(given) else self._context.mint(ordinal)
+
+    def _translate(self, name: bytes, payload: bytes) -> None:
+        """From here on the decoder reads: the stream has not the form of its API."""
         self._translated = True
         head = b"event: %b\n" % name if name else b""
         lines = b"".join(b"data: %b\n" % line for line in payload.split(b"\n"))
         self._hand_over(self._other.feed(head + lines + b"\n"))
 
-    def _whole(self, body: bytes) -> None:
-        if self._stream or body[:1] != b"{":
-            self._translated = True
-            self._hand_over(self._other.feed(body))
-            self._hand_over(self._other.finish())
+    # --------------------------------------------------------------------------------------------------- mechanics
+
+    def _event(self, name: bytes, payload: bytes) -> None:
+        if self._translated:
+            self._translate(name, payload)
         else:
-            self._pass_body(body)
+            self._pass_event(name, payload)
+
+    def _whole(self, body: bytes) -> None:
+        self._translated = self._stream or body[:1] != b"{" or not self._pass_body(body)
+        if self._translated:
+            self._hand_over(self._other.feed(body))
+            if not self._ended:
+                self._hand_over(self._other.finish())
 
     def _end_of_stream(self) -> None:
-        if self._translated or not self._stream:
-            self._translated = True
+        if self._translated:
             self._hand_over(self._other.finish())
         else:
             self._no_more_events()
@@ -133,51 +159,53 @@ class RelayReader(BodyReader):
 
 
 class RelayEncoder:
-    """An `AnswerEncoder` for `Passed` events; all others go to the ordinary encoder. `ping` is the keep-alive of the
-    API, which may stand before the answer's first event."""
+    """An `AnswerEncoder` for `Passed` events; all others go to the ordinary encoder. `ping`: the keep-alive of the API
+    while an answer passes; before its first event, which is the provider's, only a comment may stand."""
 
-    def __init__(self, encoder: AnswerEncoder, ping: bytes) -> None:
+    def __init__(self, encoder: AnswerEncoder, ping: bytes, *, stream: bool) -> None:
         self._other = encoder
         self._ping = ping
+        self._stream = stream
         self._start: Start | None = None
         self._passing = False
+        self._translating = False
         self.content_type = encoder.content_type
 
     def events(self, events: Iterable[Event]) -> bytes:
         out: list[bytes] = []
         for event in events:
-            if isinstance(event, Passed):
+            if type(event) is Passed:
                 self._passing = True
                 out.append(event.data)
-            elif isinstance(event, Start):
-                self._start = event
+            elif isinstance(event, Start) and not self._translating:
+                self._start = event  # it is the other encoder's, should that one be asked
             elif isinstance(event, Failure):
                 out.append(self._other.events([event]))
             elif not self._passing:
-                begun, self._start = [self._start] if self._start is not None else [], None
+                begun = [] if self._translating or self._start is None else [self._start]
+                self._translating = True
                 out.append(self._other.events([*begun, event]))
         return b"".join(out)
 
     def ping(self) -> bytes:
-        return self._ping
+        if not self._stream:
+            return b""
+        if self._translating:
+            return self._other.ping()
+        return self._ping if self._passing else COMMENT
 
 
-# ------------------------------------------------------------------------------------------------------------- bodies
+def without_line_ends(payload: bytes) -> bytes:
+    """JSON of several data lines on one: between its values a line end is a space, inside a string none can stand."""
+    return payload.replace(b"\n", b" ") if b"\n" in payload else payload
 
 
-def fields_of(body: bytes) -> Fields | None:
-    """The members of a JSON object, None for anything else."""
+def readable(payload: bytes) -> bytes:
+    """The bytes as UTF-8: where they are none, with U+FFFD."""
+    if payload.isascii():
+        return payload
     try:
-        return _FIELDS.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
-def joined(fields: Fields) -> bytes:
-    """The object again."""
-    return _ENCODER.encode(fields)
-
-
-def raw(value: object) -> msgspec.Raw:
-    """A value as it goes into `Fields`."""
-    return msgspec.Raw(_ENCODER.encode(value))
+        payload.decode()
+    except UnicodeDecodeError:
+        return payload.decode("utf-8", "replace").encode()
+    return payload

@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import core
+from tests.bench import core, passed
 from tests.bench.load import KEY, Idle, Side, Taken, one_by_one, together
 from tests.bench.plain_envoy import PlainEnvoy
 from tests.bench.processes import cpu_seconds, resident_bytes
@@ -131,6 +131,15 @@ def idle_memory(bench: Bench) -> list[Row]:
             (f"memory per idle stream ({streams}), Envoy", f"{envoy:.0f} KB", f"{plain:.0f} KB")]
 
 
+def passed_alone(bench: Bench) -> list[Row]:
+    count = 5_000 if bench.quick else 50_000
+    pairs = [(client, upstream) for client in passed.URLS for upstream in passed.URLS]
+    return [(f"{client} to {upstream}, text: CPU per event",
+             f"{passed.microseconds_per_event(client, upstream, count):.1f} us", "-") for client, upstream in pairs] + [
+        (f"{client} to {upstream}, request of 400 KB: CPU",
+         f"{passed.milliseconds_per_request(client, upstream, 400_000):.1f} ms", "-") for client, upstream in pairs]
+
+
 def core_alone(bench: Bench) -> list[Row]:
     count = 5_000 if bench.quick else 50_000
     kinds = (("text", core.text_events(count)), ("calls", core.call_events(count)))
@@ -175,12 +184,13 @@ def main() -> None:
     options = parser.parse_args()
     table = Table("measurement", "gateway", "plain Envoy", title="extproc on loopback")
     if options.core:
-        for measure in (core_alone, text_alone):
+        for measure in (core_alone, passed_alone, text_alone):
             for row in measure(Bench(None, None, None, None, options.quick)):  # type: ignore[arg-type]
                 table.add_row(*row)
     else:
         with running(options.quick) as bench:
-            for measure in (core_alone, text_alone, idle_memory, first_token, streamed_events, large_requests):
+            for measure in (core_alone, passed_alone, text_alone, idle_memory, first_token, streamed_events,
+                            large_requests):
                 for row in measure(bench):  # idle memory first: what larger requests free would hide it
                     table.add_row(*row)
     Console(width=100).print(table)

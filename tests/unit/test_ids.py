@@ -70,3 +70,10 @@ def test_p22_nine_character_ids_stay_apart(count):
 def test_a_repeated_id_depends_on_id_and_occurrence():
     assert repeated_id("a", 1) == repeated_id("a", 1)
     assert len({repeated_id("a", 1), repeated_id("a", 2), repeated_id("b", 1)}) == 3
+
+
+def test_kimis_ids_keep_to_the_limit_of_the_endpoint() -> None:
+    ids = ProviderIds(r"[\x21-\x7e]+", 40, "functions")
+    assert ids.next("toolu_1", "read") == "functions.read:0"
+    assert ids.next("toolu_2", "m" * 60) == "toolu_2"
+    assert ids.next("t" * 50, "m" * 60).startswith("call_")

@@ -274,7 +274,7 @@ def own_thinking(thinking: Thinking, endpoint: AnthropicEndpoint, origin: str) -
         own = carried is not None and carried.origin == origin
         return ThinkingBlock(thinking.text, carried.value if own and carried is not None else "")
     if thinking.redacted is not None:
-        return RedactedBlock(thinking.redacted)
+        return RedactedBlock(thinking.redacted) if unloaded_text(thinking.redacted) is None else None
     if not thinking.signature or carried is not None:
         return None
     return ThinkingBlock(thinking.text, thinking.signature)

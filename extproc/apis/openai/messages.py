@@ -32,10 +32,9 @@ from extproc.apis.openai.wire import (
 from extproc.arguments import arguments_text
 from extproc.conversation import Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.ids import ProviderIds
+from extproc.notes import NO_OUTPUT
 from extproc.pairing import Exchange, Turn
 
-NO_OUTPUT = "(no output)"
-"""Stands for an empty tool result: an empty string is refused or puzzles the model."""
 ERROR_PREFIX = "[tool error] "
 """Begins the text of a result with `is_error`: the format has no field for it."""
 MOST_MARKS = 4

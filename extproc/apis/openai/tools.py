@@ -28,20 +28,16 @@ from extproc.apis.openai.wire import (
 )
 from extproc.conversation import Request, Tool, ToolChoice
 from extproc.errors import BadRequest
+from extproc.notes import NO_SERVER_TOOLS, ONE_CALL
 from extproc.profiles.profile import Profile
 from extproc.schema import Schema, clean_parameters, fits_strict
 from extproc.schema_cache import SHARED, Rewritten
 
 _ENCODER = msgspec.json.Encoder()
 
-NO_SERVER_TOOLS = ("The tools of this request ({names}) are not available. Answer from what you know and say that "
-                   "you could not use them.")
-"""Told to the model when a request offers nothing but server tools; a client's web search is such a request."""
 CALL_ANY = "Answer this request by calling at least one of the tools, not with text."
 """Told to the model where a forced choice cannot be sent."""
 CALL_ONE = "Answer this request by calling the tool {name}, not with text."
-ONE_AT_A_TIME = "Call at most one tool in each answer, and wait for its result."
-"""Told to the model where parallel calls cannot be forbidden."""
 
 
 class ChosenTools(msgspec.Struct):
@@ -103,7 +99,7 @@ def set_tools(body: Body, request: Request, chosen: ChosenTools, target: Target,
     if parallel is not None and not profile.parallel_tool_calls:
         if not parallel:
             dropped.loss("parallel_tool_calls")
-            notes.append(ONE_AT_A_TIME)
+            notes.append(ONE_CALL)
     else:
         body.parallel_tool_calls = parallel
     return notes

@@ -18,6 +18,8 @@ _FRONT = Place()
 def laid_out(thoughts: list[Placed], content: list[Block], calls: list[ToolCall]) -> list[Block]:
     """The blocks of the message. `thoughts` came in fields, `content` may hold thinking as well; what rode in the ids
     of `calls` counts where nothing else brought it back."""
+    if not thoughts and not any(call.signature for call in calls):
+        return [*content, *calls]
     riders = [rider for at, call in enumerate(calls) for rider in ridden(call.signature, at)]
     if riders:
         thoughts, content = _with_riders(thoughts, content, riders)

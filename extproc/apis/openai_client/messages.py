@@ -40,12 +40,13 @@ def decode_messages(messages: list[msgspec.Raw], dropped: Dropped, *,
     if not messages:
         raise refused("messages", "expected at least one message")
     turns: list[wire.Turn] = []
+    voices: dict[str, set[str]] = {}
     for position, raw in enumerate(messages):
         turn, unknown = _turn.read(raw, f"messages[{position}]")
         note(dropped, "messages", unknown)
         turns.append(turn)
-    voices = {role: len({turn.name for turn in turns if turn.role == role and turn.name})
-              for role in ("system", "user", "assistant")}
+        if turn.name:
+            voices.setdefault(turn.role, set()).add(turn.name)
     system: list[Text] = []
     entries: list[Message | list[Sent]] = []
     for position, turn in enumerate(turns):
@@ -55,7 +56,7 @@ def decode_messages(messages: list[msgspec.Raw], dropped: Dropped, *,
             continue
         message = _message(turn, path, position, dropped)
         if turn.name:
-            message = _named(message, turn.name, voices.get(turn.role, 1), dropped)
+            message = _named(message, turn.name, len(voices[turn.role]), dropped)
         texts = [block for block in message.content if isinstance(block, Text)]
         if message.role == "system" and not entries and len(texts) == len(message.content):
             system += texts

@@ -76,7 +76,7 @@ class Turn(msgspec.Struct, forbid_unknown_fields=True):
 
 class TextPart(msgspec.Struct, forbid_unknown_fields=True):
     type: str
-    text: str
+    text: str | None
     cache_control: Raw = Raw()
     annotations: Raw = Raw()
 

@@ -32,6 +32,10 @@ def test_leading_system_messages_are_the_prompt_and_later_ones_keep_their_place(
     assert blocks(request) == [("user", [Text("hi")]), ("system", [Text("c")])]
 
 
+def test_a_text_of_null_is_none() -> None:
+    assert blocks(decode(USER, {"role": "assistant", "content": [{"type": "text", "text": None}]}))[1][1] == []
+
+
 def test_null_empty_and_plain_string_contents() -> None:
     request = decode(USER, {"role": "assistant", "content": None}, {"role": "assistant", "content": ""},
                      {"role": "user", "content": ["a", {"type": "text", "text": ""}, {"type": "text", "text": "b"}]})
@@ -145,6 +149,22 @@ def test_media_parts(part: dict[str, Any], media: Media) -> None:
     dropped = Dropped()
     assert blocks(decode({"role": "user", "content": [part]}, dropped=dropped)) == [("user", [media])]
     assert dropped == Dropped()
+
+
+@pytest.mark.parametrize(("sent", "data"), [
+    ("JVBE\r\nRi0x\n", "JVBERi0x"), ("-_8", "+/8="), ("YQ", "YQ=="), ("YQ==", "YQ=="), ("AAAA", "AAAA")])
+def test_base64_gets_the_form_that_every_provider_takes(sent: str, data: str) -> None:
+    parts = [{"type": "file", "file": {"file_data": sent, "filename": "a.pdf"}},
+             {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{sent}"}},
+             {"type": "input_audio", "input_audio": {"data": sent, "format": "wav"}}]
+    ((_, media),) = blocks(decode({"role": "user", "content": parts}))
+    assert [block.data for block in media if isinstance(block, Media)] == [data] * 3
+
+
+def test_base64_in_place_of_a_url_is_an_image() -> None:
+    part = {"type": "image_url", "image_url": {"url": "iVBORw0KGgo"}}
+    ((_, media),) = blocks(decode({"role": "user", "content": [part]}))
+    assert media == [Media("image", media_type="image/png", data="iVBORw0KGgo=")]
 
 
 def test_an_unknown_part_keeps_its_bytes() -> None:

@@ -1,1 +1,0 @@
-"""Clients and providers of one API."""
