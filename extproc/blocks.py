@@ -216,6 +216,11 @@ class BlockSequencer:
         return all(isinstance(item, PendingCall) and item.whole for item in (self._live, *self._waiting))
 
     @property
+    def heard(self) -> bool:
+        """Anything came, shown or held back."""
+        return self.characters > 0 or self.has_calls
+
+    @property
     def has_calls(self) -> bool:
         return self.calls > 0 or self._live is not None or any(isinstance(c, PendingCall) for c in self._waiting)
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 DEFAULT_PROCESSOR = "127.0.0.1:50051"
 """Where `serve` listens and `envoy-config` looks for it, when nothing else is said."""
+DEFAULT_LIMITS = "127.0.0.1:50052"
+"""Where the process that counts listens and `envoy-config` looks for it, when nothing else is said."""
+DEFAULT_ADMIN = "127.0.0.1:9902"
+"""Where `up` and `serve` have their admin port, when nothing else is said."""
 
 app = typer.Typer(name="extproc", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   help="Lets any LLM client talk to any LLM provider, through Envoy.")
@@ -124,23 +128,103 @@ def serve(config: ConfigOption,
           listen: Annotated[list[str] | None, typer.Option(
               "--listen", show_default=False,
               help=f"HOST:PORT or unix:/path of one worker; repeat it for more. Default: {DEFAULT_PROCESSOR}")] = None,
+          limits: Annotated[str, typer.Option(
+              "--limits", help="HOST:PORT or unix:/path of the process that counts, where teams have limits and no "
+                               "limits_service.address is configured.")] = DEFAULT_LIMITS,
           ) -> None:
     """Run the workers alone, for an Envoy that runs elsewhere."""
     from extproc.up import run_serve
 
     with _problems_printed():
-        code = run_serve(config, listen or [DEFAULT_PROCESSOR])
+        code = run_serve(config, listen or [DEFAULT_PROCESSOR], limits=limits)
     raise typer.Exit(code)
 
 
+@app.command("limits")
+def limits_service(config: Annotated[Path | None, typer.Option(
+                       "--config", help="The configuration file (YAML or JSON).", show_default=False)] = None,
+                   listen: Annotated[str, typer.Option("--listen", help="HOST:PORT or unix:/path.")] = DEFAULT_LIMITS,
+                   counters: Annotated[Path | None, typer.Option(
+                       "--counters", show_default=False,
+                       help="A file that keeps the counters over a restart; limits_service.counters comes first.",
+                   )] = None,
+                   metrics: Annotated[int | None, typer.Option(
+                       "--metrics", min=1, max=65535, show_default=False,
+                       help="Serve Prometheus metrics on this port of the loopback interface.")] = None,
+                   accepted: Annotated[Path | None, typer.Option("--accepted", hidden=True)] = None) -> None:
+    """Count what teams use, for gateways that name this address as limits_service.address (others count themselves)."""
+    from extproc.config import load_config
+    from extproc.limiting.metrics import LimitMetrics
+    from extproc.limiting.process import run_limits
+    from extproc.server.generations import Accepted
+
+    source = accepted or config
+    if source is None:
+        _fail("--config is missing")
+    observer = LimitMetrics()
+    if metrics is not None:
+        from prometheus_client import start_http_server
+
+        start_http_server(metrics, "127.0.0.1", observer.registry)
+    with _problems_printed():
+        code = run_limits((lambda: load_config(source, os.environ)) if accepted is None
+                          else lambda: Accepted.read(source)[0].serving.config,
+                          source, listen, counters=counters, observer=observer)
+    raise typer.Exit(code)
+
+
+@app.command()
+def ready(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT where /readyz is served.")] = DEFAULT_ADMIN,
+          ) -> None:
+    """Ask a running gateway or processor whether it serves: exit code 0 when it does (for health checks)."""
+    import http.client
+
+    host, _, port = admin.rpartition(":")
+    try:
+        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=3)
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        said = answer.read(1000).decode("utf-8", "replace").strip()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        _fail(f"{admin}: {error}")
+    if answer.status != 200:
+        _fail(said)
+    typer.echo(said)
+
+
+@app.command()
+def drain(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT or unix:/path of Envoy's admin endpoint.")],
+          patience: Annotated[float, typer.Option("--patience", min=0,
+                                                  help="Seconds that running answers may take.")] = 600,
+          settle: Annotated[float, typer.Option("--settle", min=0,
+                                                help="Seconds for which it goes on taking requests first, until load "
+                                                     "balancers have noticed that it goes.")] = 0) -> None:
+    """Let an Envoy that runs elsewhere finish: it takes no further requests, and this returns when the last has
+    ended."""
+    import asyncio
+    import time
+
+    from extproc.up.envoy_admin import EnvoyAdmin
+
+    time.sleep(settle)
+    try:
+        ended = asyncio.run(EnvoyAdmin(admin).drain(patience))
+    except ValueError as error:
+        _fail(f"--admin: {error}")
+    if not ended:
+        _fail(f"some answers were still running after {patience:g} s")
+
+
 @app.command(hidden=True)
-def worker(listen: Annotated[str, typer.Option("--listen")], config: OptionalConfig = None) -> None:
-    """Run one worker process (started by `up` and `serve`)."""
-    loaded = _load(config)
+def worker(listen: Annotated[str, typer.Option("--listen")], config: OptionalConfig = None,
+           accepted: Annotated[Path | None, typer.Option("--accepted")] = None) -> None:
+    """Run one worker process (started by `up` and `serve`, which say in a file what they accepted)."""
+    from extproc.server.generations import Accepted
     from extproc.server.worker import run_worker
 
+    loaded = _load(config) if accepted is None else Accepted.read(accepted)[0].serving.config
     with _problems_printed():
-        code = run_worker(loaded, listen)
+        code = run_worker(loaded, listen, accepted=accepted)
     raise typer.Exit(code)
 
 
@@ -172,13 +256,46 @@ def envoy_config(config: ConfigOption,
                  processor: Annotated[list[str] | None, typer.Option(
                      "--processor", show_default=False,
                      help=f"HOST:PORT or unix:/path of a worker; repeat it for more. Default: {DEFAULT_PROCESSOR}",
+                 )] = None,
+                 admin: Annotated[str | None, typer.Option(
+                     "--admin", show_default=False,
+                     help="HOST:PORT or unix:/path of Envoy's own admin endpoint, which `drain` needs. Default: none",
+                 )] = None,
+                 limits: Annotated[str, typer.Option(
+                     "--limits", help="HOST:PORT or unix:/path of the process that counts, where teams have limits and "
+                                      "no limits_service.address is configured.")] = DEFAULT_LIMITS,
+                 output: Annotated[Path | None, typer.Option(
+                     "--output", show_default=False,
+                     help="Write into this file, which only its owner can read, instead of standard output.",
                  )] = None) -> None:
     """Print Envoy's bootstrap (JSON, which Envoy reads as YAML too)."""
     loaded = _load(config)
     from extproc.bootstrap import static_bootstrap
+    from extproc.bootstrap.files import write_private
 
-    made = static_bootstrap(loaded, with_secrets=with_secrets, sockets=processor or [DEFAULT_PROCESSOR])
-    typer.echo(json.dumps(made, indent=2))
+    try:
+        made = static_bootstrap(loaded, with_secrets=with_secrets, sockets=processor or [DEFAULT_PROCESSOR],
+                                admin=admin, limits=limits)
+    except ValueError as error:
+        _fail(str(error))
+    if output is None:
+        typer.echo(json.dumps(made, indent=2))
+        return
+    try:
+        write_private(output, json.dumps(made, indent=2))
+    except OSError as error:
+        _fail(f"{output}: cannot be written: {error.strerror}")
+
+
+@app.command("limits-config")
+def limits_config(config: ConfigOption) -> None:
+    """Print the limits of teams as a configuration of envoyproxy/ratelimit, for gateways that share one service."""
+    loaded = _load(config)
+    from extproc.limiting.fleet import fleet_config, left_out
+
+    for key in left_out(loaded):
+        typer.echo(f"note: {key.kind} of team {key.team} is left out: that service cannot count it", err=True)
+    typer.echo(fleet_config(loaded), nl=False)
 
 
 @app.command()

@@ -11,7 +11,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     body: int = 64 * 1024 * 1024
     """Largest request or whole answer, after decompression."""
     replay: int = 8 * 1024 * 1024
-    """Largest request that can be sent again to a further attempt (Envoy keeps the copy while the answer streams)."""
+    """Largest request that can be sent again to a further attempt; a larger one has its first attempt only. Envoy keeps
+    the copy until the answer has ended: count with the size of the requests (at most this) times the answers that run
+    at the same time, and twice that for a backend with several keys."""
     sse_line: int = 16 * 1024 * 1024
     """Longest line of a provider's event stream."""
     json_depth: int = 128

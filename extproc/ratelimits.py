@@ -85,8 +85,12 @@ def _duration(value: str, headers: Mapping[str, str]) -> str | None:
         return None
     if now is None or reset.tzinfo is None:
         return None
-    left = max(0, round((reset - now).total_seconds()))
-    hours, rest = divmod(left, 3600)
+    return duration(max(0, round((reset - now).total_seconds())))
+
+
+def duration(seconds: int) -> str:
+    """`1h2m3s`, as OpenAI writes durations."""
+    hours, rest = divmod(seconds, 3600)
     minutes, seconds = divmod(rest, 60)
     return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{seconds}s"
 

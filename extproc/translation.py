@@ -45,7 +45,7 @@ from extproc.errors import BadRequest, RequestError
 from extproc.head import Head, advised, answer_head, completed
 from extproc.ids import IdMinter, history_ids
 from extproc.limits import Limits
-from extproc.relays import SAME_APIS, Relay
+from extproc.relays import SAME_APIS, Patched, Relay
 from extproc.scrubbing import Scrubber
 from extproc.target import make_target
 from extproc.tokens import quick_estimate
@@ -57,7 +57,7 @@ _CONTENT = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallStart, Arguments
 _MAX_ERROR_BODY = 1 << 20
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
     """What a 2xx answer needs."""
 
     decoder: AnswerDecoder
@@ -107,7 +107,8 @@ class Translation:
         self._scrubber = Scrubber(secrets)
         self._prompt_size = 0
         self.conversation: Request | None = None
-        """The decoded request, once `request` returned."""
+        """The decoded request, once `request` returned; of a request that passes as it is only what its answer needs
+        to know, without messages."""
         self.head: Head | None = None
         """The response head for the client; None while it is withheld."""
         self.dropped = Dropped()
@@ -119,7 +120,8 @@ class Translation:
         self.content_began = False
         """The first content (text, reasoning or a call) went out or waits to."""
         self._status = 0
-        self._answer: _Answer | None = None
+        self._patched = False
+        self._answer: Answer | None = None
         self._context: DecodeContext | None = None
         self._message_id = ""
         self._response_headers: dict[str, str] = {}
@@ -142,20 +144,21 @@ class Translation:
             raise self._refusal(problem.failure) from None
 
     def _request(self, body: bytes, headers: dict[str, str]) -> ProviderRequest:
-        coding = headers.get("content-encoding")
-        if coding:
-            try:
-                body = decompress(body, coding, self._limits.body)
-            except EncodingError as problem:
-                raise refused_encoding(problem, self._limits.body) from None
-        if len(body) > self._limits.body:
-            raise BadRequest(f"The request body has {len(body)} bytes; this gateway takes at most "
-                             f"{self._limits.body}.", kind="too_large", status=413)
-        conversation = self._client.decode_request(body, headers, self.dropped, self._limits)
+        body = self._plain(body, headers)
         self._target = with_style(self._target, headers.get(TOOLS_HEADER), self._limits)
-        encoded = self._passed_on(body, headers, conversation)
-        if encoded is None:
+        passed = self._passed_on(body, headers)
+        if passed is None:
+            conversation = self._client.decode_request(body, headers, self.dropped, self._limits)
+            if conversation.tool_choice is not None and conversation.tool_choice.mode == "none":
+                # A client that wants no call (a summary, a final answer) cannot take one, whatever the attempt forces.
+                self._target = msgspec.structs.replace(self._target, tool_choice=None)
             encoded = self._provider.encode_request(conversation, self._target, self.dropped)
+            ids = history_ids(conversation.messages)
+        else:
+            conversation, ids = passed.outline, passed.ids
+            same = {tool.name: tool.name for tool in conversation.tools}
+            encoded = EncodedRequest(passed.request, NameMap(same, same))
+        self._patched = passed is not None
         self._target = encoded.target or self._target
         if self._lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
@@ -165,25 +168,35 @@ class Translation:
         digest = hashlib.blake2b(encoded.request.body, digest_size=16).digest()
         self._message_id = "msg_" + hashlib.blake2b(digest, digest_size=12, person=b"message").hexdigest()
         self._reading.prepare(conversation, self._target, encoded.names)
-        minter = IdMinter(digest, history_ids(conversation.messages))
+        minter = IdMinter(digest, ids)
         self._context = DecodeContext(
             request=conversation, target=self._target, names=encoded.names, mint=minter.mint,
             accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits, dropped=self.dropped,
             scanner=self._reading.scanner, heal=self._reading.heal)
         return encoded.request
 
-    def _passed_on(self, body: bytes, headers: dict[str, str], conversation: Request) -> EncodedRequest | None:
+    def _plain(self, body: bytes, headers: dict[str, str]) -> bytes:
+        """The client's body without content codings, within the limit."""
+        coding = headers.get("content-encoding")
+        if coding:
+            try:
+                body = decompress(body, coding, self._limits.body)
+            except EncodingError as problem:
+                raise refused_encoding(problem, self._limits.body) from None
+        if len(body) > self._limits.body:
+            raise BadRequest(f"The request body has {len(body)} bytes; this gateway takes at most "
+                             f"{self._limits.body}.", kind="too_large", status=413)
+        return body
+
+    def _passed_on(self, body: bytes, headers: dict[str, str]) -> Patched | None:
         """Client and provider speak one API: the client's own body with what must change in it. None: write it anew."""
-        relay = self._relay
-        if relay is None or self._reading.is_asked_for:
+        if self._relay is None or self._reading.is_asked_for:
             return None
         dropped = Dropped()
-        patched = relay.patched(body, headers, conversation, self._target, dropped)
-        if patched is None:
-            return None
-        self.dropped = dropped  # what the conversation model cannot carry, the bytes do
-        same = {tool.name: tool.name for tool in conversation.tools}
-        return EncodedRequest(patched, NameMap(same, same))
+        patched = self._relay.patched(body, headers, self._target, self._limits, dropped)
+        if patched is not None:
+            self.dropped = dropped
+        return patched
 
     @property
     def text_calls(self) -> int:
@@ -194,6 +207,11 @@ class Translation:
     def unoffered_calls(self) -> int:
         """Tool calls of tools that were not offered."""
         return self._answer.decoder.unoffered_calls if self._answer is not None else 0
+
+    @property
+    def heard(self) -> bool:
+        """The model said something, even if it is still held back (a call whose arguments are being checked)."""
+        return self.content_began or (self._answer is not None and self._answer.decoder.heard)
 
     @property
     def repairs(self) -> list[Repair]:
@@ -211,7 +229,7 @@ class Translation:
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
         """The provider's response head. `head` is set now or later (see `withhold`)."""
-        if self._context is None or self.conversation is None:
+        if self.conversation is None:
             raise RuntimeError("start() before a successful request()")
         lower = {name.lower(): value for name, value in headers.items()}
         self._status = status
@@ -229,21 +247,25 @@ class Translation:
             self._error_body = bytearray()
             return
         content_type = lower.get("content-type", "").strip().lower()
-        decoder = self._provider.answer_decoder(content_type, self._context)
-        encoder = self._client.answer_encoder(self.conversation, self._message_id, self._prompt_estimate)
-        if self._relay is not None and self._passes_answer(self._relay, self._context):
-            self._answer = _Answer(self._relay.reader(self._context, decoder),
-                                   self._relay.encoder(encoder, stream=self.conversation.stream))
-        else:
-            self._answer = _Answer(decoder, encoder)
+        self._answer = self._answer_of(self.conversation, content_type)
         # A JSON body can still turn out to be an error: its head waits for the first content like a withheld one.
         if self.conversation.stream and not self._withhold and content_type.startswith("text/event-stream"):
             self._set_head()
 
+    def _answer_of(self, conversation: Request, content_type: str) -> Answer:
+        """What reads this answer and writes it."""
+        context = self._context
+        assert context is not None
+        decoder = self._provider.answer_decoder(content_type, context)
+        encoder = self._client.answer_encoder(conversation, self._message_id, self._prompt_estimate)
+        if self._relay is None or not self._passes_answer(self._relay, context):
+            return Answer(decoder, encoder)
+        return Answer(self._relay.reader(context, decoder), self._relay.encoder(encoder, stream=conversation.stream))
+
     def _passes_answer(self, relay: Relay, context: DecodeContext) -> bool:
         renamed = any(name != original for name, original in context.names.to_provider.items())
         return (not renamed and not self._reading.is_asked_for
-                and relay.passes_answer(context.request, self._target))
+                and relay.passes_answer(context.request, self._target, patched=self._patched))
 
     def feed(self, data: bytes, now: float | None = None) -> bytes:
         """A piece of the provider's body -> bytes for the client (b"" while the head is withheld)."""
@@ -297,14 +319,14 @@ class Translation:
 
     def _rescued(self, body: bytes) -> bytes | None:
         """The answer that an error quotes, as an ordinary answer; None when it is an error and nothing else."""
-        assert self._context is not None
-        assert self.conversation is not None
+        if self._context is None or self.conversation is None:
+            return None
         answer = self._provider.rescued_answer(self._status, body, self._context)
         if answer is None:
             return None
         self._error_body = None
-        self._answer = _Answer(self._provider.answer_decoder("application/json", self._context),
-                               self._client.answer_encoder(self.conversation, self._message_id, self._prompt_estimate))
+        self._answer = Answer(self._provider.answer_decoder("application/json", self._context),
+                              self._client.answer_encoder(self.conversation, self._message_id, self._prompt_estimate))
         decoder = self._answer.decoder
         return self._events([*decoder.feed(answer), *decoder.finish()])
 
@@ -351,6 +373,11 @@ class Translation:
     # --------------------------------------------------------------------------------------------------- mechanics
 
     def _events(self, events: list[Event]) -> bytes:
+        if self.content_began and self.head is not None and len(events) == 1:
+            only = events[0]
+            if type(only) is Passed:  # the usual case where bytes pass
+                self.tool_calls += only.calls
+                return only.data
         assert self._answer is not None
         last = events[-1] if events else None
         if isinstance(last, Failure):
@@ -387,8 +414,8 @@ class Translation:
             if not (self.done or (self.client_stream and self.content_began)):
                 return b""
             self._set_head()
-            data = self._released()
-        return data
+            data = b""
+        return self._released() + data if self._held else data
 
     def _begin(self) -> bytes:
         """Nothing may precede the start of an answer: before a first ping it is written without the provider."""

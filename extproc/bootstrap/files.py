@@ -6,6 +6,7 @@ tests. Nothing here starts or asks Envoy.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -23,14 +24,21 @@ from envoy_data_plane.envoy.extensions.bootstrap.internal_listener import v3 as 
 from envoy_data_plane.envoy.service.discovery import v3 as discovery
 
 from extproc.bootstrap import clusters, listeners
+from extproc.bootstrap.edge_tls import edge_secrets
 from extproc.bootstrap.layout import RuntimeLayout
+from extproc.bootstrap.provider_clusters import provider_clusters
+from extproc.bootstrap.proxies import proxy_listener
 from extproc.bootstrap.rendering import extension, pack, to_json
 from extproc.bootstrap.routes import edge_table, hop_table
 from extproc.bootstrap.secrets import provider_secrets
-from extproc.bootstrap.sources import Inline, Sources, WatchedFiles, route_file, secret_file
+from extproc.bootstrap.several_keys import keys_in_files
+from extproc.bootstrap.sources import Inline, Sources, WatchedFiles, key_file_name, route_file, secret_file
 from extproc.config import Config
 
 Json = dict[str, Any]
+
+LIMITS_ADDRESS = "127.0.0.1:50052"
+"""Where `extproc limits` listens when nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -47,22 +55,25 @@ class EnvoyConfig:
         sources = WatchedFiles(self.runtime.config)
         made: dict[str, Json] = {
             "bootstrap.json": to_json(self._bootstrap(sources)),
-            "cds.json": _resources(_clusters(self.config, self.runtime.sockets, self.ca or clusters.trusted_ca())),
+            "cds.json": _resources(_clusters(self.config, self.runtime.sockets, f"unix:{self.runtime.limits_socket}",
+                                             self.ca or clusters.trusted_ca(), sources, with_secrets=True)),
             "lds.json": _resources(_listeners(self.config, sources, with_secrets=True)),
         }
         for table in (edge_table(self.config, with_secrets=True),
                       *(hop_table(name, self.config) for name in self.config.backends)):
             made[route_file(table.name)] = _resources([table])
-        for secret in provider_secrets(self.config, with_secrets=True):
+        for secret in (*provider_secrets(self.config, with_secrets=True), *edge_secrets(self.config)):
             made[secret_file(secret.name)] = _resources([secret])
-        return {name: json.dumps(content, indent=1) for name, content in made.items()}
+        keys = {key_file_name(name): key for backend, found in self.config.backends.items()
+                for name, key in keys_in_files(backend, found).items()}
+        return {**keys, **{name: json.dumps(content, indent=1) for name, content in made.items()}}
 
     def write(self) -> None:
         """Writes the files, each by rename so that Envoy never reads half of one.
 
         Order matters when Envoy runs already: what others refer to comes first (secrets and clusters, then routes,
         then listeners)."""
-        order = {"sds": 0, "cds": 1, "rds": 2, "lds": 3, "bootstrap": 4}
+        order = {"key": 0, "sds": 0, "cds": 1, "rds": 2, "lds": 3, "bootstrap": 4}
         made = self.files()
         for name in sorted(made, key=lambda file: order[file.split("-")[0].split(".")[0]]):
             write_private(self.runtime.config / name, made[name])
@@ -86,16 +97,20 @@ def build(config: Config, runtime: RuntimeLayout, *, ca: str | None = None) -> E
     return EnvoyConfig(config, runtime, ca)
 
 
-def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[str], ca: str | None = None) -> Json:
+def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[str], ca: str | None = None,
+                     limits: str = LIMITS_ADDRESS, admin: str | None = None) -> Json:
     """One self-contained bootstrap as JSON data.
 
     `sockets`: the workers' addresses (`unix:/path` or `host:port`). `ca`: the file of trusted certificates, this
-    machine's by default."""
+    machine's by default. `limits`: where `extproc limits` answers, unless the configuration names a service. `admin`:
+    the address of Envoy's own admin endpoint; none by default."""
     made = _frame()
+    if admin is not None:
+        made.admin = bootstrap.Admin(address=clusters.address_of(admin, mode=0o600))
     made.static_resources = bootstrap.BootstrapStaticResources(
         listeners=_listeners(config, Inline(), with_secrets=with_secrets),
-        clusters=_clusters(config, sockets, ca or clusters.trusted_ca()),
-        secrets=provider_secrets(config, with_secrets=with_secrets))
+        clusters=_clusters(config, sockets, limits, ca or clusters.trusted_ca(), Inline(), with_secrets=with_secrets),
+        secrets=[*provider_secrets(config, with_secrets=with_secrets), *edge_secrets(config)])
     return to_json(made)
 
 
@@ -116,16 +131,22 @@ def _frame() -> bootstrap.Bootstrap:
 def _listeners(config: Config, sources: Sources, *, with_secrets: bool) -> list[listener.Listener]:
     return [listeners.edge_listener(config, sources, with_secrets=with_secrets),
             *(listeners.internal_listener(name, backend, config, sources)
-              for name, backend in config.backends.items())]
+              for name, backend in config.backends.items()),
+            *(proxy_listener(name, backend, with_secrets=with_secrets)
+              for name, backend in config.backends.items() if backend.proxy is not None)]
 
 
-def _clusters(config: Config, sockets: Sequence[str], ca: str) -> list[cluster.Cluster]:
-    made = [clusters.processor_cluster(sockets)]
+def _clusters(config: Config, sockets: Sequence[str], limits: str, ca: str, sources: Sources, *,
+              with_secrets: bool) -> list[cluster.Cluster]:
+    made = [clusters.processor_cluster(sockets), clusters.rate_limits(config.limits_service.address or limits)]
     for name, backend in config.backends.items():
-        made += [clusters.hop(name), clusters.provider(name, backend, config, ca)]
+        made += [clusters.hop(name), *provider_clusters(name, backend, config, ca, sources, with_secrets=with_secrets)]
     return made
 
 
 def _resources(messages: Iterable[betterproto2.Message]) -> Json:
-    """What Envoy reads from a file of resources."""
-    return to_json(discovery.DiscoveryResponse(resources=[pack(message) for message in messages]))
+    """What Envoy reads from a file of resources. The version is that of the content: Envoy's statistics show which one
+    it has taken."""
+    packed = [pack(message) for message in messages]
+    version = hashlib.sha256(b"".join(bytes(one) for one in packed)).hexdigest()[:16]
+    return to_json(discovery.DiscoveryResponse(version_info=version, resources=packed))

@@ -1,8 +1,8 @@
 """The HTTP filters of both connection managers, in the order in which a request meets them.
 
-Edge: origins (`cors`), team keys, body limit, `select` (reads the request, chooses the route). Backend hop:
-`translate` (both ways), then the provider's key, which is added after translation so that nothing before it ever sees
-the key.
+Edge: origins (`cors`), team keys, body limit, `select` (reads the request, chooses the route), the teams' limits
+(`limits`). Backend hop: `translate` (both ways), limits, then the provider's key, which is added after translation so
+that nothing before it ever sees the key.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from envoy_data_plane.envoy.type import v3 as http_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
 from extproc.bootstrap.key_files import key_from_file
+from extproc.bootstrap.limits import LIMITED_TEAM
 from extproc.bootstrap.messages import BodySizeLimit
 from extproc.bootstrap.rendering import extension, pack, seconds
 from extproc.bootstrap.replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID
@@ -149,9 +150,10 @@ def _processor(metadata: dict[str, str]) -> core.GrpcService:
 
 def remember_client() -> hcm.HttpFilter:
     """Keeps the client's API and request id as metadata: the route removes their headers before a provider could
-    fail, and Envoy's own reply to that failure needs both."""
+    fail, and Envoy's own reply to that failure needs both. Also the team, for whom tokens are counted at the end."""
     return hcm.HttpFilter(name="remember_client", typed_config=pack(to_metadata.Config(request_rules=[
-        _to_metadata("x-extproc-api", CLIENT_API), _to_metadata("x-request-id", CLIENT_REQUEST_ID)])))
+        _to_metadata("x-extproc-api", CLIENT_API), _to_metadata("x-request-id", CLIENT_REQUEST_ID),
+        _to_metadata("x-extproc-limited-team", LIMITED_TEAM)])))
 
 
 def _to_metadata(header: str, key: str) -> to_metadata.ConfigRule:

@@ -59,15 +59,15 @@ end
 def key_from_file(backend: str, path: str, header: KeyHeader) -> hcm.HttpFilter:
     """Reads the file at `path` and sends what it holds in `header`, over whatever stands there."""
     script = _SCRIPT.format(
-        path=_quoted(path), header=_quoted(header.name), prefix=_quoted(header.prefix),
-        place=_quoted(f"backends.{backend}.key_file"), longest=LONGEST)
+        path=quoted(path), header=quoted(header.name), prefix=quoted(header.prefix),
+        place=quoted(f"backends.{backend}.key_file"), longest=LONGEST)
     return hcm.HttpFilter(name="provider_key", typed_config=pack(lua.Lua(
         # The route is chosen; after translation there is not all that it would take to choose it again.
         clear_route_cache=False,
         default_source_code=core.DataSource(inline_string=script))))
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A string literal of Lua: what is not plain ASCII goes in as decimal bytes."""
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03d}"
              for byte in text.encode("utf-8", "surrogateescape"))

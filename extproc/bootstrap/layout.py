@@ -77,6 +77,21 @@ class RuntimeLayout:
         return self.config / "bootstrap.json"
 
     @property
+    def limits_socket(self) -> Path:
+        """The socket of the process that counts what teams use."""
+        return self.root / "limits.sock"
+
+    @property
+    def counters(self) -> Path:
+        """Where that process keeps its counters, unless the configuration names a file."""
+        return self.root / "counters.json"
+
+    @property
+    def accepted(self) -> Path:
+        """What the workers read: the configurations that were accepted (`extproc.server.generations`)."""
+        return self.root / "accepted.json"
+
+    @property
     def envoy_admin(self) -> Path:
         """Envoy's admin socket."""
         return self.root / "admin.sock"

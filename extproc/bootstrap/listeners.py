@@ -10,8 +10,9 @@ from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 
-from extproc.bootstrap import filters, replies
+from extproc.bootstrap import filters, limits, replies
 from extproc.bootstrap.cors import cors_filter
+from extproc.bootstrap.edge_tls import edge_transport
 from extproc.bootstrap.rendering import pack, seconds
 from extproc.bootstrap.routes import edge_table, hop_table
 from extproc.bootstrap.sources import Sources
@@ -26,7 +27,7 @@ def internal_listener_name(backend: str) -> str:
 
 
 def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> listener.Listener:
-    """Where clients connect: HTTP/1.1 and HTTP/2 in clear text."""
+    """Where clients connect: HTTP/1.1 and HTTP/2, in clear text or over TLS."""
     host, port = parse_address(config.listen)
     manager = hcm.HttpConnectionManager(
         stat_prefix=EDGE,
@@ -39,12 +40,12 @@ def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> li
         request_headers_timeout=seconds(10),
         early_header_mutation_extensions=[filters.drop_clients_internal_headers()],
         http_filters=[cors_filter(), filters.key_auth(), filters.body_limit(config.limits.body), filters.select(),
-                      filters.terminal()],
+                      *limits.edge_filters(config), filters.terminal()],
         local_reply_config=replies.edge_replies())
     sources.attach_routes(manager, edge_table(config, with_secrets=with_secrets))
     return listener.Listener(
         name=EDGE, address=_socket("127.0.0.1" if host == "localhost" else host, port),
-        filter_chains=[_chain(manager)],
+        filter_chains=[_chain(manager, edge_transport(config, sources))],
         # Shared ports would let a second gateway start on the same port and take half of the connections.
         enable_reuse_port=False,
         # Draining stops listeners of this direction only; failover of running requests still needs the internal ones.
@@ -53,14 +54,16 @@ def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> li
 
 def internal_listener(name: str, backend: Backend, config: Config, sources: Sources) -> listener.Listener:
     """The hop of one backend: translation, key, provider."""
-    key = [filters.provider_key(name, backend, sources)] if backend.has_key else []
+    # Several keys take turns where each try begins (`several_keys`).
+    key = [filters.provider_key(name, backend, sources)] if backend.has_key and not backend.keys else []
     manager = hcm.HttpConnectionManager(
         stat_prefix=internal_listener_name(name),
         codec_type=hcm.HttpConnectionManagerCodecType.HTTP2,
         server_header_transformation=hcm.HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH,
         # The edge watches over silent streams; a second clock here would only race it.
         stream_idle_timeout=seconds(0),
-        http_filters=[filters.remember_client(), filters.translate(name), *key, filters.terminal()],
+        http_filters=[filters.remember_client(), filters.translate(name), *key, limits.hop_filter(config),
+                      filters.terminal()],
         local_reply_config=replies.hop_replies())
     sources.attach_routes(manager, hop_table(name, config))
     return listener.Listener(
@@ -68,8 +71,8 @@ def internal_listener(name: str, backend: Backend, config: Config, sources: Sour
         filter_chains=[_chain(manager)], traffic_direction=core.TrafficDirection.OUTBOUND)
 
 
-def _chain(manager: hcm.HttpConnectionManager) -> listener.FilterChain:
-    return listener.FilterChain(filters=[listener.Filter(
+def _chain(manager: hcm.HttpConnectionManager, transport: core.TransportSocket | None = None) -> listener.FilterChain:
+    return listener.FilterChain(transport_socket=transport, filters=[listener.Filter(
         name="envoy.filters.network.http_connection_manager", typed_config=pack(manager))])
 
 

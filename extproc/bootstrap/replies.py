@@ -10,7 +10,8 @@ The processor's own replies are left alone; they carry details that begin with `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from envoy_data_plane.envoy.config.accesslog import v3 as accesslog
@@ -21,6 +22,7 @@ from envoy_data_plane.google import protobuf
 
 from extproc.bootstrap.key_files import NO_KEY_DETAILS
 from extproc.bootstrap.rendering import pack
+from extproc.limiting.refusal import MESSAGE_HEADER
 
 CLIENT_NAMESPACE, CLIENT_API, CLIENT_REQUEST_ID = "extproc.client", "api", "id"
 """Dynamic metadata of the backend hop that outlives the internal headers: its namespace and keys."""
@@ -42,6 +44,7 @@ class _Reply:
     openai: str
     message: str
     code: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 _REPLIES = [
@@ -55,10 +58,20 @@ _REPLIES = [
            "/v1/models.", "not_found"),
     _Reply("response.code == 413", "request_too_large", "invalid_request_error",
            "The request body is larger than this gateway takes.", "request_too_large"),
+    # Said by our own service of limits, and made of the numbers of another one.
+    _Reply(f"response.code == 429 && '{MESSAGE_HEADER}' in response.headers", "rate_limit_error", "rate_limit_error",
+           f"%RESP({MESSAGE_HEADER})%", "rate_limit_exceeded"),
+    _Reply("response.code == 429 && 'x-ratelimit-reset' in response.headers", "rate_limit_error", "rate_limit_error",
+           'Rate limit reached: a limit of team "%REQ(X-EXTPROC-TEAM)%" is used up. The limit, and what all its limits '
+           "are by window (w, in seconds): %RESP(X-RATELIMIT-LIMIT)%. It resets in %RESP(X-RATELIMIT-RESET)% seconds.",
+           "rate_limit_exceeded", {"retry-after": "%RESP(X-RATELIMIT-RESET)%"}),
     _Reply("response.code == 429", "rate_limit_error", "rate_limit_error",
            "Too many requests. Please try again later.", "rate_limit_exceeded"),
     _Reply("response.code < 500", "invalid_request_error", "invalid_request_error",
            "The request is not valid HTTP for this gateway (%RESPONSE_CODE_DETAILS%)."),
+    _Reply("response.code_details == 'rate_limiter_error'", "overloaded_error", "server_error",
+           "The gateway cannot reach the service that counts the limits of teams. Please try again.",
+           "limits_unavailable"),
     _Reply(f"response.code_details == '{NO_KEY_DETAILS}'", "api_error", "server_error",
            "The gateway has no key for this provider: its key file is missing or empty.", "provider_key_missing"),
     _Reply("response.code_details.startsWith('ext_proc_error')", "api_error", "server_error",
@@ -92,9 +105,9 @@ def _mappers(is_anthropic: str, request_id: str) -> hcm.LocalReplyConfig:
     """A mapper for each class and shape. OpenAI's come last and ask nothing about the client, so that they also
     catch a request too broken to have a path. `request_id`: Envoy's format for the id of the request."""
     mappers = [_mapper(f"{_ENVOYS_OWN} && {is_anthropic} && ({reply.when})", _anthropic_body(reply, request_id),
-                       {"request-id": request_id}) for reply in _REPLIES]
-    mappers += [_mapper(f"{_ENVOYS_OWN} && ({reply.when})", _openai_body(reply), {"x-request-id": request_id})
-                for reply in _REPLIES]
+                       {"request-id": request_id, **reply.headers}) for reply in _REPLIES]
+    mappers += [_mapper(f"{_ENVOYS_OWN} && ({reply.when})", _openai_body(reply),
+                        {"x-request-id": request_id, **reply.headers}) for reply in _REPLIES]
     return hcm.LocalReplyConfig(mappers=mappers)
 
 

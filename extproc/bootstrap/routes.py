@@ -1,10 +1,13 @@
 """The route tables: at the edge one route per model rule, in a backend's hop the one way to its provider.
 
-`select` names the rule in `x-extproc-route`; the edge route sends attempt n to the hop cluster of the rule's n-th
-attempt. Both tables say what must not travel on.
+`select` names the rule in `x-extproc-route` and, where some attempts are equals, the order of this request's attempts
+in `x-extproc-order`; the edge route sends attempt n to the hop cluster of the n-th one. It tells the hop which of them
+may pass by a provider that is put aside. Both tables say what must not travel on.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as route
@@ -12,9 +15,11 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
 from extproc.bootstrap.cors import cors_policy
 from extproc.bootstrap.filters import KEY_AUTH, SELECT, switched_off, team_keys
+from extproc.bootstrap.limits import edge_limits, hop_limits
 from extproc.bootstrap.messages import ClusterWeight, PriorityGroup, PriorityGroupClusterSpecifier
 from extproc.bootstrap.rendering import extension, pack, seconds
-from extproc.config import Config, ModelRule
+from extproc.bootstrap.several_keys import OTHER_KEY
+from extproc.config import Backend, Config, ModelRule
 
 RETRIED_STATUSES = [401, 402, 403, 404, 408, 429]
 """Statuses below 500 with which a provider says that another one may do better; 5xx always counts."""
@@ -22,8 +27,13 @@ RETRIED_STATUSES = [401, 402, 403, 404, 408, 429]
 CLIENT_SECRETS = ["authorization", "x-api-key", "x-goog-api-key", "cookie"]
 """A client's keys end at the edge."""
 
+_EARLY = "x-extproc-early"
+"""The numbers of the attempts that may pass by a provider, as `,1,2,`; `x-envoy-attempt-count` says which this is."""
+
 _INTERNAL_HEADERS = [
-    "x-extproc-route", "x-extproc-api", "x-extproc-team", "x-envoy-attempt-count", "x-envoy-expected-rq-timeout-ms",
+    "x-extproc-route", "x-extproc-order", _EARLY,
+    "x-extproc-api", "x-extproc-team",
+    "x-extproc-limited-team", "x-extproc-stream", "x-envoy-attempt-count", "x-envoy-expected-rq-timeout-ms",
     "x-envoy-external-address", "x-envoy-internal", "x-envoy-original-path", "x-forwarded-for", "x-forwarded-host",
     "x-forwarded-port", "x-forwarded-proto", "x-request-id", "via",
 ]
@@ -40,12 +50,32 @@ def provider_cluster(backend: str) -> str:
     return f"backend-{backend}"
 
 
+def early_cluster(backend: str) -> str:
+    """The cluster of the same endpoints for attempts that another one follows, which pass by a provider that is put
+    aside."""
+    return f"early-{backend}"
+
+
+def early_attempts(backend: str, config: Config) -> list[int]:
+    """The numbers of the attempts in which this backend may be passed by, over all rules."""
+    return sorted({number for rule in config.models for order in rule.orders
+                   for number in _early(rule, order.attempts)
+                   if rule.attempts[order.attempts[number - 1]].backend == backend})
+
+
+def _early(rule: ModelRule, attempts: Sequence[int]) -> list[int]:
+    """The numbers of the attempts that one of another backend follows."""
+    backends = [rule.attempts[index].backend for index in attempts]
+    return [number for number, backend in enumerate(backends, 1) if set(backends[number:]) - {backend}]
+
+
 def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguration:
     """Liveness, one route per model rule, and a 404 for what `select` did not answer itself."""
     keys = {KEY_AUTH: pack(team_keys(config, with_secrets=with_secrets))} if config.teams else {}
     return route.RouteConfiguration(name="edge", validate_clusters=False, virtual_hosts=[route.VirtualHost(
         name="edge", domains=["*"],
-        routes=[_liveness(), *(_rule_route(rule, config) for rule in config.models), _nothing_here()],
+        routes=[_liveness(), *(route for rule in config.models for route in _rule_routes(rule, config)),
+                _nothing_here()],
         # accept-encoding: the processor reads answers, it should not have to unpack them.
         request_headers_to_remove=[*CLIENT_SECRETS, "accept-encoding"],
         include_request_attempt_count=True,
@@ -67,23 +97,35 @@ def _nothing_here() -> route.Route:
         cluster="nothing", cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.NOT_FOUND))
 
 
-def _rule_route(rule: ModelRule, config: Config) -> route.Route:
-    """Attempt n of the rule is group n. The request is kept for further attempts up to `limits.replay` bytes; a larger
-    one is served by the first attempt alone."""
-    groups = [PriorityGroup(name=f"attempt-{number}",
-                            clusters=[ClusterWeight(cluster_name=hop_cluster(attempt.backend), weight=100)])
-              for number, attempt in enumerate(rule.attempts, 1)]
+def _rule_routes(rule: ModelRule, config: Config) -> list[route.Route]:
+    """One route for each order of the rule's attempts. The first order comes last, for a request that names none."""
+    routes = [_rule_route(rule, number, order.attempts, config) for number, order in enumerate(rule.orders)]
+    return [*routes[1:], routes[0]]
+
+
+def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Config) -> route.Route:
+    """Attempt n is group n. The request is kept for further attempts up to `limits.replay` bytes; a larger one is
+    served by the first attempt alone."""
+    groups = [PriorityGroup(name=f"attempt-{number}", clusters=[ClusterWeight(
+        cluster_name=hop_cluster(rule.attempts[index].backend), weight=100)])
+        for number, index in enumerate(attempts, 1)]
+    early = _early(rule, attempts)
+    chosen = {"x-extproc-route": rule.id, **({"x-extproc-order": str(order)} if order else {})}
     return route.Route(
-        name=rule.id,
-        match=route.RouteMatch(prefix="/", headers=[route.HeaderMatcher(
-            name="x-extproc-route", string_match=matcher.StringMatcher(exact=rule.id))]),
+        name=f"{rule.id}.{order}" if order else rule.id,
+        match=route.RouteMatch(prefix="/", headers=[_exactly(name, value) for name, value in chosen.items()]),
+        typed_per_filter_config=edge_limits(rule, config),
         request_body_buffer_limit=config.limits.replay,
+        request_headers_to_add=[core.HeaderValueOption(
+            header=core.HeaderValue(key=_EARLY, value=f",{','.join(map(str, early))},"),
+            append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD)] if early else [],
         route=route.RouteAction(
             timeout=seconds(0), idle_timeout=seconds(config.timeouts.stream_idle),
             retry_policy=route.RetryPolicy(
-                retry_on="5xx,reset,connect-failure,retriable-status-codes",
+                # Without a condition Envoy keeps no copy of the request, which a single attempt has no use for.
+                retry_on="5xx,reset,connect-failure,retriable-status-codes" if len(attempts) > 1 else "",
                 retriable_status_codes=RETRIED_STATUSES,
-                num_retries=len(rule.attempts) - 1, refresh_cluster_on_retry=True,
+                num_retries=len(attempts) - 1, refresh_cluster_on_retry=True,
                 retry_back_off=route.RetryPolicyRetryBackOff(base_interval=seconds(0.025), max_interval=seconds(0.25))),
             inline_cluster_specifier_plugin=route.ClusterSpecifierPlugin(extension=extension(
                 "envoy.router.cluster_specifier_plugin.priority_group",
@@ -91,11 +133,37 @@ def _rule_route(rule: ModelRule, config: Config) -> route.Route:
 
 
 def hop_table(backend: str, config: Config) -> route.RouteConfiguration:
-    """To the provider. Only a connection that never carried the request is tried again; failover is the edge's."""
+    """To the provider. An attempt passes by one that is put aside, if it has another provider to go on with; the last
+    attempt always asks."""
+    def to(cluster: str, *headers: route.HeaderMatcher) -> route.Route:
+        return route.Route(
+            name=cluster, match=route.RouteMatch(prefix="/", headers=list(headers)),
+            typed_per_filter_config=hop_limits(config),
+            request_body_buffer_limit=config.limits.replay if config.backends[backend].keys else None,
+            route=_hop_action(cluster, config.backends[backend], config))
+
+    early = [to(early_cluster(backend), _exactly("x-envoy-attempt-count", str(number)), route.HeaderMatcher(
+                name=_EARLY, string_match=matcher.StringMatcher(contains=f",{number},")))
+             for number in early_attempts(backend, config)]
     return route.RouteConfiguration(name=f"in-{backend}", virtual_hosts=[route.VirtualHost(
         name=backend, domains=["*"], request_headers_to_remove=_INTERNAL_HEADERS,
-        routes=[route.Route(name=backend, match=route.RouteMatch(prefix="/"), route=route.RouteAction(
-            cluster=provider_cluster(backend), timeout=seconds(0), idle_timeout=seconds(0), auto_host_rewrite=True,
-            retry_policy=route.RetryPolicy(
-                retry_on="connect-failure,refused-stream", num_retries=1,
-                per_try_idle_timeout=seconds(config.timeouts.per_try_idle))))])])
+        routes=[*early, to(provider_cluster(backend))])])
+
+
+def _hop_action(cluster: str, backend: Backend, config: Config) -> route.RouteAction:
+    """Only what a further try cannot do twice is tried again here: a connection that never carried the request, and an
+    answer by which the provider refused a key where another key is free. Failover is the edge's."""
+    retry = route.RetryPolicy(
+        retry_on="connect-failure,refused-stream", num_retries=1,
+        per_try_idle_timeout=seconds(config.timeouts.per_try_idle))
+    if backend.keys:
+        retry.retry_on += ",retriable-headers"
+        retry.retriable_headers = [_exactly(OTHER_KEY, "1")]
+        retry.num_retries = len(backend.keys)
+    return route.RouteAction(
+        cluster=cluster, timeout=seconds(0), idle_timeout=seconds(0), auto_host_rewrite=True,
+        retry_policy=retry)
+
+
+def _exactly(header: str, value: str) -> route.HeaderMatcher:
+    return route.HeaderMatcher(name=header, string_match=matcher.StringMatcher(exact=value))

@@ -25,13 +25,17 @@ class Sources(Protocol):
         """A reference to the secret of this name."""
         ...
 
+    def key_path(self, name: str) -> str | None:
+        """The file that delivers the key of this name to a script; None where the key stands in the script itself."""
+        ...
+
     def attach_routes(self, manager: hcm.HttpConnectionManager, table: route.RouteConfiguration) -> None:
         """Makes the connection manager use the route table."""
         ...
 
 
 class WatchedFiles:
-    """Everything in files of one directory: `rds-TABLE.json`, `sds-SECRET.json`, `lds.json`, `cds.json`."""
+    """Everything in files of one directory: `rds-TABLE.json`, `sds-SECRET.json`, `key-KEY`, `lds.json`, `cds.json`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -48,6 +52,9 @@ class WatchedFiles:
     def secret(self, name: str) -> tls.SdsSecretConfig:
         return tls.SdsSecretConfig(name=name, sds_config=self.config_source(secret_file(name)))
 
+    def key_path(self, name: str) -> str | None:
+        return str(self.directory / key_file_name(name))
+
     def attach_routes(self, manager: hcm.HttpConnectionManager, table: route.RouteConfiguration) -> None:
         manager.rds = hcm.Rds(config_source=self.config_source(route_file(table.name)), route_config_name=table.name)
 
@@ -58,6 +65,9 @@ class Inline:
     def secret(self, name: str) -> tls.SdsSecretConfig:
         return tls.SdsSecretConfig(name=name)
 
+    def key_path(self, name: str) -> str | None:
+        return None
+
     def attach_routes(self, manager: hcm.HttpConnectionManager, table: route.RouteConfiguration) -> None:
         manager.route_config = table
 
@@ -65,6 +75,11 @@ class Inline:
 def secret_file(name: str) -> str:
     """The file that delivers one secret."""
     return f"sds-{name}.json"
+
+
+def key_file_name(name: str) -> str:
+    """The file that delivers one of several keys."""
+    return f"key-{name}"
 
 
 def route_file(table: str) -> str:

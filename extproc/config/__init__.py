@@ -6,20 +6,14 @@ that is wrong at once.
 
 from __future__ import annotations
 
+from extproc.config.addresses import is_loopback, parse_address
+from extproc.config.backend_records import Backend, ProviderKey
+from extproc.config.limits_records import LimitKey, LimitsService, ModelLimits, TeamLimits
 from extproc.config.loading import ConfigError, load_config
-from extproc.config.records import (
-    Attempt,
-    Backend,
-    Config,
-    ModelRule,
-    Team,
-    TeamLimits,
-    Timeouts,
-    ToolSettings,
-    is_loopback,
-    parse_address,
-)
+from extproc.config.records import Attempt, Config, ModelRule, Team, Timeouts, ToolSettings
+from extproc.config.routing_records import EdgeTls, Ejection
 from extproc.limits import Limits
 
-__all__ = ["Attempt", "Backend", "Config", "ConfigError", "Limits", "ModelRule", "Team", "TeamLimits", "Timeouts",
-           "ToolSettings", "is_loopback", "load_config", "parse_address"]
+__all__ = ["Attempt", "Backend", "Config", "ConfigError", "EdgeTls", "Ejection", "LimitKey", "Limits", "LimitsService",
+           "ModelLimits", "ModelRule", "ProviderKey", "Team", "TeamLimits", "Timeouts", "ToolSettings", "is_loopback",
+           "load_config", "parse_address"]

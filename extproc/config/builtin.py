@@ -11,12 +11,10 @@ from typing import Literal
 
 import msgspec
 
-from extproc.config.records import STAR, Attempt, Backend, Config, ModelRule
+from extproc.config.backend_records import Backend
+from extproc.config.records import STAR, Attempt, Config, ModelRule
 
 Api = Literal["openai", "anthropic", "gemini"]
-
-SUPPORTED_APIS: frozenset[Api] = frozenset({"openai", "gemini", "anthropic"})
-"""The provider APIs that the translation speaks today; a backend of another API gets a warning, and no built-in."""
 
 DEMO_URL_VARIABLE = "EXTPROC_DEMO_URL"
 DEMO_URL = "demo:"
@@ -58,7 +56,7 @@ def builtin_config(env: Mapping[str, str]) -> Config:
     models = [ModelRule(match="demo", attempts=[Attempt(backend="demo", model="demo")])]
     for provider in PROVIDERS:
         key = next((env[name].strip() for name in provider.variables if env.get(name, "").strip()), None)
-        if key is None or provider.api not in SUPPORTED_APIS:
+        if key is None:
             continue
         backends[provider.name] = Backend(api=provider.api, url=provider.url, key=key, provider=provider.name)
         models.append(ModelRule(match=f"{provider.name}/*", attempts=[Attempt(backend=provider.name, model=STAR)]))

@@ -12,10 +12,12 @@ from typing import Any
 
 import msgspec
 
+from extproc.config.backend_records import Backend, ProviderKey
 from extproc.config.builtin import builtin_config
 from extproc.config.checks import problems_of
 from extproc.config.convert import convert
-from extproc.config.records import Backend, Config, Problems
+from extproc.config.records import Config, Problems
+from extproc.config.routing_records import EdgeTls
 from extproc.config.source import expand, join, parse
 
 
@@ -60,25 +62,52 @@ def _from_text(text: str, folder: Path, env: Mapping[str, str]) -> Config:
     config: Config = convert(expand(tree, env, problems), Config, problems)
     _refuse([*problems, *problems_of(config)])
     backends = {name: _with_whole_path(backend, folder) for name, backend in config.backends.items()}
-    return msgspec.structs.replace(config, backends=backends).with_literal_keys(_literal_keys(tree))
+    service = config.limits_service
+    if service.counters is not None:
+        service = msgspec.structs.replace(service, counters=_whole_path(service.counters, folder))
+    tls = config.tls
+    if tls is not None:
+        tls = EdgeTls(certificate=_whole_path(tls.certificate, folder), key=_whole_path(tls.key, folder))
+    config = msgspec.structs.replace(config, backends=backends, limits_service=service, tls=tls)
+    return config.with_literal_keys(_literal_keys(tree))
 
 
 def _with_whole_path(backend: Backend, folder: Path) -> Backend:
-    """Envoy and the workers may run in another folder: the path of the key file from the root."""
-    if backend.key_file is None:
-        return backend
-    path = os.path.join(folder, os.path.expanduser(backend.key_file))
-    return msgspec.structs.replace(backend, key_file=os.path.abspath(path))
+    """Envoy and the workers may run in another folder: the paths of its files from the root."""
+    def whole(path: str | None) -> str | None:
+        return None if path is None else _whole_path(path, folder)
+
+    keys = [msgspec.structs.replace(entry, key_file=whole(entry.key_file)) if isinstance(entry, ProviderKey) else entry
+            for entry in backend.keys]
+    return msgspec.structs.replace(backend, key_file=whole(backend.key_file), ca=whole(backend.ca), keys=keys)
+
+
+def _whole_path(path: str, folder: Path) -> str:
+    return os.path.abspath(os.path.join(folder, os.path.expanduser(path)))
 
 
 def _literal_keys(tree: dict[Any, Any]) -> list[str]:
-    """Paths of the keys that the file holds itself: those that name no variable."""
-    found = []
+    """Paths of the keys, and of proxies with a password, that the file holds itself: those that name no variable."""
+    found: list[str] = []
     for section in ("backends", "teams"):
         entries = tree.get(section)
         for name, entry in entries.items() if isinstance(entries, dict) else ():
-            key = entry.get("key") if isinstance(entry, dict) else None
-            place = join(join(section, str(name)), "key")
-            places = {place: key} if not isinstance(key, list) else {join(place, i): one for i, one in enumerate(key)}
-            found += [where for where, value in places.items() if isinstance(value, str) and "${" not in value]
+            if isinstance(entry, dict):
+                found += _literals_of(join(section, str(name)), entry)
     return found
+
+
+def _literals_of(path: str, entry: dict[Any, Any]) -> list[str]:
+    """Of one backend or team, whatever the form of its keys."""
+    texts: dict[str, Any] = {}
+    for name in ("key", "keys"):
+        value = entry.get(name)
+        for place, one in ([(join(path, name), value)] if not isinstance(value, list) else
+                           [(join(join(path, name), index), one) for index, one in enumerate(value)]):
+            if isinstance(one, dict):
+                place, one = join(place, "key"), one.get("key")
+            texts[place] = one
+    proxy = entry.get("proxy")
+    if isinstance(proxy, str) and "@" in proxy:
+        texts[join(path, "proxy")] = proxy
+    return [place for place, value in texts.items() if isinstance(value, str) and "${" not in value]

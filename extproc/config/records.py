@@ -2,26 +2,26 @@
 
 The loader (`extproc.config.load_config`) makes them, everything else reads them. The configuration reference in
 docs/ is generated from the docstrings below. Records are frozen, know nothing of the environment, and hold only what
-has been checked; the one thing they look up is what a `key_file` holds now.
+has been checked; the one thing they look up is what a key file holds now.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
-import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Literal, overload
-from urllib.parse import urlsplit
 
 import msgspec
 
 from extproc.apis.openai_client import EventsApi
+from extproc.config.backend_records import Backend
 from extproc.config.events import EventSettings
 from extproc.config.globs import is_glob, matches, star_text
-from extproc.config.keyfile import key_file
+from extproc.config.limits_records import LimitKey, LimitsService, TeamLimits, limit_numbers
+from extproc.config.routing_records import EdgeTls, Ejection, Order, orders_of
 from extproc.limits import Limits
 
 # The key `list` of a model rule hides the builtin inside that class, so the types get names of their own.
@@ -30,30 +30,6 @@ Problem = tuple[str, str]
 Problems = list[Problem]
 
 STAR = "{star}"
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """`HOST:PORT` or `[IPv6]:PORT` -> (host without brackets, port). Raises ValueError that says what is wrong."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host:
-        raise ValueError(f'"{text}" is not HOST:PORT')
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f'"{text}": an IPv6 address needs brackets, as in [::1]:10000')
-    if not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f'"{text}": the port must be a number from 0 to 65535')
-    return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the host reaches only this machine: localhost, 127.0.0.0/8 or ::1."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _masked(key: str | list[str] | None) -> str:
@@ -90,6 +66,14 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     prefix."""
     max_output_tokens: int | None = None
     """Larger requests are clamped to this many tokens."""
+    weight: int | None = None
+    """Attempts that stand together and have a weight are equals: each comes first for its share of the requests, and
+    the others follow when it fails. Requests that name their user or conversation (`metadata.user_id`,
+    `prompt_cache_key`) stay with one of them, so that prompt caches hit. An attempt without a weight keeps its
+    place."""
+    first_token_timeout: float | None = None
+    """Seconds that this attempt has for the first token of a streamed answer; `timeouts.first_token` when unset. The
+    response head is withheld so long where a further attempt remains, whatever `timeouts.commit_after` says."""
     tools: ToolSettings = ToolSettings()
     """How tools are offered to this model."""
     safety: dict[str, str] = {}
@@ -128,98 +112,15 @@ class ModelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Whether the client's model name falls under this rule."""
         return matches(self.match, model)
 
+    @cached_property
+    def orders(self) -> tuple[Order, ...]:
+        """The orders in which the attempts are made: one, unless there are equals. The first is that of the file."""
+        return orders_of([attempt.weight for attempt in self.attempts])
+
     @property
     def names(self) -> Names:
         """The names that this rule shows in `/v1/models`."""
         return self.list if is_glob(self.match) else [self.match]
-
-
-class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """An endpoint of a provider."""
-
-    api: Literal["openai", "anthropic", "gemini"]
-    """The API that the endpoint speaks."""
-    url: str
-    """The base URL, with the path before the API's own one, such as `https://openrouter.ai/api/v1`."""
-    key: str | None = None
-    """The provider's key. Write `${VAR}` to take it from the environment."""
-    key_file: str | None = None
-    """Instead of `key`: a file that holds the key or token, for instance one that is renewed every hour. Envoy reads
-    it for every request, so a new one needs no restart, however it was written; white space around it is ignored. A
-    relative path starts at the configuration file's folder. While the file is missing or empty the last key stays in
-    use."""
-    auth: Literal["key", "bearer"] | None = None
-    """How the key is sent: `bearer` as `Authorization: Bearer KEY`, `key` in the API's own header: `x-api-key`
-    (anthropic), `x-goog-api-key` (gemini), `api-key` (openai, as Azure reads it). Unset: `bearer` for openai, for
-    Vertex AI and for the endpoints in Anthropic's format that are known to want it, else `key`."""
-    provider: str | None = None
-    """Whose peculiarities apply (a profile's name); found by the URL's host when unset. `vertex` says that a gemini
-    endpoint under another name is Vertex AI."""
-    safety: dict[str, str] = {}
-    """Only with `api: gemini`: thresholds of its safety filters by category, such as
-    `{HARM_CATEGORY_HARASSMENT: BLOCK_ONLY_HIGH}` (see below). Without one the provider's own applies."""
-
-    def __repr__(self) -> str:
-        """Without the key: a record ends up in logs sooner or later."""
-        return (f"Backend(api={self.api!r}, url={self.url!r}, key={_masked(self.key)}, key_file={self.key_file!r}, "
-                f"auth={self.auth!r}, provider={self.provider!r}, safety={self.safety!r})")
-
-    @property
-    def has_key(self) -> bool:
-        """Whether a key is sent to this endpoint."""
-        return bool(self.key or self.key_file)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The key, or those that the key file holds now and held last; empty without any."""
-        if self.key_file:
-            return key_file(self.key_file).keys()
-        return (self.key,) if self.key else ()
-
-    @cached_property
-    def host(self) -> str:
-        """The URL's host name or address, without brackets, lower case; "" for the built-in demo."""
-        return urlsplit(self.url).hostname or ""
-
-    @cached_property
-    def port(self) -> int:
-        """The URL's port, or its scheme's."""
-        return urlsplit(self.url).port or (443 if self.is_tls else 80)
-
-    @cached_property
-    def base_path(self) -> str:
-        """The URL's path without a trailing slash; "" for none."""
-        return "" if self.is_demo else urlsplit(self.url).path.rstrip("/")
-
-    @property
-    def authority(self) -> str:
-        """The value of the Host header: the port only where it is not the scheme's, IPv6 in brackets."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
-
-    @cached_property
-    def is_tls(self) -> bool:
-        """Whether the endpoint is reached over TLS."""
-        return urlsplit(self.url).scheme == "https"
-
-    @cached_property
-    def is_local(self) -> bool:
-        """Whether the endpoint is on this machine."""
-        return self.is_demo or is_loopback(self.host)
-
-    @property
-    def is_demo(self) -> bool:
-        """The built-in demo, whose address is known only once it runs (see `Config.with_backend_url`)."""
-        return self.url == "demo:"
-
-
-class TeamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a team may use. Read and checked, but not enforced yet."""
-
-    requests_per_minute: int | None = None
-    """Most requests in a minute. Unset: no limit."""
-    tokens_per_minute: int | None = None
-    """Most tokens, prompt and answer together, in a minute. Unset: no limit."""
 
 
 class Team(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -252,6 +153,10 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `per_try_idle`."""
     per_try_idle: float = 300
     """Silence on one attempt after which Envoy gives the attempt up."""
+    first_token: float | None = None
+    """For the first token of a streamed answer (text, reasoning or a tool call). Then the next attempt is made, or the
+    client gets an error of kind timeout. Unset: `idle` alone counts. (An answer that is not streamed comes in one
+    piece; for those `idle` counts.)"""
     commit_after: float = 8
     """How long the response head is withheld while a further attempt remains and no content came."""
     ping: float = 10
@@ -271,7 +176,7 @@ class Secrets(Sequence[str]):
         self._now()
 
     def _now(self) -> list[str]:
-        keys = {key for backend in self._config.backends.values() for key in backend.keys}
+        keys = {key for backend in self._config.backends.values() for key in backend.known_keys}
         return sorted(keys, key=lambda key: (-len(key), key))
 
     def __iter__(self) -> Iterator[str]:
@@ -303,6 +208,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The models that are served; the first match wins."""
     teams: dict[str, Team] = {}
     """Callers, by name. Without teams everybody who can connect may use every model."""
+    team_limits: TeamLimits = TeamLimits()
+    """The limits of every team that does not set its own, limit by limit."""
+    limits_service: LimitsService = LimitsService()
+    """Who counts what teams use."""
     lossy: Literal["report", "reject"] = "report"
     """When the provider cannot carry a part of a request: `report` drops it and names it in `x-extproc-dropped`,
     `reject` answers 400."""
@@ -315,8 +224,29 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Bounds on sizes."""
     timeouts: Timeouts = Timeouts()
     """Time limits."""
+    ejection: Ejection = Ejection()
+    """When a provider that fails is left out for a while."""
+    tls: EdgeTls | None = None
+    """Files of a certificate: clients then connect with https. Unset: clear text, for clients on this machine or
+    behind something else that ends TLS."""
     events: EventSettings = EventSettings()
     """What `/v1/events` tells of tools."""
+    one_hop: str | None = None
+    """Only for `extproc serve` behind a gateway that cannot say which backend its filter is for, as Envoy Gateway's
+    policies cannot: the backend that serves such filters. Unset: their requests fail."""
+
+    @cached_property
+    def limit_numbers(self) -> dict[LimitKey, int]:
+        """All limits of teams that are in force."""
+        return limit_numbers({name: team.limits for name, team in self.teams.items()}, self.team_limits)
+
+    @cached_property
+    def limited_teams(self) -> dict[str, frozenset[str]]:
+        """The teams with limits, each with the kinds of them."""
+        found: dict[str, set[str]] = {}
+        for key in self.limit_numbers:
+            found.setdefault(key.team, set()).add(key.kind)
+        return {team: frozenset(kinds) for team, kinds in found.items()}
 
     @cached_property
     def events_api(self) -> EventsApi:

@@ -19,20 +19,25 @@ from msgspec import NODEFAULT
 from msgspec import inspect as types
 
 from extproc import limits
-from extproc.config import events, records
-from extproc.config.builtin import DEMO_URL_VARIABLE, PROVIDERS, SUPPORTED_APIS
+from extproc.config import backend_records, events, limits_records, records, routing_records
+from extproc.config.builtin import DEMO_URL_VARIABLE, PROVIDERS
 from extproc.config.safety import CATEGORIES, THRESHOLDS
 
 _RECORDS: tuple[tuple[str, type[msgspec.Struct], ModuleType], ...] = (
     ("The file", records.Config, records),
-    ("`backends.NAME`", records.Backend, records),
+    ("`backends.NAME`", backend_records.Backend, backend_records),
+    ("`backends.NAME.keys[]`", backend_records.ProviderKey, backend_records),
     ("`models[]`", records.ModelRule, records),
     ("`models[].attempts[]`", records.Attempt, records),
     ("`models[].attempts[].tools`", records.ToolSettings, records),
     ("`teams.NAME`", records.Team, records),
-    ("`teams.NAME.limits`", records.TeamLimits, records),
+    ("`teams.NAME.limits` and `team_limits`", limits_records.TeamLimits, limits_records),
+    ("`teams.NAME.limits.models.MATCH`", limits_records.ModelLimits, limits_records),
+    ("`limits_service`", limits_records.LimitsService, limits_records),
     ("`limits`", limits.Limits, limits),
     ("`timeouts`", records.Timeouts, records),
+    ("`ejection`", routing_records.Ejection, routing_records),
+    ("`tls`", routing_records.EdgeTls, routing_records),
     ("`events`", events.EventSettings, events),
     ("`events.tools.PATTERN`", events.EventLabel, events),
 )
@@ -66,7 +71,7 @@ models:                          # the first match wins; attempts in failover or
   - match: "local/*"
     attempts: [{backend: local, model: "{star}"}]
 teams:
-  red: {key: "${RED_KEY}", models: ["claude-*"]}
+  red: {key: "${RED_KEY}", models: ["claude-*"], limits: {requests_per_minute: 600, tokens_per_minute: 200000}}
 ```
 """
 
@@ -147,7 +152,7 @@ def _type(kind: types.Type) -> str:
 
 
 def _plural(name: str) -> str:
-    return "entries (see below)" if name == "see below" else f"{name}s"
+    return " or ".join("entries (see below)" if one == "see below" else f"{one}s" for one in name.split(" or "))
 
 
 def _default(field: types.Field) -> str:
@@ -183,7 +188,7 @@ def _listed(values: Iterable[str]) -> str:
 
 def _without_a_file() -> str:
     rows = "\n".join(f"| `{provider.name}/*` | {' or '.join(f'`{name}`' for name in provider.variables)} "
-                     f"| `{provider.url}` |" for provider in PROVIDERS if provider.api in SUPPORTED_APIS)
+                     f"| `{provider.url}` |" for provider in PROVIDERS)
     text = f"""\
         ## Without a file
 

@@ -124,6 +124,11 @@ class Scanner:
         self._end_channel(clean)
 
     @property
+    def heard(self) -> bool:
+        """Text came, shown or held back."""
+        return self._channel is not None
+
+    @property
     def calls(self) -> int:
         return self._calls + self._io.calls
 

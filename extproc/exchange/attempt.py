@@ -1,11 +1,13 @@
 """Which attempt a backend hop serves, and the Translation that serves it.
 
-Called by the translate exchange. The edge hop says the rule (`x-extproc-route`), Envoy counts the attempts
-(`x-envoy-attempt-count`), the filter's own metadata names the backend: the three must agree.
+Called by the translate exchange. The edge hop says the rule (`x-extproc-route`) and, where some of its attempts are
+equals, their order (`x-extproc-order`, see `chosen_order`); Envoy counts the attempts (`x-envoy-attempt-count`), the
+filter's own metadata names the backend: all must agree.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -36,6 +38,8 @@ class Translating(Protocol):
     @property
     def usage(self) -> Usage: ...
     @property
+    def heard(self) -> bool: ...
+    @property
     def repairs(self) -> list[Repair]: ...
     @property
     def unoffered_calls(self) -> int: ...
@@ -58,6 +62,11 @@ class Choice(msgspec.Struct, frozen=True):
     number: int
     last: bool
 
+    def first_token(self, config: Config) -> float | None:
+        """Seconds that this attempt has for its first token; None: no limit of its own."""
+        own = self.attempt.first_token_timeout
+        return own if own is not None else config.timeouts.first_token
+
 
 class Misrouted(Exception):  # noqa: N818 - says what happened
     """Envoy's configuration and ours do not agree."""
@@ -72,11 +81,24 @@ def chosen_by_route(config: Config, headers: Mapping[str, str], backend: str) ->
                         "configurations")
     count = headers.get("x-envoy-attempt-count", "1")
     number = min(max(int(count) if count.isdecimal() else 1, 1), len(rule.attempts))
-    attempt = rule.attempts[number - 1]
+    named = headers.get("x-extproc-order", "0")
+    order = int(named) if named.isdecimal() else 0
+    attempt = rule.attempts[rule.orders[order if order < len(rule.orders) else 0].attempts[number - 1]]
     if attempt.backend != backend:
         raise Misrouted(f"attempt {number} of {rule.match!r} belongs to backend {attempt.backend!r}, "
                         f"but came to {backend!r}")
     return Choice(rule, attempt, number, number == len(rule.attempts))
+
+
+def chosen_order(rule: ModelRule, key: bytes) -> int:
+    """Which of the rule's orders a request takes. `key`: what requests that belong together have in common, or what
+    tells one request from all others; the same key takes the same order, in every worker and replica."""
+    point = int.from_bytes(hashlib.blake2b(key, digest_size=8, person=b"order").digest(), "big") / 2**64
+    for number, order in enumerate(rule.orders):
+        point -= order.share
+        if point < 0:
+            return number
+    return 0
 
 
 def chosen_by_backend(rule: ModelRule, backend: str) -> Choice | None:
@@ -98,8 +120,9 @@ def make_translation(config: Config, api: str, backend: Backend, choice: Choice,
             raise BadRequest(f"this path needs a backend that speaks the {endpoint.api} API", kind="not_found",
                              status=404)
         return PassThrough(
-            backend.api, attempt.provider_model(choice.rule.match, model), backend.base_path, endpoint.passes_to,
-            idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
+            backend.api, attempt.provider_model(choice.rule.match, model), endpoint.passes_to,
+            provider=backend.provider, url=backend.url, withhold=not choice.last, limits=config.limits,
+            ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
     client = endpoint.client if endpoint is not None else api
     return Translation(
         client, backend.api,

@@ -19,10 +19,36 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 
     model: str
     stream: bool | None = False
+    prompt_cache_key: msgspec.Raw = msgspec.Raw()
+    metadata: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def conversation(self) -> bytes:
+        """What the request itself says of the user or conversation it belongs to: OpenAI's `prompt_cache_key`,
+        Anthropic's `metadata.user_id`, in which Claude Code names its session. Empty where it says nothing."""
+        for said in (bytes(self.prompt_cache_key), _user_id(self.metadata)):
+            if said not in _NOTHING:
+                return said
+        return b""
+
+
+class _Metadata(msgspec.Struct):
+    user_id: msgspec.Raw = msgspec.Raw()
+
+
+def _user_id(metadata: msgspec.Raw) -> bytes:
+    try:
+        return bytes(_METADATA.decode(metadata).user_id) if metadata else b""
+    except (msgspec.DecodeError, RecursionError):
+        return b""
+
+
+_NOTHING = (b"", b"null", b'""')
 
 
 _BLOCK = 1024 * 1024
 _ASKED = msgspec.json.Decoder(Asked)
+_METADATA = msgspec.json.Decoder(_Metadata)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'"[]{}')
 

@@ -6,7 +6,7 @@ filter), so a client cannot influence it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from extproc.config import Config
 from extproc.exchange import messages
@@ -35,12 +35,18 @@ class UnknownRole(Exchange):
         raise Misrouted(f"the filter's gRPC metadata {ROLE} is {self._role!r}; it must be select, translate or onehop")
 
 
-def make_exchange(config: Config, metadata: Mapping[str, str], *, request_id: str, now: float) -> Exchange:
-    """The exchange of one stream. `request_id` is used where Envoy sends none."""
+def make_exchange(config: Config, metadata: Mapping[str, str], *, request_id: str, now: float,
+                  find: Callable[[str], Config | None] | None = None) -> Exchange:
+    """The exchange of one stream. `request_id` is used where Envoy sends none. A filter that says nothing of itself is
+    the one that `one_hop` of the configuration speaks of. `find`: the configuration that knows a rule by its id, for
+    requests that the edge hop has routed by another one."""
     role = metadata.get(ROLE, "")
     backend = metadata.get(BACKEND, "")
+    if not role and config.one_hop is not None:
+        role, backend = "onehop", config.one_hop
     if role == "select":
         return SelectExchange(config, request_id=request_id, now=now)
     if role in ("translate", "onehop"):
-        return TranslateExchange(config, backend, request_id=request_id, now=now, one_hop=role == "onehop")
+        return TranslateExchange(config, backend, request_id=request_id, now=now, one_hop=role == "onehop",
+                                 find=find)
     return UnknownRole(config, role[:40], request_id=request_id, now=now)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from extproc.config import Config
 from extproc.exchange import messages
+from extproc.exchange.attempt import chosen_order
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
-from extproc.exchange.intake import Intake, OwnAnswer, request_api
+from extproc.exchange.intake import Accepted, Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
 from extproc.tool_styles import TOOLS_HEADER
 
@@ -24,6 +25,7 @@ class SelectExchange(Exchange):
     def __init__(self, config: Config, *, request_id: str, now: float) -> None:
         super().__init__(config, request_id=request_id, now=now)
         self._intake = Intake(config, self.record, edge=True)
+        self._own_id = request_id
         self.routed = False
         """The request went on to a provider."""
 
@@ -61,10 +63,26 @@ class SelectExchange(Exchange):
             return self._own(found, now)
         self.done = self.routed = True
         self.record.outcome = "ok"
-        chosen = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api}
+        chosen = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api, **self._order(found), **self._limited()}
         kept = {TOOLS_HEADER, "x-extproc-team"} if self.config.teams else {TOOLS_HEADER}
         spoofed = [name for name in self._intake.headers if name.startswith(INTERNAL) and name not in kept]
         return [messages.request_head(chosen, spoofed, clear_route_cache=True), *self._echo()]
+
+    def _order(self, found: Accepted) -> dict[str, str]:
+        """The order of the rule's attempts for this request, where some of them are equals."""
+        if len(found.rule.orders) == 1:
+            return {}
+        key = found.asked.conversation or self._own_id.encode()
+        return {"x-extproc-order": str(chosen_order(found.rule, key))}
+
+    def _limited(self) -> dict[str, str]:
+        """What Envoy asks the rate limit service with: the team where it has limits, and an id of this very request,
+        which no client can choose. Counting a prompt's tokens is no use of a model."""
+        team, endpoint = self._intake.team, self._intake.endpoint
+        kinds = self.config.limited_teams.get(team) if team is not None else None
+        if team is None or kinds is None or (endpoint is not None and endpoint.operation == "count_tokens"):
+            return {}
+        return {"x-extproc-limited-team": team, "x-extproc-stream": self._own_id}
 
     def _echo(self) -> list[ProcessingResponse]:
         return list(messages.chunks(messages.request_chunk, self._intake.body.raw(), end=True))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from extproc.config import Config
+from extproc.config.versions import plain_name
 from extproc.conversation import Failure, Usage
 from extproc.errors import RequestError
 from extproc.exchange import messages
@@ -33,6 +34,9 @@ from extproc.exchange.select import trailers_refused
 
 TICK = 1.0
 """Seconds between two looks at the clock while an answer is on its way."""
+
+FIRST_TOKEN_TIMEOUT = "first_token_timeout"
+"""The reason, for the log, of an attempt that was given up for want of a first token."""
 
 LINGER = 1.0
 """Seconds for which a complete answer waits for the provider to close, so that its connection can be used again."""
@@ -57,15 +61,18 @@ class Phase(Enum):
 
 
 class TranslateExchange(Exchange):
-    """One attempt. `backend` is the name in the filter's gRPC metadata; `one_hop`: no edge hop came before."""
+    """One attempt. `backend` is the name in the filter's gRPC metadata; `one_hop`: no edge hop came before. `find`: the
+    configuration that knows the rule of a request that another one has routed."""
 
     hop = "translate"
 
     def __init__(self, config: Config, backend: str, *, request_id: str, now: float, one_hop: bool = False,
-                 translation: Callable[..., Translating] = make_translation) -> None:
+                 translation: Callable[..., Translating] = make_translation,
+                 find: Callable[[str], Config | None] | None = None) -> None:
         self.hop = "onehop" if one_hop else "translate"
         super().__init__(config, request_id=request_id, now=now)
-        self.record.backend = backend
+        self.record.backend = plain_name(backend)
+        self._find = find
         self._backend = backend
         self._intake = Intake(config, self.record, edge=False) if one_hop else None
         self._body = self._intake.body if self._intake else Body(config.limits)
@@ -79,6 +86,7 @@ class TranslateExchange(Exchange):
         self._sent_at = now
         self._next_tick = now
         self._commit_at: float | None = None
+        self._first_token_at: float | None = None
         self._linger_until: float | None = None
         self._next_estimate = now
         self._prompt_size = 0
@@ -102,11 +110,11 @@ class TranslateExchange(Exchange):
             return None
         if self._phase is Phase.ANSWER:
             due = self._next_tick
-            if self._commit_at is not None:
-                due = min(due, self._commit_at)
-            return due if self._linger_until is None else min(due, self._linger_until)
+            others = (self._commit_at, self._first_token_due, self._linger_until)
+            return min([due, *(other for other in others if other is not None)])
         if self._phase is Phase.PROVIDER:
-            return self._sent_at + self.config.timeouts.idle
+            due = self._sent_at + self.config.timeouts.idle
+            return due if self._first_token_at is None else min(due, self._first_token_at)
         return super().next_deadline
 
     def _receive(self, message: ProcessingRequest, now: float) -> Responses:
@@ -135,6 +143,8 @@ class TranslateExchange(Exchange):
         assert self._translation is not None
         if self._linger_until is not None and now >= self._linger_until:
             return self._answer(b"", now, end=True)
+        if self._first_token_due is not None and now >= self._first_token_due:
+            return self._too_late(now)
         if self._commit_at is not None and now >= self._commit_at:
             self._commit_at = None
             self._translation.commit()
@@ -154,6 +164,8 @@ class TranslateExchange(Exchange):
         record.team = headers.get("x-extproc-team")
         if wrong := messages.wrong_body_mode(message, response=True):
             raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
+        if self._intake is None and self._find is not None:
+            self.config = self._find(headers.get("x-extproc-route", "")) or self.config
         if self._backend not in self.config.backends:
             raise Misrouted(f"the filter names the backend {self._backend!r}, which is not configured")
         if self._intake is not None:
@@ -202,6 +214,9 @@ class TranslateExchange(Exchange):
         self._body.chunks.clear()
         self._phase = Phase.PROVIDER
         self._sent_at = now
+        patience = choice.first_token(self.config)
+        if patience is not None and self.record.stream:
+            self._first_token_at = now + patience
         self._prompt_size = len(request.body)
         routing = {":path": request.path}
         if request.method != self._headers.get(":method"):
@@ -225,12 +240,28 @@ class TranslateExchange(Exchange):
 
     def _provider_silent(self, now: float) -> Responses:
         """No response head came; a status may still be sent while Envoy waits for the provider."""
+        if self._first_token_at is not None and now >= self._first_token_at:
+            failure = self._no_token()
+            self.record.failed(failure, "provider_error")
+            return self._fail(failure, FIRST_TOKEN_TIMEOUT, now)
         idle = self.config.timeouts.idle
         if now < self._sent_at + idle:
             return []
         failure = Failure(kind="timeout", status=504, message=f"The provider sent nothing for {idle:g} seconds.")
         self.record.failed(failure, "provider_error")
         return self._fail(failure, "provider_timeout", now)
+
+    @property
+    def _first_token_due(self) -> float | None:
+        """Until when the first token must be there; None once it is, or where there is no limit."""
+        translation = self._translation
+        waiting = translation is not None and not translation.heard and not translation.done
+        return self._first_token_at if waiting else None
+
+    def _no_token(self) -> Failure:
+        assert self._first_token_at is not None
+        seconds = round(self._first_token_at - self._sent_at, 3)
+        return Failure(kind="timeout", status=504, message=f"The provider sent no token for {seconds:g} seconds.")
 
     # ---------------------------------------------------------------------------------------------------------- answer
 
@@ -248,8 +279,15 @@ class TranslateExchange(Exchange):
         if message.response_headers.end_of_stream:
             return self._bodiless(translation.finish(), now)
         if self._choice is not None and not self._choice.last:
-            self._commit_at = now + self.config.timeouts.commit_after
+            self._commit_at = max(now + self.config.timeouts.commit_after, self._first_token_at or 0)
         return self._answer(translation.tick(now), now)
+
+    def _too_late(self, now: float) -> Responses:
+        """A head came but no token: an error with a status where the head is still withheld, and so a further
+        attempt; else an error event."""
+        assert self._translation is not None
+        self.record.reason = FIRST_TOKEN_TIMEOUT
+        return self._answer(self._translation.fail(self._no_token()), now, end=True)
 
     def _response_body(self, message: ProcessingRequest, now: float) -> Responses:
         translation = self._translation

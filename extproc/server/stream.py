@@ -10,6 +10,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -18,6 +19,7 @@ from extproc.config import Config
 from extproc.exchange.base import Exchange, Responses
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
 from extproc.exchange.roles import make_exchange
+from extproc.server.generations import Accepted
 from extproc.server.log import Log
 from extproc.server.metrics import Metrics
 
@@ -35,16 +37,19 @@ class Context(Protocol):
 
 
 class Streams:
-    """All streams of a worker. `make` builds an exchange from a stream's metadata."""
+    """All streams of a worker. `make` builds an exchange from a stream's metadata. What is in `accepted` holds for new
+    streams; a running one keeps what it began with."""
 
     def __init__(self, config: Config, log: Log, metrics: Metrics, threads: Executor, *, debug_bodies: bool = False,
-                 make: Callable[..., Exchange] = make_exchange) -> None:
-        self._config = config
+                 make: Callable[..., Exchange] | None = None) -> None:
+        self._numbers: dict[int, tuple[Config, int]] = {}
+        self._running: set[Exchange] = set()
+        self.take(Accepted.only(config))
         self._log = log
         self._metrics = metrics
         self._threads = threads
         self._debug_bodies = debug_bodies
-        self._make = make
+        self._make = make or partial(make_exchange, find=lambda rule: self.accepted.find(rule))
         self.active = 0
         self.began = 0
         """Streams since the start: tells a quiet worker from one that is idle by chance."""
@@ -60,16 +65,30 @@ class Streams:
         """One stream, until Envoy ends it. Returning earlier would let Envoy pass the body on untranslated."""
         metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
         loop = asyncio.get_running_loop()
-        exchange = self._make(self._config, metadata, request_id=str(uuid.uuid4()), now=loop.time())
+        exchange = self._make(self.accepted.serving.config, metadata, request_id=str(uuid.uuid4()), now=loop.time())
         stream = _Stream(exchange, context, self)
         self.active += 1
+        self._running.add(exchange)
         self.began += 1
         self._metrics.began(exchange.hop)
         try:
             await stream.run()
         finally:
             self.active -= 1
+            self._running.discard(exchange)
             self._finished(exchange, loop.time())
+
+    def take(self, accepted: Accepted) -> None:
+        """What holds for new streams from now on."""
+        self.accepted = accepted
+        used = {id(exchange.config) for exchange in self._running}
+        self._numbers = {**{key: found for key, found in self._numbers.items() if key in used},
+                         **{id(one.config): (one.config, one.number) for one in (accepted.serving, *accepted.known)}}
+
+    def running(self, generation: int) -> bool:
+        """Whether a stream runs on this generation's configuration."""
+        return any(self._numbers[id(exchange.config)][1] == generation for exchange in self._running
+                   if id(exchange.config) in self._numbers)
 
     def _finished(self, exchange: Exchange, now: float) -> None:
         record = exchange.closed(now)

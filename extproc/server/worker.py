@@ -11,14 +11,17 @@ import gc
 import logging
 import os
 import signal
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import grpc
 import uvloop
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from extproc.config import Config
+from extproc.server.generations import Accepted
 from extproc.server.log import LibraryHandler, Log, secrets_of
 from extproc.server.metrics import Metrics, PrometheusMetrics
 from extproc.server.stream import SERVICE, Streams
@@ -29,6 +32,9 @@ HEALTH_WAIT = 7.0
 
 QUIET = 0.3
 """Seconds without a stream after which a stopping worker counts as idle."""
+
+_REMEMBERED = 8
+"""Configurations whose keys are masked in the log."""
 
 DEBUG_BODIES = "EXTPROC_DEBUG_BODIES"
 LOG_LEVEL = "EXTPROC_LOG_LEVEL"
@@ -45,19 +51,51 @@ OPTIONS: list[tuple[str, int]] = [
 ]
 
 
+LONGEST_STREAM = 4 * 3600.0
+"""Seconds that a running answer has where nothing is in a hurry: after a reload or behind a worker's successor."""
+
+ACCEPTED, RUNNING = "accepted-", "running-"
+"""Services of the health check: is the file of this digest (`Accepted.write`) in use; do streams of this generation
+run."""
+
+
+class _Health(health.aio.HealthServicer):  # type: ignore[misc]
+    """The health of the worker, and what the parent process asks while it changes the configuration."""
+
+    def __init__(self, streams: Streams) -> None:
+        super().__init__()
+        self._streams = streams
+        self.digest = ""
+
+    async def Check(self, request: health_pb2.HealthCheckRequest,  # noqa: N802 - the service's own name
+                    context: grpc.aio.ServicerContext) -> health_pb2.HealthCheckResponse:
+        kind = next((kind for kind in (ACCEPTED, RUNNING) if request.service.startswith(kind)), "")
+        name = request.service.removeprefix(kind)
+        if kind == ACCEPTED:
+            return _serving(self.digest == name)
+        if kind == RUNNING:
+            return _serving(name.isdecimal() and self._streams.running(int(name)))
+        found: health_pb2.HealthCheckResponse = await super().Check(request, context)
+        return found
+
+
+def _serving(holds: bool) -> health_pb2.HealthCheckResponse:
+    answer = health_pb2.HealthCheckResponse
+    return answer(status=answer.SERVING if holds else answer.NOT_SERVING)
+
+
 class Worker:
     """The server of one process and its life: `start`, `stop`. `health_wait` and `quiet` are seconds."""
 
     def __init__(self, config: Config, address: str, *, log: Log, metrics: Metrics, debug_bodies: bool = False,
                  health_wait: float = HEALTH_WAIT, quiet: float = QUIET) -> None:
-        self._config = config
         self._address = address
         self._log = log
         self._health_wait = health_wait
         self._quiet = quiet
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="extproc")
         self.streams = Streams(config, log, metrics, self._threads, debug_bodies=debug_bodies)
-        self._health = health.aio.HealthServicer()
+        self._health = _Health(self.streams)
         self._server = grpc.aio.server(options=OPTIONS)
         self._hurry = asyncio.Event()
 
@@ -72,14 +110,31 @@ class Worker:
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
         self._log.line("info", "ready", address=self._address, pid=os.getpid())
 
+    def take(self, accepted: Accepted, digest: str) -> None:
+        """New streams get this configuration; running ones keep theirs. `digest`: of the file that holds it."""
+        if digest == self._health.digest:
+            return
+        self.streams.take(accepted)
+        self._health.digest = digest
+        self._log.line("info", "configured", generation=accepted.serving.number, streams=self.streams.active)
+
+    async def hand_over(self) -> None:
+        """Ends where a successor has taken the address over already: new connections go there, and every stream that
+        runs here is finished, however long it takes. Envoy is not told NOT_SERVING: the endpoint is well."""
+        self._log.line("info", "handing_over", streams=self.streams.active)
+        await self._close(LONGEST_STREAM)
+
     async def stop(self) -> None:
         """Drains: at once when idle, at once when `hurry` is called, else when the last stream has ended or
         `timeouts.drain` is over."""
         await self._health.enter_graceful_shutdown()
         self._log.line("info", "draining", streams=self.streams.active)
         await self._unnoticed()
+        await self._close(self.streams.accepted.serving.config.timeouts.drain)
+
+    async def _close(self, patience: float) -> None:
         self._log.line("info", "closed", streams=self.streams.active)
-        stopping = asyncio.ensure_future(self._server.stop(self._config.timeouts.drain))
+        stopping = asyncio.ensure_future(self._server.stop(patience))
         hurried = asyncio.ensure_future(self._hurry.wait())
         await asyncio.wait([stopping, hurried], return_when=asyncio.FIRST_COMPLETED)
         hurried.cancel()
@@ -107,22 +162,62 @@ class Worker:
             await asyncio.sleep(min(self._quiet / 4, 0.05))
 
 
-async def serve(worker: Worker) -> None:
-    """Runs a worker until SIGTERM or SIGINT; a second signal ends it at once."""
+async def serve(worker: Worker, read: Callable[[], tuple[Accepted, str]] | None = None, log: Log | None = None) -> None:
+    """Runs a worker until SIGTERM or SIGINT; a second signal ends it at once. SIGUSR1: a successor has its address.
+    SIGHUP: `read` gives another configuration."""
     told = asyncio.Event()
+    handing_over = asked = False
 
     def on_signal() -> None:
-        if told.is_set():
+        nonlocal asked
+        if asked:
             worker.hurry()
+        asked = True
         told.set()
+
+    def on_successor() -> None:
+        nonlocal handing_over
+        handing_over = not told.is_set()
+        told.set()
+
+    def on_change() -> None:
+        if read is None:
+            return
+        try:
+            worker.take(*read())
+        except (OSError, ValueError) as error:
+            if log is not None:
+                log.line("error", "not_configured", reason=str(error))
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(signal.SIGUSR1, on_successor)
+    loop.add_signal_handler(signal.SIGHUP, on_change)
+    # The signal may have come before there was somebody to hear it; and then it is not sent again for this content.
+    on_change()
     await worker.start()
     _settle_garbage()
     await told.wait()
-    await worker.stop()
+    await (worker.hand_over() if handing_over else worker.stop())
+
+
+class _Secrets:
+    """The secrets of every configuration that this worker has had: texts may still quote a key that was replaced."""
+
+    def __init__(self, first: Config, streams: Streams) -> None:
+        self._configs = [first]
+        self._streams = streams
+        self._seen: Accepted | None = None
+
+    def __call__(self) -> list[str]:
+        accepted = self._streams.accepted
+        if accepted is not self._seen:
+            self._seen = accepted
+            new = [accepted.serving.config, *(one.config for one in accepted.known)]
+            self._configs = [*new, *(one for one in self._configs if one not in new)][:_REMEMBERED]
+        found = {key for config in self._configs for key in secrets_of(config)}
+        return sorted(found, key=lambda key: (-len(key), key))
 
 
 def _settle_garbage() -> None:
@@ -133,17 +228,21 @@ def _settle_garbage() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def run_worker(config: Config, address: str, *, debug_bodies: bool = False,
-               health_wait: float = HEALTH_WAIT) -> int:
-    """Serves on `unix:/path` or `host:port` until told to stop. Returns the exit code: 0, or 1 when the address
-    cannot be used."""
+def run_worker(config: Config, address: str, *, debug_bodies: bool = False, health_wait: float = HEALTH_WAIT,
+               accepted: Path | None = None) -> int:
+    """Serves on `unix:/path` or `host:port` until told to stop. `accepted`: the file in which the parent process says
+    what the configuration is now. Returns the exit code: 0, or 1 when the address cannot be used."""
     debug_bodies = debug_bodies or os.environ.get(DEBUG_BODIES) == "1"
-    log = Log(os.environ.get(LOG_LEVEL, "debug" if debug_bodies else "info"), partial(secrets_of, config))
+    secrets: Callable[[], Sequence[str]] = partial(secrets_of, config)
+    log = Log(os.environ.get(LOG_LEVEL, "debug" if debug_bodies else "info"), lambda: secrets())
     logging.getLogger().addHandler(LibraryHandler(log))
 
     async def main() -> None:
-        await serve(Worker(config, address, log=log, metrics=PrometheusMetrics(), debug_bodies=debug_bodies,
-                           health_wait=health_wait))
+        nonlocal secrets
+        worker = Worker(config, address, log=log, metrics=PrometheusMetrics(), debug_bodies=debug_bodies,
+                        health_wait=health_wait)
+        secrets = _Secrets(config, worker.streams)
+        await serve(worker, None if accepted is None else partial(Accepted.read, accepted), log)
 
     try:
         uvloop.run(main())

@@ -19,14 +19,15 @@ Line = Callable[[str], None]
 _PR_SET_PDEATHSIG = 1
 _BEFORE_EXEC = f"""
 import ctypes, os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, int(signal.SIGKILL))
     if os.getppid() != int(sys.argv[1]):
         sys.exit("the parent is gone")
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""argv: the parent's process id (it may have died before the request to the kernel), then the program and its
-arguments."""
+"""SIGHUP asks a worker to read its configuration; one that does not listen to signals yet must not end of it. argv: the
+parent's process id (it may have died before the request to the kernel), then the program and its arguments."""
 
 
 class StartError(Exception):

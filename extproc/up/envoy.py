@@ -7,24 +7,23 @@ import contextlib
 import http.client
 import re
 import signal
-import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from extproc.bootstrap import RuntimeLayout, find_envoy
 from extproc.bootstrap.routes import provider_cluster
 from extproc.config import Config
 from extproc.up.children import Child, StartError
+from extproc.up.envoy_admin import EnvoyAdmin
 from extproc.up.workers import processors
 
 START_PATIENCE = 60.0
 """Seconds until Envoy must serve: it first resolves every provider's name and checks every worker."""
-LISTENER_STAYS = 2
-"""Seconds for which a draining Envoy with running requests still takes new connections, while it asks clients to go
-elsewhere."""
+LISTENER_DRAINS = 4 * 3600
+"""Seconds that connections of a listener have which a reload replaced or removed: longer than the longest stream."""
 
 OLDEST = (1, 40)
 """The first version with failover between clusters by priority group."""
@@ -40,7 +39,7 @@ class Envoy:
 
     def __init__(self, child: Child, layout: RuntimeLayout) -> None:
         self._child = child
-        self._layout = layout
+        self.admin = EnvoyAdmin(f"unix:{layout.envoy_admin}")
 
     @staticmethod
     def binary() -> str:
@@ -67,7 +66,7 @@ class Envoy:
         """Starts the process. Half of the cores, since Python needs more than Envoy does."""
         threads = max(1, min((processors() + 1) // 2, 8))
         command = [cls.binary(), "-c", str(layout.bootstrap), "--disable-hot-restart", "--concurrency", str(threads),
-                   "--drain-time-s", str(LISTENER_STAYS), "--drain-strategy", "immediate", "-l", "warning",
+                   "--drain-time-s", str(LISTENER_DRAINS), "--drain-strategy", "immediate", "-l", "warning",
                    # A refused request is the client's affair, and ext_proc says what access logs say better.
                    "--component-log-level", "http:critical,misc:error,ext_proc:critical", "--log-format", "%l %v"]
         child = await Child.start("Envoy", command, env=env, on_line=_show, on_error=_show)
@@ -81,7 +80,7 @@ class Envoy:
         """The last lines of its log."""
         return self._child.last_words()
 
-    async def serve(self, host: str, port: int, workers: int) -> None:
+    async def serve(self, host: str, port: int, workers: int, *, tls: bool = False) -> None:
         """Returns when the first request would succeed: Envoy is live, its listener answers, all workers count as
         healthy. Raises StartError with Envoy's last words."""
         end = time.monotonic() + START_PATIENCE
@@ -90,20 +89,20 @@ class Envoy:
                 await self._child.wait()
                 raise StartError(self.last_words())
             with contextlib.suppress(OSError, http.client.HTTPException):
-                if await asyncio.to_thread(self._serves, host, port, workers):
+                if await asyncio.to_thread(self._serves, host, port, workers, tls):
                     return
             await asyncio.sleep(0.03)
         raise StartError(f"Envoy did not serve within {START_PATIENCE:g} s; {self.last_words()}")
 
-    def _serves(self, host: str, port: int, workers: int) -> bool:
-        if self._admin("GET", "/ready")[0] != 200:
+    def _serves(self, host: str, port: int, workers: int, tls: bool) -> bool:
+        if self.admin.ask("GET", "/ready")[0] != 200:
             return False
-        stats = self._admin("GET", "/stats?filter=update_rejected|^cluster.processor.membership_healthy$")[1]
+        stats = self.admin.ask("GET", "/stats?filter=update_rejected|^cluster.processor.membership_healthy$")[1]
         if _REJECTED.search(stats):
             raise StartError(f"Envoy refused a part of its configuration; {self.last_words()}")
         if f"cluster.processor.membership_healthy: {workers}\n" not in stats:
             return False
-        connection = http.client.HTTPConnection(host, port, timeout=2)
+        connection = _connection(host, port, tls)
         try:
             connection.request("GET", "/healthz")
             return connection.getresponse().status == 200
@@ -113,32 +112,16 @@ class Envoy:
     def unresolved(self, config: Config) -> list[str]:
         """A sentence for each backend whose host name has no address now; Envoy goes on asking."""
         with contextlib.suppress(OSError, http.client.HTTPException):
-            stats = self._admin("GET", "/stats?filter=^cluster\\.backend-.*\\.membership_total$")[1]
+            stats = self.admin.ask("GET", "/stats?filter=^cluster\\.backend-.*\\.membership_total$")[1]
             return [f"backends.{name}.url: the host name {backend.host} cannot be resolved now"
                     for name, backend in config.backends.items()
                     if f"cluster.{provider_cluster(name)}.membership_total: 0\n" in stats]
         return []
 
     async def drain(self, patience: float) -> bool:
-        """Stops taking requests and waits for the running ones: at once when there are none, at most `patience`
-        seconds. Returns whether all ended."""
-        end = time.monotonic() + patience
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            await asyncio.to_thread(self._admin, "POST", "/drain_listeners?inboundonly&graceful")
-            if not await self._idle(end):
-                return False
-            # Close the door, then look once more for a request that came in between.
-            await asyncio.to_thread(self._admin, "POST", "/drain_listeners?inboundonly")
-            return await self._idle(end)
-        return True
-
-    async def _idle(self, end: float) -> bool:
-        """Whether no request runs any more before the clock says `end`."""
-        while await asyncio.to_thread(self._active) > 0:
-            if time.monotonic() > end:
-                return False
-            await asyncio.sleep(0.05)
-        return True
+        """Stops taking requests and waits for the running ones, at most `patience` seconds. Returns whether all
+        ended."""
+        return await self.admin.drain(patience)
 
     async def end(self) -> None:
         """Ends the process."""
@@ -148,32 +131,15 @@ class Envoy:
         """Ends it at once."""
         self._child.send(signal.SIGKILL)
 
-    def _active(self) -> int:
-        """Requests that clients wait for."""
-        text = self._admin("GET", "/stats?filter=^http.edge.downstream_rq_active$")[1]
-        return int(text.rpartition(": ")[2] or 0)
 
-    def _admin(self, method: str, path: str) -> tuple[int, str]:
-        connection = _UnixConnection(self._layout.envoy_admin)
-        try:
-            connection.request(method, path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("envoy", timeout=5)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(5)
-        self.sock.connect(str(self._path))
+def _connection(host: str, port: int, tls: bool) -> http.client.HTTPConnection:
+    """To our own listener: whatever certificate it shows is right."""
+    if not tls:
+        return http.client.HTTPConnection(host, port, timeout=2)
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return http.client.HTTPSConnection(host, port, timeout=2, context=context)
 
 
 def _show(line: str) -> None:

@@ -14,13 +14,13 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from extproc.bootstrap import RuntimeLayout, build
+from extproc.bootstrap import RuntimeLayout, static_bootstrap, validate_with_envoy
+from extproc.bootstrap.files import LIMITS_ADDRESS
 from extproc.config import Config, ConfigError, load_config, parse_address
 from extproc.config.checks import key_file_warnings
 from extproc.up import show
@@ -28,7 +28,11 @@ from extproc.up.addresses import show as show_address
 from extproc.up.addresses import usable_port, usable_socket
 from extproc.up.admin import AdminServer, admin_address, shared_metrics
 from extproc.up.children import Child, StartError
+from extproc.up.delivery import Delivery
 from extproc.up.envoy import Envoy
+from extproc.up.envoy_admin import EnvoyAdmin
+from extproc.up.limits import Limits, unanswered
+from extproc.up.reload import ConfigFile, Reloader, Watch, digest_of
 from extproc.up.workers import Command, Workers, processors, worker_command
 
 DEMO_URL_VARIABLE = "EXTPROC_DEMO_URL"
@@ -43,26 +47,45 @@ def run_up(config_path: Path | None, port: int | None, *, env: Mapping[str, str]
 
     `port` overrides the configuration's (0: any free one). `command` runs a worker; tests bring their own."""
     env = os.environ if env is None else env
-    return _run(lambda stop: _up(config_path, port, env, command or worker_command(config_path), stop))
+    return _run(lambda stop: _up(config_path, port, env, command, stop))
 
 
 def run_serve(config_path: Path | None, listen: Sequence[str], *, env: Mapping[str, str] | None = None,
-              command: Command | None = None) -> int:
+              command: Command | None = None, limits: str = LIMITS_ADDRESS) -> int:
     """Runs the workers alone, one on each address of `listen` (`unix:/path` or `host:port`), for an Envoy that runs
-    elsewhere. Returns the exit code."""
+    elsewhere; at `limits` the process that counts, where teams have limits. Returns the exit code."""
     env = os.environ if env is None else env
-    return _run(lambda stop: _serve(config_path, listen, env, command or worker_command(config_path), stop))
+    return _run(lambda stop: _serve(config_path, listen, limits, env, command, stop))
 
 
 class _Stop:
-    """What signals ask for: the first a drain, the second an end at once."""
+    """What signals ask for: the first to end a drain, the second an end at once; others a look at the configuration
+    (`changed`) or new workers (`replaced`)."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.at_once = asyncio.Event()
+        self.changed = asyncio.Event()
+        self.replaced = asyncio.Event()
+        self._on_terminal = _has_terminal()
 
     def on_signal(self) -> None:
         (self.at_once if self.asked.is_set() else self.asked).set()
+
+    def on_hangup(self) -> None:
+        """SIGHUP asks to read the configuration again, unless it tells that the terminal was closed."""
+        if self._on_terminal and not _has_terminal():
+            self.on_signal()
+        else:
+            self.changed.set()
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _run(main: Callable[[_Stop], Coroutine[Any, Any, int]]) -> int:
@@ -70,6 +93,8 @@ def _run(main: Callable[[_Stop], Coroutine[Any, Any, int]]) -> int:
         stop = _Stop()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.on_signal)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, stop.on_hangup)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, stop.replaced.set)
         return await main(stop)
 
     try:
@@ -84,19 +109,45 @@ def _run(main: Callable[[_Stop], Coroutine[Any, Any, int]]) -> int:
     return 1
 
 
-async def _up(config_path: Path | None, port: int | None, env: Mapping[str, str], command: Command,
+async def _up(config_path: Path | None, port: int | None, env: Mapping[str, str], command: Command | None,
               stop: _Stop) -> int:
-    config = load_config(config_path, env)
-    host, chosen = parse_address(config.listen)
-    chosen = usable_port(host, chosen if port is None else port)
-    config = msgspec.structs.replace(config, listen=show_address(host, chosen))
+    watch = None if config_path is None else Watch(config_path)  # first: nothing is missed while the gateway starts
+    config = _listening(load_config(config_path, env), port, None)
     Envoy.binary()
+    _check_certificates(config)
     admin = admin_address(config)
     layout = _layout(_worker_count(config))
     try:
-        return await _Gateway(config, layout, env, command, stop).run(admin)
+        gateway = _Gateway(config, layout, env, command or worker_command(layout.accepted), stop)
+        return await gateway.run(admin, watch, port)
     finally:
         layout.remove()
+
+
+def _check_certificates(config: Config) -> None:
+    """Raises StartError with Envoy's words for a file of certificates that it will not take: it would start and answer
+    nobody."""
+    if config.tls is None and not any(backend.ca for backend in config.backends.values()):
+        return
+    if said := validate_with_envoy(static_bootstrap(config, with_secrets=False, sockets=["127.0.0.1:1"])):
+        raise StartError("Envoy refuses the configuration: " + "; ".join(said))
+
+
+def _listening(config: Config, port: int | None, now: Config | None) -> Config:
+    """`config` with the address that it shall listen on: a given port comes before the configured one, port 0 is any
+    free one. `now`: what a running gateway listens on. Raises StartError where that cannot be."""
+    host, chosen = parse_address(config.listen)
+    chosen = chosen if port is None else port
+    if now is not None:
+        host_now, port_now = parse_address(now.listen)
+        if host == host_now and chosen in (0, port_now):
+            return msgspec.structs.replace(config, listen=now.listen).with_literal_keys(config.literal_keys)
+        if chosen == port_now:
+            raise StartError(f"{host}:{chosen} and {host_now}:{port_now} cannot follow one another without a pause: "
+                             "take another port, or restart")
+    chosen = usable_port(host, chosen)
+    changed = msgspec.structs.replace(config, listen=show_address(host, chosen))
+    return changed.with_literal_keys(config.literal_keys)
 
 
 def _layout(workers: int) -> RuntimeLayout:
@@ -120,16 +171,23 @@ class _Gateway:
         self._demo: Child | None = None
         self._workers: Workers | None = None
         self._envoy: Envoy | None = None
+        self._reloader: Reloader | None = None
+        self._limits: Limits | None = None
 
-    async def run(self, admin: tuple[str, int]) -> int:
-        server = AdminServer(admin, partial(shared_metrics, self._layout.metrics))
+    async def run(self, admin: tuple[str, int], watch: Watch | None = None, port: int | None = None) -> int:
+        """The file is followed while the gateway runs; `port` stays whatever it says."""
+        server = AdminServer(admin, self._metrics)
         try:
             if not await _unless_stopped(self._start(), self._stop):
                 return 0
+            assert self._reloader is not None
+            self._reloader.metrics.in_force(digest_of(watch.path if watch else None))
             self._announce(server.port)
             server.ready = True
+            followers = self._follow(watch, port)
             code = await self._until_stopped()
             server.ready = False
+            await _cancel(followers)
             if code == 0:
                 _say("stopping; running answers are finished first, a second signal ends them")
                 await _race(self._drain(), self._stop.at_once.wait())
@@ -140,13 +198,18 @@ class _Gateway:
 
     async def _start(self) -> None:
         await self._start_demo()
+        self._reloader = Reloader(self._config, self._layout.accepted)
         self._workers = Workers(self._layout.sockets, self._command, env=self._env, metrics=self._layout.metrics,
                                 on_line=self._lines, say=_say)
-        await self._workers.start()
-        build(self._config, self._layout).write()
+        self._limits = _limits(f"unix:{self._layout.limits_socket}", self._layout, self._env, self._lines)
+        await asyncio.gather(self._workers.start(), self._limits.prepare(self._config))
+        self._reloader.prepare = self._limits.prepare
+        delivery = Delivery(self._layout, EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
+        delivery.first(self._config)
+        self._reloader.serve(self._workers, delivery)
         self._envoy = await Envoy.start(self._layout, self._env)
         host, port = parse_address(self._config.listen)
-        await self._envoy.serve(_reachable(host), port, len(self._layout.sockets))
+        await self._envoy.serve(_reachable(host), port, len(self._layout.sockets), tls=self._config.tls is not None)
 
     async def _start_demo(self) -> None:
         """The demo provider, where a backend asks for it; its port is known only once it listens."""
@@ -174,7 +237,8 @@ class _Gateway:
 
     def _announce(self, admin_port: int) -> None:
         host, port = parse_address(self._config.listen)
-        url = f"http://{show_address(_reachable(host), port)}"
+        scheme = "http" if self._config.tls is None else "https"
+        url = f"{scheme}://{show_address(_reachable(host), port)}"
         show.served(self._config, url, self._env)
         admin = show_address(parse_address(self._config.admin)[0], admin_port)
         show.note(f"metrics and health: http://{admin}/metrics /healthz /readyz")
@@ -184,6 +248,29 @@ class _Gateway:
             _say(f"warning: {path}: {reason}")
         print(f"extproc: ready on {url}", flush=True)
         self._lines.heading()
+
+    def _metrics(self) -> bytes:
+        told = b"" if self._reloader is None else self._reloader.metrics.text()
+        if self._envoy is not None and self._config.limit_numbers:
+            told += unanswered(EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
+        return shared_metrics(self._layout.metrics) + told
+
+    def _follow(self, watch: Watch | None, port: int | None) -> list[asyncio.Task[None]]:
+        """What goes on beside the requests."""
+        assert self._reloader is not None
+        assert self._workers is not None
+
+        def load() -> Config:
+            return _listening(load_config(watch.path if watch else None, self._env), port, self._config)
+
+        def applied(config: Config) -> None:
+            if config.listen != self._config.listen:
+                _say(f"listens on {config.listen} now; answers that run on {self._config.listen} are finished")
+            self._config = config
+            for reason in self._envoy.unresolved(config) if self._envoy else ():
+                _say(f"warning: {reason}")
+
+        return _followers(self._reloader, self._workers, self._stop, watch, load, applied)
 
     async def _until_stopped(self) -> int:
         """0 when a signal came, 1 when Envoy died."""
@@ -203,14 +290,17 @@ class _Gateway:
         # Envoy first: without it nobody asks the workers any more.
         await self._envoy.end()
         await self._workers.end(5)
+        if self._limits is not None:
+            await self._limits.end(5)
 
     async def _kill(self) -> None:
         """Whatever still runs, in any state of a start or an end."""
         if self._envoy is not None:
             self._envoy.kill()
-        if self._workers is not None:
-            self._workers.kill()
-            await self._workers.end(1)
+        for children in (self._workers, self._limits):
+            if children is not None:
+                children.kill()
+                await children.end(1)
         if self._demo is not None:
             self._demo.send(signal.SIGKILL)
             await self._demo.wait()
@@ -218,36 +308,87 @@ class _Gateway:
             await self._envoy.wait()
 
 
-async def _serve(config_path: Path | None, listen: Sequence[str], env: Mapping[str, str], command: Command,
-                 stop: _Stop) -> int:
+def _followers(reloader: Reloader, workers: Workers, stop: _Stop, watch: Watch | None, load: Callable[[], Config],
+               applied: Callable[[Config], None] = lambda config: None) -> list[asyncio.Task[None]]:
+    """Tasks that run for ever: changes of the file (none without one), old generations that go away, new
+    workers when SIGUSR1 asks for them."""
+    async def replace() -> None:
+        while True:
+            await stop.replaced.wait()
+            stop.replaced.clear()
+            async with reloader.lock:  # a worker is configured or replaced, never both at once
+                _say("replacing the workers one by one")
+                if await workers.replace():
+                    _say("the workers are replaced; the old ones finish what they run")
+
+    def ignored() -> None:
+        _say("SIGHUP: there is no configuration file to read again")
+
+    tasks = [reloader.retire(), replace()]
+    if watch is not None:
+        tasks.append(ConfigFile(watch, load, reloader, _say, stop.changed, applied).follow())
+    else:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, ignored)
+    return [asyncio.create_task(task) for task in tasks]
+
+
+def _limits(address: str, layout: RuntimeLayout, env: Mapping[str, str], lines: show.RequestLines) -> Limits:
+    return Limits(address, layout.accepted, layout.counters, env=env, metrics=layout.metrics, on_line=lines, say=_say)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    for error in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(error, Exception):
+            raise error
+
+
+async def _serve(config_path: Path | None, listen: Sequence[str], limits_at: str, env: Mapping[str, str],
+                 command: Command | None, stop: _Stop) -> int:
+    watch = None if config_path is None else Watch(config_path)
     config = load_config(config_path, env)
     if any(backend.is_demo for backend in config.backends.values()):
         raise StartError("serve needs a configuration file: the built-in demo runs only under extproc up")
-    for address in listen:
+    for address in [*listen, *([limits_at] if Limits.needed(config) else [])]:
         if address.startswith(("unix:", "/")):
             usable_socket(address.removeprefix("unix:"))
         else:
             usable_port(*parse_address(address))
     where = admin_address(config)
     layout = _layout(0)
-    admin = AdminServer(where, partial(shared_metrics, layout.metrics))
+    reloader = Reloader(config, layout.accepted)
+    reloader.metrics.in_force(digest_of(config_path))
+    admin = AdminServer(where, lambda: shared_metrics(layout.metrics) + reloader.metrics.text())
     addresses = [f"unix:{address}" if address.startswith("/") else address for address in listen]
-    workers = Workers(addresses, command, env=env, metrics=layout.metrics, on_line=show.RequestLines(), say=_say)
+    workers = Workers(addresses, command or worker_command(layout.accepted), env=env, metrics=layout.metrics,
+                      on_line=show.RequestLines(), say=_say)
+    limits = _limits(f"unix:{limits_at}" if limits_at.startswith("/") else limits_at, layout, env, show.RequestLines())
+    reloader.prepare = limits.prepare
+
+    async def start() -> None:
+        await asyncio.gather(workers.start(), limits.prepare(config))
+
     try:
-        if not await _unless_stopped(workers.start(), stop):
+        if not await _unless_stopped(start(), stop):
             return 0
         admin.ready = True
         for path, reason in key_file_warnings(config):
             _say(f"warning: {path}: {reason}; where Envoy reads it elsewhere, texts of providers may quote the key")
         print(f"extproc: processor ready on {', '.join(addresses)}", flush=True)
+        reloader.serve(workers, None)
+        followers = _followers(reloader, workers, stop, watch, lambda: load_config(config_path, env))
         await stop.asked.wait()
         admin.ready = False
+        await _cancel(followers)
         _say("stopping; running answers are finished first, a second signal ends them")
-        await _race(workers.end(config.timeouts.drain), stop.at_once.wait())
+        await _race(workers.end(reloader.plain.timeouts.drain), stop.at_once.wait())
+        await limits.end(5)
         return 0
     finally:
-        workers.kill()
-        await workers.end(1)
+        for children in (workers, limits):
+            children.kill()
+            await children.end(1)
         admin.close()
         layout.remove()
 

@@ -50,7 +50,7 @@ class Provider:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = _read_body(self)
+                body = read_body(self)
                 provider.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
                 self.send_response(provider.status)
                 self.send_header("content-length", str(len(provider.body)))
@@ -72,7 +72,7 @@ class Provider:
         self.server.server_close()
 
 
-def _read_body(handler: http.server.BaseHTTPRequestHandler) -> bytes:
+def read_body(handler: http.server.BaseHTTPRequestHandler) -> bytes:
     if handler.headers.get("transfer-encoding") != "chunked":
         return handler.rfile.read(int(handler.headers.get("content-length", 0)))
     body = b""
@@ -85,12 +85,13 @@ def _read_body(handler: http.server.BaseHTTPRequestHandler) -> bytes:
 
 class RunningEnvoy:
     """Envoy on `config`; `stand_in` answers for the processor unless `processor=False`. `ca`: a file of certificates
-    to trust instead of the machine's."""
+    to trust instead of the machine's. `layout`: where the processor listens already; without it a fresh one."""
 
-    def __init__(self, config: Config, *, processor: bool = True, ca: str | None = None) -> None:
+    def __init__(self, config: Config, *, processor: bool = True, ca: str | None = None,
+                 layout: RuntimeLayout | None = None) -> None:
         self.config = config
         self.port = parse_address(config.listen)[1]
-        self.layout = RuntimeLayout.create(1)
+        self.layout = layout or RuntimeLayout.create(1)
         self.stand_in = StandIn({rule.match: rule.id for rule in config.models}, self.layout.sockets[0])
         if processor:
             self.stand_in.start()

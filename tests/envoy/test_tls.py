@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from extproc.config import Attempt, Backend, ModelRule
+from tests.envoy.certificates import authority, needs_openssl, server_context
 from tests.envoy.conftest import configuration
 from tests.envoy.running import Provider, RunningEnvoy
 from tests.envoy.test_own_replies import CHAT, anthropic_error, openai_error
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None,
-                                reason="the certificates are made with the program openssl, which is not installed")
-
-
-def openssl(folder: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
-
-
-def authority(folder: Path, name: str) -> None:
-    """NAME.pem and NAME.key of a certificate authority of our own."""
-    openssl(folder, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-            "-subj", f"/CN={name}", "-addext", "basicConstraints=critical,CA:TRUE", "-keyout", f"{name}.key",
-            "-out", f"{name}.pem")
+pytestmark = needs_openssl
 
 
 def serving(folder: Path, ca: str, names: str) -> Provider:
     """A provider whose certificate, signed by `ca`, holds these names (`DNS:...`, `IP:...`)."""
-    own = f"{ca}-{names.replace(':', '-')}"
-    (folder / f"{own}.ext").write_text(f"subjectAltName={names}\n")
-    openssl(folder, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-            "-subj", "/CN=provider", "-keyout", f"{own}.key", "-out", f"{own}.csr")
-    openssl(folder, "x509", "-req", "-in", f"{own}.csr", "-CA", f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial",
-            "-days", "2", "-extfile", f"{own}.ext", "-out", f"{own}.pem")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / f"{own}.pem", folder / f"{own}.key")
-    return Provider(tls=context).start()
+    return Provider(tls=server_context(folder, ca, names, f"{ca}-{names.replace(':', '-')}")).start()
 
 
 @pytest.fixture(scope="module")

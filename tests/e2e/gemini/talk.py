@@ -32,7 +32,7 @@ QUESTION: Any = {"role": "user", "content": "Weather in Ulm and Jena?"}
 def gemini_configuration(gemini: GeminiProvider, openai_url: str) -> dict[str, Any]:
     """AI Studio and Vertex at the same scripted provider, and pairs of Gemini and an OpenAI-compatible provider."""
     studio = {"backend": "studio", "model": PRO}
-    plain = {"backend": "plain", "model": "scripted/model-1"}
+    plain = {"backend": "plain", "model": "gpt-5.2"}
     return configuration(openai_url, workers=1, models=[
         {"match": "three", "attempts": [studio]},
         {"match": "flash", "attempts": [{"backend": "studio", "model": "gemini-2.5-flash"}]},
@@ -50,7 +50,7 @@ def gemini_configuration(gemini: GeminiProvider, openai_url: str) -> dict[str, A
         "vertex": {"api": "gemini", "url": gemini.vertex_url, "key": TOKEN},
         "wrong": {"api": "gemini", "url": gemini.url, "key": "AIza-wrong-0123456789"},
         "wrong-vertex": {"api": "gemini", "url": gemini.vertex_url, "key": "ya29.wrong-0123456789"},
-        "plain": {"api": "openai", "url": openai_url, "key": "sk-provider-0123456789"},
+        "plain": {"api": "openai", "url": openai_url, "provider": "openai", "key": "sk-provider-0123456789"},
     })
 
 

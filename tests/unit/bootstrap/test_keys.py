@@ -59,8 +59,8 @@ def with_key_file(path: str) -> Config:
 def key_filter(listeners: list[dict[str, Any]]) -> dict[str, Any]:
     inner = next(one for one in listeners if one["name"] == "in-b")
     filters = inner["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"]
-    assert [one["name"] for one in filters][-3:] == ["translate", "provider_key", "envoy.filters.http.router"]
-    found: dict[str, Any] = filters[-2]
+    assert [one["name"] for one in filters][-4:] == ["translate", "provider_key", "limits", "envoy.filters.http.router"]
+    found: dict[str, Any] = filters[-3]
     return found
 
 

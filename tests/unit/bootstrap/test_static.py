@@ -156,6 +156,6 @@ def test_without_a_system_bundle_certifis_is_trusted(monkeypatch: pytest.MonkeyP
 def test_a_backend_without_a_key_has_no_injector() -> None:
     config = one_backend("http://127.0.0.1:1/v1", backends={"b": Backend(api="openai", url="http://127.0.0.1:1/v1")})
     names = [made["name"] for made in manager(config, "in-b")["http_filters"]]
-    assert names == ["remember_client", "translate", "envoy.filters.http.router"]
+    assert names == ["remember_client", "translate", "limits", "envoy.filters.http.router"]
     keyed = [made["name"] for made in manager(one_backend("http://127.0.0.1:1/v1"), "in-b")["http_filters"]]
-    assert keyed == ["remember_client", "translate", "provider_key", "envoy.filters.http.router"]
+    assert keyed == ["remember_client", "translate", "provider_key", "limits", "envoy.filters.http.router"]

@@ -1,0 +1,32 @@
+"""Addresses as the configuration writes them: `HOST:PORT` apart, and whether a host is this machine.
+
+Called by the records and their checks, and by whoever listens or connects. Resolves no name.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`HOST:PORT` or `[IPv6]:PORT` -> (host without brackets, port). Raises ValueError that says what is wrong."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host:
+        raise ValueError(f'"{text}" is not HOST:PORT')
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f'"{text}": an IPv6 address needs brackets, as in [::1]:10000')
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f'"{text}": the port must be a number from 0 to 65535')
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the host reaches only this machine: localhost, 127.0.0.0/8 or ::1."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,65 @@
+"""The one process that counts what teams use, beside the workers: started when a configuration needs it, started again
+when it dies.
+
+A configuration needs it when a team has limits and no service of others counts. While it is away, Envoy does with
+requests of limited teams what `limits_service.failure_mode` says, and counts them as unanswered.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from extproc.config import Config
+from extproc.up.children import Line
+from extproc.up.envoy_admin import EnvoyAdmin
+from extproc.up.workers import Workers
+
+_UNANSWERED = "/stats?filter=^cluster\\..*\\.ratelimit\\.error$"
+_FIGURE = re.compile(r"^cluster\..*\.ratelimit\.error: (\d+)$", re.M)
+
+
+class Limits:
+    """At most one process, on one address. `accepted` is the file of accepted configurations, `counters` the one of the
+    counters where the configuration names none."""
+
+    def __init__(self, address: str, accepted: Path, counters: Path, *, env: Mapping[str, str], metrics: Path,
+                 on_line: Line, say: Line) -> None:
+        command = [sys.executable, "-m", "extproc", "limits", "--accepted", str(accepted), "--counters", str(counters)]
+        self._process = Workers([address], lambda place: [*command, "--listen", place], env=env, metrics=metrics,
+                                on_line=on_line, say=say, name="process that counts limits")
+        self._started = False
+
+    @staticmethod
+    def needed(config: Config) -> bool:
+        """Whether this gateway counts itself."""
+        return bool(config.limit_numbers) and config.limits_service.address is None
+
+    async def prepare(self, config: Config) -> None:
+        """Starts the process where this configuration is the first to need it. Raises StartError."""
+        if self.needed(config) and not self._started:
+            self._started = True
+            await self._process.start()
+
+    async def end(self, patience: float) -> None:
+        """Lets it save its counters."""
+        await self._process.end(patience)
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._process.kill()
+
+
+def unanswered(admin: EnvoyAdmin) -> bytes:
+    """How often Envoy got no answer about limits, as Prometheus text; nothing while Envoy is not asked or silent."""
+    try:
+        text = admin.ask("GET", _UNANSWERED)[1]
+    except (OSError, http.client.HTTPException):
+        return b""
+    total = sum(map(int, _FIGURE.findall(text)))
+    name = "extproc_limits_unanswered_total"
+    return (f"# HELP {name} Questions about limits that nobody answered\n# TYPE {name} counter\n"
+            f"{name} {total}\n").encode()

@@ -1,0 +1,1 @@
+"""The image and the compose file in a real Docker engine."""
