@@ -42,13 +42,14 @@ def running(compose: list[str], *options: str) -> Iterator[Callable[..., str]]:
 
 
 def ask(port: int, key: str = "local") -> tuple[int, dict[str, Any]]:
+    """The status, 0 without an answer, and the body with the headers' `x-ratelimit-remaining` in it."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     body = {"model": "demo", "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}]}
     try:
         connection.request("POST", "/v1/messages", json.dumps(body), {"content-type": "application/json",
                                                                       "x-api-key": key})
         answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        return answer.status, json.loads(answer.read()) | {"remaining": answer.headers["x-ratelimit-remaining"]}
     except (OSError, http.client.HTTPException, ValueError):
         return 0, {}
     finally:
@@ -78,10 +79,12 @@ def test_the_fleet_with_a_stand_in_for_the_rate_limit_service(image: Any, compos
 
 
 def _serves(command: Callable[..., str]) -> None:
-    """Requests are answered by both processors, up to the team's limit, and the drain closes the door."""
+    """Both processors answer, every request counts against the team's limit, the drain closes the door."""
     wait_until(lambda: ask(10001)[0] == 200, "Envoy answers")
     wait_until(lambda: ask(10001)[0] == 200 and all(_served(command, name) for name in ("processor-1", "processor-2")),
                "both processors serve")
+    counted = [int(ask(10001)[1]["remaining"]) for _ in range(2)]
+    assert counted[1] in (counted[0] - 1, 599), "one less, or a new minute"
     command("exec", "-T", "envoy", "extproc", "drain", "--admin", "unix:/run/extproc/admin.sock", "--patience", "20")
     assert ask(10001)[0] == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ def provider(provider_server: OpenAIProvider) -> OpenAIProvider:
     return provider_server
 
 
-# ------------------------------------------------------------------------------------------------------------ it is away
+# ---------------------------------------------------------------------------------------------------------- it is away
 
 
 def test_with_failure_mode_allow_requests_pass_until_it_is_back(provider: OpenAIProvider) -> None:
@@ -76,8 +77,6 @@ def test_with_failure_mode_deny_they_are_refused_in_words(provider: OpenAIProvid
 
 
 def test_a_service_that_hangs_is_waited_for_no_longer_than_said(provider: OpenAIProvider) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         service = LimitsService(address=f"127.0.0.1:{deaf.getsockname()[1]}", timeout=0.2)
         gateway = Limited(provider, TEAMS, service=False, limits_service=service)
@@ -89,7 +88,7 @@ def test_a_service_that_hangs_is_waited_for_no_longer_than_said(provider: OpenAI
             gateway.stop()
 
 
-# ------------------------------------------------------------------------------------------------------------- it is shared
+# -------------------------------------------------------------------------------------------------------- it is shared
 
 
 class Fleet:
