@@ -19,7 +19,7 @@ import msgspec
 from extproc.config import LimitKey
 from extproc.limiting.kinds import KINDS
 
-LONGEST_STREAM = 3600.0
+LONGEST_STREAM = 4 * 3600.0
 """Seconds after which a running request is no longer counted as one: its end was lost."""
 
 STREAM_WAIT = 5
