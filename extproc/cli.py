@@ -271,7 +271,7 @@ def envoy_config(config: ConfigOption,
     """Print Envoy's bootstrap (JSON, which Envoy reads as YAML too)."""
     loaded = _load(config)
     from extproc.bootstrap import static_bootstrap
-    from extproc.bootstrap.files import write_private
+    from extproc.private_files import write_private
 
     try:
         made = static_bootstrap(loaded, with_secrets=with_secrets, sockets=processor or [DEFAULT_PROCESSOR],

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import betterproto2
@@ -34,6 +31,7 @@ from extproc.bootstrap.secrets import provider_secrets
 from extproc.bootstrap.several_keys import keys_in_files
 from extproc.bootstrap.sources import Inline, Sources, WatchedFiles, key_file_name, route_file, secret_file
 from extproc.config import Config
+from extproc.private_files import write_private
 
 Json = dict[str, Any]
 
@@ -112,14 +110,6 @@ def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[st
         clusters=_clusters(config, sockets, limits, ca or clusters.trusted_ca(), Inline(), with_secrets=with_secrets),
         secrets=[*provider_secrets(config, with_secrets=with_secrets), *edge_secrets(config)])
     return to_json(made)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replaces the file at once; only this user can read it."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")  # mkstemp makes it 0600
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, path)
 
 
 def _frame() -> bootstrap.Bootstrap:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from extproc.bootstrap.files import write_private
 from extproc.config import Config
+from extproc.private_files import write_private
 
 
 class Generation(msgspec.Struct, frozen=True):

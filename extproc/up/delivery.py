@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterable, Mapping
 
 from extproc.bootstrap import RuntimeLayout, build
-from extproc.bootstrap.files import write_private
 from extproc.config import Config
+from extproc.private_files import write_private
 from extproc.up.envoy_admin import EnvoyAdmin
 
 TAKEN_PATIENCE = 20.0

@@ -1,0 +1,15 @@
+"""Files that only this user may read, replaced at once: for whatever writes configuration for Envoy or workers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replaces the file at once; only this user can read it."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")  # mkstemp makes it 0600
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
