@@ -91,6 +91,7 @@ def left(gateway: Gateway, team: str = "red") -> float | None:
 
 
 @pytest.mark.parametrize("command", ["serve", "limits"])
+@pytest.mark.fault
 def test_an_envoy_elsewhere_finds_the_process_that_counts(tmp_path: Path, command: str) -> None:
     """`extproc serve` brings it along, `extproc limits` is it alone; a restart of the latter goes on with its file."""
     _not_near_midnight()
@@ -172,6 +173,7 @@ def test_the_sdks_wait_as_long_as_they_are_told(gateway: Gateway) -> None:
     assert other.value.response.headers["x-ratelimit-remaining-tokens"] == "0"
 
 
+@pytest.mark.fault
 def test_limits_that_come_with_a_reload_are_counted_from_the_first_request(
         provider: OpenAIProvider, start_gateway: Callable[..., Gateway]) -> None:
     _not_near_midnight()

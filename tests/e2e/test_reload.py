@@ -152,6 +152,7 @@ def test_models_teams_keys_and_backends_come_and_go(reloaded: Reloaded, provider
     assert PROVIDER_KEY not in reloaded.gateway.output
 
 
+@pytest.mark.fault
 def test_settings_of_a_running_gateway(reloaded: Reloaded, provider: OpenAIProvider) -> None:
     """Origins, bounds, times: what is in the listener, in the routes and in the workers."""
     provider.always(answers)
@@ -164,6 +165,7 @@ def test_settings_of_a_running_gateway(reloaded: Reloaded, provider: OpenAIProvi
     assert post(reloaded.url, payload(system="x" * 5000)).status == 200
 
 
+@pytest.mark.fault
 def test_another_address(reloaded: Reloaded, provider: OpenAIProvider, start_gateway: Callable[..., Gateway],
                          tmp_path: Path) -> None:
     """`--port` comes before the file, so this gateway is started without."""
@@ -248,6 +250,7 @@ def envoy_stat(reloaded: Reloaded, name: str) -> int:
 
 
 @pytest.mark.parametrize("turns", [5, pytest.param(50, marks=pytest.mark.fault)])
+@pytest.mark.fault
 def test_changes_under_load_fail_no_request(reloaded: Reloaded, provider: OpenAIProvider, turns: int) -> None:
     """Each changes the rule and the backend that serve the load: another model's name, another base path, another
     key."""
@@ -299,6 +302,7 @@ def metrics(reloaded: Reloaded) -> str:
     return request(f"http://{reloaded.gateway.admin}", "GET", "/metrics").body.decode()
 
 
+@pytest.mark.fault
 def test_keys_that_need_a_restart_say_so(reloaded: Reloaded, provider: OpenAIProvider) -> None:
     provider.always(answers)
     reloaded.change(workers=1)
@@ -306,6 +310,7 @@ def test_keys_that_need_a_restart_say_so(reloaded: Reloaded, provider: OpenAIPro
     assert len(reloaded.gateway.worker_pids()) == 2
 
 
+@pytest.mark.fault
 def test_sighup_reads_the_file_again(reloaded: Reloaded, provider: OpenAIProvider) -> None:
     provider.always(answers)
     reloaded.gateway.process.send_signal(signal.SIGHUP)
@@ -313,6 +318,7 @@ def test_sighup_reads_the_file_again(reloaded: Reloaded, provider: OpenAIProvide
     assert reloaded.ask() == 200
 
 
+@pytest.mark.fault
 def test_links_that_kubernetes_swaps(provider_server: OpenAIProvider, provider: OpenAIProvider,
                                      tmp_path: Path) -> None:
     """A mounted ConfigMap: the file is a link into `..data`, which is a link that is replaced."""
@@ -351,6 +357,7 @@ def started_from_links(config: Change, folder: Path) -> Iterator[Reloaded]:
 # -------------------------------------------------------------------------------------------------------- new processes
 
 
+@pytest.mark.fault
 def test_workers_are_replaced_under_load(reloaded: Reloaded, provider: OpenAIProvider) -> None:
     """SIGUSR1: every worker gets a successor; a stream that runs on an old one is finished there."""
     gate = Gate()
