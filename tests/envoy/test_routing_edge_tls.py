@@ -116,6 +116,7 @@ def test_clients_connect_with_tls_and_only_with_tls(start: Callable[[int], Secur
         provider.stop()
 
 
+@pytest.mark.fault
 @pytest.mark.parametrize("change", [by_rename, by_link])
 def test_a_new_certificate_is_used_without_a_restart_while_streams_go_on(
         start: Callable[[int], SecureEnvoy], folder: Path, change: Callable[[Path, str], None]) -> None:
@@ -129,7 +130,7 @@ def test_a_new_certificate_is_used_without_a_restart_while_streams_go_on(
             provider.recv(65536)
             provider.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nha")
             change(folder, "second")
-            end = time.monotonic() + 10
+            end = time.monotonic() + 30
             while envoy.serial() == before:
                 assert time.monotonic() < end, "the old certificate is still shown"
                 time.sleep(0.02)
