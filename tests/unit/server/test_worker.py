@@ -369,7 +369,10 @@ def test_a_second_signal_ends_a_drain_at_once(tmp_path: Path) -> None:
 
 def test_the_log_never_holds_bodies_unless_it_is_told_to(tmp_path: Path) -> None:
     async def play(debug: bool) -> str:
-        async with running(tmp_path, debug_bodies=debug) as run:
+        # A socket of its own: gRPC shares connections by address, and the first worker's is gone.
+        folder = tmp_path / f"debug-{debug}"
+        folder.mkdir()
+        async with running(folder, debug_bodies=debug) as run:
             call = run.stream(TRANSLATE)
             await call.write(request_headers(x_extproc_route=run.route, **HOP))
             private = [{"role": "user", "content": "private sk-alpha-secret"}]
