@@ -16,10 +16,11 @@ from extproc.conversation import Failure
 from extproc.errors import BadRequest
 from extproc.exchange import messages
 from extproc.exchange.clients import error_answer
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
+from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.record import Record
 
-Responses = list[ProcessingResponse]
+Responses = list[bytes]
+"""Encoded `ProcessingResponse` messages, in order."""
 
 METADATA = "extproc"
 """The namespace of the dynamic metadata that exchanges emit."""
@@ -32,8 +33,8 @@ class Refused(BadRequest):
     """A refusal with a reason for the access log and headers of its own."""
 
     def __init__(self, message: str, *, reason: str, headers: Mapping[str, str] | None = None, status: int = 400,
-                 kind: str = "invalid_request") -> None:
-        super().__init__(message, kind=kind, status=status)  # type: ignore[arg-type]
+                 kind: str = "invalid_request", code: str | None = None) -> None:
+        super().__init__(message, kind=kind, status=status, code=code)  # type: ignore[arg-type]
         self.reason = reason
         self.headers = dict(headers or {})
 

@@ -1,17 +1,19 @@
 """ext_proc messages in words of HTTP: headers and body chunks out of what Envoy sends, answers in what it takes.
 
-Both exchanges are written against this module and touch protobuf messages nowhere else in detail. It decides nothing.
+Both exchanges are written against this module and touch protobuf messages nowhere else in detail. Answers are bytes:
+each is a whole `ProcessingResponse`, encoded once. It decides nothing.
 Facts it encodes: a header's value travels in `raw_value` (a `value` that we set arrives empty); in the mode
 FULL_DUPLEX_STREAMED a body goes back only as `streamed_response`; pseudo-headers and `host` cannot be removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+
+from google.protobuf.struct_pb2 import Struct
 
 from extproc.exchange.pb.external_processor_pb2 import (
     BodyMutation,
-    BodyResponse,
     CommonResponse,
     HeaderMap,
     HeaderMutation,
@@ -25,7 +27,6 @@ from extproc.exchange.pb.external_processor_pb2 import (
     ProcessingRequest,
     ProcessingResponse,
     ProtocolConfiguration,
-    StreamedBodyResponse,
     TrailersResponse,
 )
 
@@ -70,61 +71,99 @@ def _header_bytes(value: str) -> bytes:
 
 
 def request_head(set_headers: Mapping[str, str], remove: Iterable[str] = (), *,
-                 clear_route_cache: bool = False) -> ProcessingResponse:
+                 clear_route_cache: bool = False) -> bytes:
     """The answer to request headers; the body follows as chunks."""
     return ProcessingResponse(request_headers=HeadersResponse(response=CommonResponse(
-        header_mutation=mutation(set_headers, remove), clear_route_cache=clear_route_cache)))
+        header_mutation=mutation(set_headers, remove), clear_route_cache=clear_route_cache))).SerializeToString()
 
 
-def response_head(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> ProcessingResponse:
+def response_head(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> bytes:
     """The answer to response headers; the body follows as chunks."""
     return ProcessingResponse(response_headers=HeadersResponse(response=CommonResponse(
-        header_mutation=mutation(set_headers, remove))))
+        header_mutation=mutation(set_headers, remove)))).SerializeToString()
 
 
-def response_head_with_body(set_headers: Mapping[str, str], remove: Iterable[str], body: bytes) -> ProcessingResponse:
+def response_head_with_body(set_headers: Mapping[str, str], remove: Iterable[str], body: bytes) -> bytes:
     """The answer to the headers of a response without a body, when the client is due one. (A chunk would be dropped
     by Envoy there.)"""
     return ProcessingResponse(response_headers=HeadersResponse(response=CommonResponse(
         status=CommonResponse.CONTINUE_AND_REPLACE, header_mutation=mutation(set_headers, remove),
-        body_mutation=BodyMutation(body=body))))
+        body_mutation=BodyMutation(body=body)))).SerializeToString()
 
 
-def request_chunk(data: bytes, *, end: bool = False) -> ProcessingResponse:
+def request_chunk(data: bytes, *, end: bool = False) -> bytes:
     """A piece of the request body for upstream."""
-    return ProcessingResponse(request_body=_chunk(data, end))
+    return _chunk(_REQUEST_BODY, data, end)
 
 
-def response_chunk(data: bytes, *, end: bool = False) -> ProcessingResponse:
+def response_chunk(data: bytes, *, end: bool = False) -> bytes:
     """A piece of the response body for the client."""
-    return ProcessingResponse(response_body=_chunk(data, end))
+    return _chunk(_RESPONSE_BODY, data, end)
 
 
-def _chunk(data: bytes, end: bool) -> BodyResponse:
-    return BodyResponse(response=CommonResponse(body_mutation=BodyMutation(
-        streamed_response=StreamedBodyResponse(body=data, end_of_stream=end))))
+_REQUEST_BODY, _RESPONSE_BODY = b"\x1a", b"\x22"
+"""Tags of the two parts of a ProcessingResponse that a chunk travels in. Inside both, tag by tag: `response`,
+`body_mutation`, `streamed_response`, `body`; every event of every stream is framed by these, so they are written out by
+hand. A test holds them against what protobuf writes."""
 
 
-def chunks(make: Callable[..., ProcessingResponse], data: bytes, *, end: bool) -> Iterator[ProcessingResponse]:
+def _chunk(part: bytes, data: bytes, end: bool) -> bytes:
+    size = len(data)
+    tail = b"\x10\x01" if end else b""
+    inner = size + len(tail)
+    if 128 <= size < _MIDDLE:  # every length takes two bytes: the usual event
+        inner += 3
+        return b"%b%c%c\x0a%c%c\x1a%c%c\x1a%c%c\x0a%c%c%b%b" % (
+            part, inner + 9 & 127 | 128, inner + 9 >> 7, inner + 6 & 127 | 128, inner + 6 >> 7,
+            inner + 3 & 127 | 128, inner + 3 >> 7, inner & 127 | 128, inner >> 7, size & 127 | 128, size >> 7,
+            data, tail)
+    if size < _SHORT:  # every length takes one
+        if not size:
+            return b"%b%c\x0a%c\x1a%c\x1a%c%b" % (part, inner + 6, inner + 4, inner + 2, inner, tail)
+        inner += 2
+        return b"%b%c\x0a%c\x1a%c\x1a%c\x0a%c%b%b" % (part, inner + 6, inner + 4, inner + 2, inner, size, data, tail)
+    head = b"\x0a%b" % _varint(size)
+    for tag in (b"\x1a", b"\x1a", b"\x0a"):
+        head = b"%b%b%b" % (tag, _varint(len(head) + inner), head)
+    return b"%b%b%b%b%b" % (part, _varint(len(head) + inner), head, data, tail)
+
+
+_SHORT, _MIDDLE = 118, 16_000
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def chunks(make: Callable[..., bytes], data: bytes, *, end: bool) -> list[bytes]:
     """Cuts `data` into pieces made by `request_chunk` or `response_chunk`. Nothing at all for b"" without `end`."""
     if len(data) <= BODY_CHUNK:
-        if data or end:
-            yield make(data, end=end)
-        return
-    for start in range(0, len(data), BODY_CHUNK):
-        piece = data[start:start + BODY_CHUNK]
-        yield make(piece, end=end and start + BODY_CHUNK >= len(data))
+        return [make(data, end=end)] if data or end else []
+    return [make(data[start:start + BODY_CHUNK], end=end and start + BODY_CHUNK >= len(data))
+            for start in range(0, len(data), BODY_CHUNK)]
 
 
-def response_trailers(remove: Iterable[str]) -> ProcessingResponse:
+def with_metadata(message: bytes, values: Struct) -> bytes:
+    """The message with dynamic metadata: protobuf reads what follows an encoded message as more fields of it."""
+    return message + ProcessingResponse(dynamic_metadata=values).SerializeToString()
+
+
+def response_trailers(remove: Iterable[str]) -> bytes:
     """The answer to response trailers; those that came do not cross."""
-    return ProcessingResponse(response_trailers=TrailersResponse(header_mutation=mutation({}, remove)))
+    return ProcessingResponse(response_trailers=TrailersResponse(
+        header_mutation=mutation({}, remove))).SerializeToString()
 
 
-def immediate(status: int, headers: Mapping[str, str], body: bytes, reason: str) -> ProcessingResponse:
+def immediate(status: int, headers: Mapping[str, str], body: bytes, reason: str) -> bytes:
     """Envoy answers the client itself. `reason` goes to the access log, after `extproc_`."""
     return ProcessingResponse(immediate_response=ImmediateResponse(
-        status=HttpStatus(code=status), headers=mutation(headers), body=body, details=OUR_DETAILS + reason))
+        status=HttpStatus(code=status), headers=mutation(headers), body=body, details=OUR_DETAILS + reason),
+    ).SerializeToString()
 
 
 def wrong_body_mode(message: ProcessingRequest, *, response: bool) -> str | None:

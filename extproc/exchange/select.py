@@ -11,7 +11,7 @@ from extproc.exchange import messages
 from extproc.exchange.attempt import chosen_order
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.intake import Accepted, Intake, OwnAnswer, request_api
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
+from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.tool_styles import TOOLS_HEADER
 
 INTERNAL = "x-extproc-"
@@ -84,8 +84,8 @@ class SelectExchange(Exchange):
             return {}
         return {"x-extproc-limited-team": team, "x-extproc-stream": self._own_id}
 
-    def _echo(self) -> list[ProcessingResponse]:
-        return list(messages.chunks(messages.request_chunk, self._intake.body.raw(), end=True))
+    def _echo(self) -> Responses:
+        return messages.chunks(messages.request_chunk, self._intake.body.raw(), end=True)
 
     def _own(self, answer: OwnAnswer, now: float) -> Responses:
         return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)

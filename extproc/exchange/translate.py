@@ -26,8 +26,8 @@ from extproc.exchange.attempt import (
 )
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.content import Asked, Body, read_asked
-from extproc.exchange.intake import Intake, OwnAnswer, request_api
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
+from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
+from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.record import MAX_REPAIRS, usage_figures
 from extproc.exchange.routes import find_endpoint
 from extproc.exchange.select import trailers_refused
@@ -193,7 +193,7 @@ class TranslateExchange(Exchange):
             self._choice = chosen_by_backend(found.rule, self._backend)
             if self._choice is None:
                 raise Refused(f'The model "{asked.model[:200]}" is not served by the backend "{self._backend}".',
-                              reason="model_elsewhere", status=404, kind="not_found")
+                              reason="model_elsewhere", status=404, kind="not_found", code=MODEL_NOT_FOUND)
         else:
             body = self._body.decoded(self._headers.get("content-encoding"))
             asked = read_asked(body, self.config.limits, check_depth=False)
@@ -222,7 +222,7 @@ class TranslateExchange(Exchange):
         if request.method != self._headers.get(":method"):
             routing[":method"] = request.method
         head = messages.request_head({**routing, **request.headers}, self._headers)
-        head.dynamic_metadata.CopyFrom(self.metadata({**self._names(), **self._estimate()}))
+        head = messages.with_metadata(head, self.metadata({**self._names(), **self._estimate()}))
         return [head, *messages.chunks(messages.request_chunk, request.body, end=True)]
 
     def _note_request(self, asked: Asked, choice: Choice) -> None:
@@ -305,7 +305,7 @@ class TranslateExchange(Exchange):
         return self._answer(self._translation.finish(), now, trailers=answer)
 
     def _answer(self, data: bytes, now: float, *, end: bool = False,
-                trailers: ProcessingResponse | None = None) -> Responses:
+                trailers: bytes | None = None) -> Responses:
         """Sends what the Translation gave. `end`: these are the last bytes; `trailers` follow them and end the answer
         instead. A failure is always an end, whatever the provider still sends."""
         translation = self._translation
@@ -332,7 +332,7 @@ class TranslateExchange(Exchange):
             self._linger_until = now + LINGER
         elif out and now >= self._next_estimate:
             self._next_estimate = now + ESTIMATE_EVERY
-            out[-1].dynamic_metadata.CopyFrom(self.metadata(self._estimate()))
+            out[-1] = messages.with_metadata(out[-1], self.metadata(self._estimate()))
         return out
 
     def _bodiless(self, data: bytes, now: float) -> Responses:
@@ -376,13 +376,13 @@ class TranslateExchange(Exchange):
         except Exception:
             # Envoy cuts the answer off: a broken stream must not look finished.
             return super()._fail(failure, reason, now)
-        return list(messages.chunks(messages.response_chunk, data, end=True))
+        return messages.chunks(messages.response_chunk, data, end=True)
 
     def _finished(self, out: Responses) -> None:
         """The last message is in `out`: it takes the exact figures along."""
         self.done = True
         self._sum_up()
-        out[-1].dynamic_metadata.CopyFrom(self.metadata(self._figures()))
+        out[-1] = messages.with_metadata(out[-1], self.metadata(self._figures()))
 
     def _closed_early(self) -> None:
         if self._translation is not None:
@@ -417,13 +417,21 @@ class TranslateExchange(Exchange):
     def _figures(self) -> dict[str, str | float | None]:
         """The provider's figures; where it gave none for an answer that had begun, the estimate."""
         usage: Usage = self._translation.usage if self._translation is not None else Usage()
-        told = usage.input + usage.output > 0 and not usage.estimated
+        told = (usage.input + usage.output > 0 and not usage.estimated) or self._only_counts
         if not told and self.record.status == 200:
             return {**usage_figures(usage), **self._estimate()}
         return {**usage_figures(usage), "estimated": False}
 
+    @property
+    def _only_counts(self) -> bool:
+        endpoint = find_endpoint(self._headers.get(":path", ""))
+        return endpoint is not None and endpoint.operation == "count_tokens"
+
     def _estimate(self) -> dict[str, str | float | None]:
-        """The tokens used so far: the provider's own figures as far as they go, else a guess by size."""
+        """The tokens used so far: the provider's own figures as far as they go, else a guess by size. A prompt that was
+        only counted has used none."""
+        if self._only_counts:
+            return {"input": 0, "output": 0, "total": 0, "estimated": False}
         usage = self._translation.usage if self._translation is not None else Usage()
         prompt = usage.input or self._prompt_size // _BYTES_PER_TOKEN
         size = _BYTES_PER_EVENT if self.record.stream else _BYTES_PER_TOKEN

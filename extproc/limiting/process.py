@@ -25,7 +25,8 @@ from extproc.config import Config, ConfigError
 from extproc.limiting.counters import Kept
 from extproc.limiting.service import SERVICE, LimitService, Observer
 from extproc.server.log import Log
-from extproc.server.worker import LOG_LEVEL, OPTIONS
+from extproc.server.grpcio import OPTIONS
+from extproc.server.worker import LOG_LEVEL
 
 SAVE_EVERY = 1.0
 """Seconds between two looks at what there is to save and whether the configuration changed."""

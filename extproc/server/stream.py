@@ -1,19 +1,19 @@
-"""One ext_proc stream of gRPC: reads Envoy's messages, feeds the exchange, writes its answers, keeps its time.
+"""One ext_proc stream: Envoy's messages as bytes -> the exchange -> its answers as bytes, and the exchange's time.
 
-The exchange decides everything; here are only the reading loop, one timer and one lock per stream. The lock makes
-answers of a message and of the timer follow one another. The worker calls `Streams.process` for every stream.
+A `Call` of the seam (`extproc.server.rpc`): whichever transport carries the messages, here is what they mean to the
+worker. The exchange decides everything; here are only one timer per stream and the way to a thread for heavy work,
+during which the stream takes no message. There is no task and no lock: everything else happens between two wake-ups.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, Protocol, TypeVar
 
-import grpc
+from google.protobuf.message import DecodeError
 
 from extproc.config import Config
 from extproc.exchange.base import Exchange, Responses
@@ -22,23 +22,14 @@ from extproc.exchange.roles import make_exchange
 from extproc.server.generations import Accepted
 from extproc.server.log import Log
 from extproc.server.metrics import Metrics
+from extproc.server.rpc import Methods, Peer, Status
 
 SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
-
-T = TypeVar("T")
-
-
-class Context(Protocol):
-    """What is used of grpc's context of a stream."""
-
-    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None: ...
-    async def read(self) -> Any: ...
-    async def write(self, message: ProcessingResponse) -> None: ...
 
 
 class Streams:
     """All streams of a worker. `make` builds an exchange from a stream's metadata. What is in `accepted` holds for new
-    streams; a running one keeps what it began with."""
+    streams; a running one keeps what it began with. Used on the event loop's thread only."""
 
     def __init__(self, config: Config, log: Log, metrics: Metrics, threads: Executor, *, debug_bodies: bool = False,
                  make: Callable[..., Exchange] | None = None) -> None:
@@ -47,36 +38,40 @@ class Streams:
         self.take(Accepted.only(config))
         self._log = log
         self._metrics = metrics
-        self._threads = threads
-        self._debug_bodies = debug_bodies
+        self.threads = threads
+        self.debug_bodies = debug_bodies
         self._make = make or partial(make_exchange, find=lambda rule: self.accepted.find(rule))
         self.active = 0
         self.began = 0
         """Streams since the start: tells a quiet worker from one that is idle by chance."""
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """The service, registered by its name: the messages are our own, the path is Envoy's."""
-        method = grpc.stream_stream_rpc_method_handler(
-            self.process, request_deserializer=ProcessingRequest.FromString,
-            response_serializer=ProcessingResponse.SerializeToString)
-        return grpc.method_handlers_generic_handler(SERVICE, {"Process": method})
+    @property
+    def methods(self) -> Methods:
+        """The service by its path: the messages are our own, the path is Envoy's."""
+        return {f"/{SERVICE}/Process": self.open}
 
-    async def process(self, _messages: object, context: Context) -> None:
-        """One stream, until Envoy ends it. Returning earlier would let Envoy pass the body on untranslated."""
-        metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+    def open(self, metadata: Mapping[str, str], peer: Peer) -> Stream:
+        """A new stream."""
         loop = asyncio.get_running_loop()
         exchange = self._make(self.accepted.serving.config, metadata, request_id=str(uuid.uuid4()), now=loop.time())
-        stream = _Stream(exchange, context, self)
         self.active += 1
         self._running.add(exchange)
         self.began += 1
         self._metrics.began(exchange.hop)
-        try:
-            await stream.run()
-        finally:
-            self.active -= 1
-            self._running.discard(exchange)
-            self._finished(exchange, loop.time())
+        return Stream(exchange, peer, self, loop)
+
+    def close(self, exchange: Exchange, now: float) -> None:
+        """A stream has ended."""
+        self.active -= 1
+        self._running.discard(exchange)
+        record = exchange.closed(now)
+        self._metrics.finished(record)
+        if exchange.crash is not None:
+            self._log.crash(record, exchange.crash)
+        if record.hop != "select" or record.reason is not None or record.outcome != "ok":
+            self._log.exchange(record)
+        else:
+            self._log.line("debug", "routed", request_id=record.request_id, rule=record.rule, ms=record.ms)
 
     def take(self, accepted: Accepted) -> None:
         """What holds for new streams from now on."""
@@ -90,35 +85,15 @@ class Streams:
         return any(self._numbers[id(exchange.config)][1] == generation for exchange in self._running
                    if id(exchange.config) in self._numbers)
 
-    def _finished(self, exchange: Exchange, now: float) -> None:
-        record = exchange.closed(now)
-        self._metrics.finished(record)
-        if exchange.crash is not None:
-            self._log.crash(record, exchange.crash)
-        if record.hop != "select" or record.reason is not None or record.outcome != "ok":
-            self._log.exchange(record)
-        else:
-            self._log.line("debug", "routed", request_id=record.request_id, rule=record.rule, ms=record.ms)
+    def show_request(self, message: ProcessingRequest, request_id: str) -> None:
+        """Logs a message's body, when the debug switch is on."""
+        part = message.WhichOneof("request")
+        if part in ("request_body", "response_body"):
+            self._log.body(f"envoy->{part}", request_id, getattr(message, part).body)
 
-    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Runs `work` in a thread; when the stream is cancelled meanwhile, still waits for it: two threads never
-        touch one exchange."""
-        future = asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            await asyncio.wait([future])
-            raise
-
-    def show(self, message: ProcessingRequest | ProcessingResponse, request_id: str) -> None:
-        """Logs a message's body when the debug switch is on."""
-        if not self._debug_bodies:
-            return
-        if isinstance(message, ProcessingRequest):
-            part = message.WhichOneof("request")
-            if part in ("request_body", "response_body"):
-                self._log.body(f"envoy->{part}", request_id, getattr(message, part).body)
-            return
+    def show_answer(self, answer: bytes, request_id: str) -> None:
+        """The same of an answer."""
+        message = ProcessingResponse.FromString(answer)
         part = message.WhichOneof("response")
         if part in ("request_body", "response_body"):
             mutation = getattr(message, part).response.body_mutation
@@ -127,45 +102,85 @@ class Streams:
             self._log.body(f"{part}->envoy", request_id, message.immediate_response.body)
 
 
-class _Stream:
-    """The reading loop and the timer of one stream."""
+class Stream:
+    """One stream, from its first message to its end; a `Call`."""
 
-    def __init__(self, exchange: Exchange, context: Context, streams: Streams) -> None:
+    __slots__ = ("_busy", "_due", "_exchange", "_gone", "_half_closed", "_loop", "_peer", "_streams", "_time", "_timer")
+
+    def __init__(self, exchange: Exchange, peer: Peer, streams: Streams, loop: asyncio.AbstractEventLoop) -> None:
         self._exchange = exchange
-        self._context = context
+        self._peer = peer
         self._streams = streams
-        self._loop = asyncio.get_running_loop()
-        self._turn = asyncio.Lock()
+        self._loop = loop
+        self._time = loop.time
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
-        self._ringing: asyncio.Task[None] | None = None
-
-    async def run(self) -> None:
+        self._busy = False
+        self._half_closed = False
+        self._gone = False
         self._set_timer()
+
+    # ----------------------------------------------------------------------------------------- what the transport calls
+
+    def message(self, data: bytes) -> bool:
+        exchange = self._exchange
         try:
-            while True:
-                message = await self._context.read()
-                if message is grpc.aio.EOF:
-                    return
-                await self._take(message)
-                self._set_timer()
-        finally:
-            await self._stop_timer()
+            message = ProcessingRequest.FromString(data)
+        except DecodeError:
+            self._peer.end(Status.INTERNAL, "the message is no ProcessingRequest")
+            return True
+        if self._streams.debug_bodies:
+            self._streams.show_request(message, exchange.record.request_id)
+        if exchange.is_heavy(message):
+            self._busy = True
+            work = self._loop.run_in_executor(self._streams.threads, exchange.receive, message, self._time())
+            work.add_done_callback(self._worked)
+            return False
+        self._send(exchange.receive(message, self._time()))
+        self._set_timer()
+        return True
 
-    async def _take(self, message: ProcessingRequest) -> None:
-        exchange, streams = self._exchange, self._streams
-        streams.show(message, exchange.record.request_id)
-        async with self._turn:
-            if exchange.is_heavy(message):
-                answers = await streams.in_thread(exchange.receive, message, self._loop.time())
-            else:
-                answers = exchange.receive(message, self._loop.time())
-            await self._send(answers)
+    def half_closed(self) -> None:
+        # Returning earlier than Envoy asks for would let it pass the body on untranslated.
+        self._half_closed = True
+        if not self._busy:
+            self._peer.end()
 
-    async def _send(self, answers: Responses) -> None:
+    def closed(self) -> None:
+        self._gone = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._busy:  # else the thread still works on the exchange
+            self._streams.close(self._exchange, self._time())
+
+    # ------------------------------------------------------------------------------------------------------ heavy work
+
+    def _worked(self, work: asyncio.Future[Responses]) -> None:
+        """Back from the thread: two threads never touch one exchange."""
+        self._busy = False
+        if work.cancelled():
+            answers = []
+        elif error := work.exception():
+            answers = self._exchange.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)),
+                                          self._time())
+        else:
+            answers = work.result()
+        if self._gone:
+            self._streams.close(self._exchange, self._time())
+            return
+        self._send(answers)
+        if self._half_closed:
+            self._peer.end()
+            return
+        self._set_timer()
+        self._peer.resume()
+
+    def _send(self, answers: Responses) -> None:
         for answer in answers:
-            self._streams.show(answer, self._exchange.record.request_id)
-            await self._context.write(answer)
+            if self._streams.debug_bodies:
+                self._streams.show_answer(answer, self._exchange.record.request_id)
+            self._peer.send(answer)
 
     # ------------------------------------------------------------------------------------------------------- the timer
 
@@ -182,26 +197,17 @@ class _Stream:
 
     def _ring(self) -> None:
         self._timer = None
+        if self._busy:
+            return  # Looked at again when the thread is through.
+        now = self._time()
         due = self._exchange.next_deadline
         if due is None:
             return
-        if due > self._loop.time() + 0.001 or (self._ringing is not None and not self._ringing.done()):
-            self._due = max(due, self._loop.time() + 0.01)
-            self._timer = self._loop.call_at(self._due, self._ring)
-            return
-        self._ringing = self._loop.create_task(self._on_time())
+        if due <= now + 0.001:
+            self._send(self._exchange.on_time(now))
+            due = self._exchange.next_deadline
+            if due is None:
+                return
+        self._due = max(due, now + 0.01)
+        self._timer = self._loop.call_at(self._due, self._ring)
 
-    async def _on_time(self) -> None:
-        try:
-            async with self._turn:
-                await self._send(self._exchange.on_time(self._loop.time()))
-        except (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError, asyncio.InvalidStateError):
-            return  # Envoy has gone; the reading loop learns it by itself.
-        self._set_timer()
-
-    async def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._ringing is not None and not self._ringing.done():
-            self._ringing.cancel()
-            await asyncio.wait([self._ringing])

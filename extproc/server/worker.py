@@ -1,4 +1,4 @@
-"""One worker: one process, one address, the ext_proc service on grpcio.
+"""One worker: one process, one address, the ext_proc service on one of two transports.
 
 `run_worker` serves until it is told to stop: first the health check says NOT_SERVING, so that Envoy sends new streams
 elsewhere, then running ones end, then it returns. The command line calls it; it starts no other process.
@@ -16,15 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import grpc
 import uvloop
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from extproc.config import Config
 from extproc.server.generations import Accepted
+from extproc.server.health import Health
 from extproc.server.log import LibraryHandler, Log, secrets_of
 from extproc.server.metrics import Metrics, PrometheusMetrics
 from extproc.server.stream import SERVICE, Streams
+from extproc.server.transports import chosen_transport, make_server
 
 HEALTH_WAIT = 7.0
 """Seconds for which a busy worker goes on taking streams after it said NOT_SERVING: longer than Envoy needs to notice
@@ -39,18 +39,6 @@ _REMEMBERED = 8
 DEBUG_BODIES = "EXTPROC_DEBUG_BODIES"
 LOG_LEVEL = "EXTPROC_LOG_LEVEL"
 
-OPTIONS: list[tuple[str, int]] = [
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    # Envoy pings every few seconds, also on silent streams; by default grpc closes such a connection.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.keepalive_permit_without_calls", 1),
-    # One socket per process: sharing a port would balance connections, not streams.
-    ("grpc.so_reuseport", 0),
-]
-
-
 LONGEST_STREAM = 4 * 3600.0
 """Seconds that a running answer has where nothing is in a hurry: after a reload or behind a worker's successor."""
 
@@ -59,63 +47,51 @@ ACCEPTED, RUNNING = "accepted-", "running-"
 run."""
 
 
-class _Health(health.aio.HealthServicer):  # type: ignore[misc]
-    """The health of the worker, and what the parent process asks while it changes the configuration."""
-
-    def __init__(self, streams: Streams) -> None:
-        super().__init__()
-        self._streams = streams
-        self.digest = ""
-
-    async def Check(self, request: health_pb2.HealthCheckRequest,  # noqa: N802 - the service's own name
-                    context: grpc.aio.ServicerContext) -> health_pb2.HealthCheckResponse:
-        kind = next((kind for kind in (ACCEPTED, RUNNING) if request.service.startswith(kind)), "")
-        name = request.service.removeprefix(kind)
-        if kind == ACCEPTED:
-            return _serving(self.digest == name)
-        if kind == RUNNING:
-            return _serving(name.isdecimal() and self._streams.running(int(name)))
-        found: health_pb2.HealthCheckResponse = await super().Check(request, context)
-        return found
-
-
-def _serving(holds: bool) -> health_pb2.HealthCheckResponse:
-    answer = health_pb2.HealthCheckResponse
-    return answer(status=answer.SERVING if holds else answer.NOT_SERVING)
-
-
 class Worker:
-    """The server of one process and its life: `start`, `stop`. `health_wait` and `quiet` are seconds."""
+    """The server of one process and its life: `start`, `stop`. `health_wait` and `quiet` are seconds; `transport` is a
+    name of `extproc.server.transports`."""
 
     def __init__(self, config: Config, address: str, *, log: Log, metrics: Metrics, debug_bodies: bool = False,
-                 health_wait: float = HEALTH_WAIT, quiet: float = QUIET) -> None:
+                 health_wait: float = HEALTH_WAIT, quiet: float = QUIET, transport: str | None = None) -> None:
         self._address = address
         self._log = log
         self._health_wait = health_wait
         self._quiet = quiet
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="extproc")
         self.streams = Streams(config, log, metrics, self._threads, debug_bodies=debug_bodies)
-        self._health = _Health(self.streams)
-        self._server = grpc.aio.server(options=OPTIONS)
+        self._digest = ""
+        self._serving = False
+        self._health = Health(self._healthy)
+        self._transport = transport or chosen_transport()
+        self._server = make_server(self._transport, {**self.streams.methods, **self._health.methods})
         self._hurry = asyncio.Event()
 
     async def start(self) -> None:
         """Listens and says SERVING. Raises RuntimeError when the address cannot be used."""
-        self._server.add_generic_rpc_handlers((self.streams.handler(),))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        if not self._server.add_insecure_port(self._address):
-            raise RuntimeError(f"cannot listen on {self._address}")
-        await self._server.start()
-        for service in ("", SERVICE):
-            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
-        self._log.line("info", "ready", address=self._address, pid=os.getpid())
+        self._serving = True
+        await self._server.start(self._address)
+        self._log.line("info", "serving", address=self._address, pid=os.getpid(),
+                       transport=self._transport)
+
+    def _healthy(self, service: str) -> bool | None:
+        """What the health service says: of the worker, and what the parent process asks while it changes the
+        configuration."""
+        if service in ("", SERVICE):
+            return self._serving
+        if service.startswith(ACCEPTED):
+            return self._digest == service.removeprefix(ACCEPTED)
+        if service.startswith(RUNNING):
+            number = service.removeprefix(RUNNING)
+            return number.isdecimal() and self.streams.running(int(number))
+        return None
 
     def take(self, accepted: Accepted, digest: str) -> None:
         """New streams get this configuration; running ones keep theirs. `digest`: of the file that holds it."""
-        if digest == self._health.digest:
+        if digest == self._digest:
             return
         self.streams.take(accepted)
-        self._health.digest = digest
+        self._digest = digest
+        self._health.changed()
         self._log.line("info", "configured", generation=accepted.serving.number, streams=self.streams.active)
 
     async def hand_over(self) -> None:
@@ -127,7 +103,8 @@ class Worker:
     async def stop(self) -> None:
         """Drains: at once when idle, at once when `hurry` is called, else when the last stream has ended or
         `timeouts.drain` is over."""
-        await self._health.enter_graceful_shutdown()
+        self._serving = False
+        self._health.changed()
         self._log.line("info", "draining", streams=self.streams.active)
         await self._unnoticed()
         await self._close(self.streams.accepted.serving.config.timeouts.drain)

@@ -158,6 +158,7 @@ class Playbook:
                 merged.update(response.dynamic_metadata["extproc"])
         return merged
 
-    def _say(self, responses: list[pb.ProcessingResponse]) -> None:
-        self.unread += responses
-        self.said += responses
+    def _say(self, responses: list[bytes]) -> None:
+        said = [pb.ProcessingResponse.FromString(response) for response in responses]
+        self.unread += said
+        self.said += said

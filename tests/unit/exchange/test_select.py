@@ -159,6 +159,19 @@ def test_refusals_come_in_the_clients_shape(headers: dict[str, str], body: bytes
     assert play.exchange.record.outcome == "error"
 
 
+@pytest.mark.parametrize(("path", "error"), [
+    ("/v1/chat/completions", {"type": "invalid_request_error", "code": "model_not_found"}),
+    ("/v1/messages", {"type": "not_found_error"}),
+])
+def test_p14_an_unknown_model_is_told_from_an_unknown_path(path: str, error: dict[str, str]) -> None:
+    """As OpenAI says it, and as Anthropic does, which has no codes."""
+    play = edge()
+    play >> request_headers(path=path) >> request_body({**ASK, "model": "own"})
+    [(_, status, body, details)] = play.take()
+    assert (status, details) == (404, "extproc_unknown_model")
+    assert {key: value for key, value in body["error"].items() if key in ("type", "code")} == error
+
+
 def test_nesting_just_within_the_limit_passes_whatever_strings_hold() -> None:
     play = edge()
     deep = '{"model":"one","s":"[[[\\"[{\\\\","x":' + "[" * 127 + "]" * 127 + ',"t":"\\\\"}'
@@ -243,7 +256,7 @@ def test_a_path_of_openai_that_is_not_served_answers_in_its_shape() -> None:
     play >> request_headers(path="/v1/audio/speech")
     [(_, status, body, _)] = play.take()
     assert status == 404
-    assert body["error"]["type"] == "not_found_error"
+    assert (body["error"]["type"], body["error"]["code"]) == ("invalid_request_error", None)
     assert "type" not in body
     assert "/v1/chat/completions" in body["error"]["message"]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extproc.config import Attempt, Backend, ModelRule
 from extproc.conversation import Failure
 from extproc.exchange.translate import TranslateExchange
 from extproc.limits import Limits
@@ -459,6 +460,17 @@ def test_an_answer_without_figures_counts_by_its_estimate(ending: bytes) -> None
 def test_a_refusal_of_the_provider_counts_nothing() -> None:
     play = asked()
     play >> response_headers(429, content_type="application/json") >> response_body(b"{}", end=True)
+    assert (play.metadata()["total"], play.metadata()["estimated"]) == (0, False)
+
+
+def test_a_prompt_that_a_provider_only_counts_uses_no_tokens() -> None:
+    claude = {"claude": Backend(api="anthropic", url="https://api.anthropic.com/v1", key="k")}
+    play = hop("claude", backends=claude, models=[ModelRule(match="one", attempts=[
+        Attempt(backend="claude", model="c")])])
+    play >> routed(play, path="/v1/messages/count_tokens") >> request_body({"model": "one", "messages": []})
+    assert (play.metadata()["total"], play.metadata()["estimated"]) == (0, False)
+    play >> response_headers(content_type="application/json") >> response_body(b'{"input_tokens":9}', end=True)
+    assert play.take()[-1][1] == b'{"input_tokens":9}'
     assert (play.metadata()["total"], play.metadata()["estimated"]) == (0, False)
 
 

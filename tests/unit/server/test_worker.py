@@ -402,7 +402,7 @@ def test_a_worker_process_serves_until_sigterm(tmp_path: Path) -> None:
         assert process.stdout is not None
         try:
             ready = json.loads(process.stdout.readline())
-            assert ready["event"] == "ready"
+            assert ready["event"] == "serving"
             process.send_signal(signal.SIGTERM)
             assert process.wait(10) == 0
             said = [json.loads(line)["event"] for line in process.stdout]
