@@ -1,199 +1,159 @@
-"""`python -m tests.bench [--quick]`: starts provider, gateway and a plain Envoy, measures, prints one table.
+"""`python -m tests.bench [--quick] [--json F] [--plot F]`: measures, prints tables, keeps the figures, draws them.
 
-Everything runs on loopback and is bounded in count; quick mode takes less than a minute. Figures are for comparing
-versions on one machine.
+Compared are the gateway on each transport, a plain Envoy that only forwards, and LiteLLM's proxy where it is installed
+(or BENCH_LITELLM names it), all on the same load, one after the other in one run. Everything runs on loopback and is
+bounded in count and time. Figures are for comparing within one run on one machine; the spread is that of the windows.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import re
+import json
 import statistics
-import sys
-import tempfile
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
+import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import core, passed
-from tests.bench.load import KEY, Idle, Side, Taken, one_by_one, together
-from tests.bench.plain_envoy import PlainEnvoy
-from tests.bench.processes import cpu_seconds, resident_bytes
-from tests.e2e.gateway import Gateway, Process, free_port
+from tests.bench import core, passed, requests, sides, streams
+from tests.bench.sides import Running
+from tests.bench.streams import Measured, share
 
-Row = tuple[str, str, str]
-
-
-@dataclass
-class Bench:
-    """Both sides and how much to do."""
-
-    gateway: Gateway
-    through: Side
-    plain: PlainEnvoy
-    straight: Side
-    quick: bool
-
-    def workers(self) -> list[int]:
-        return self.gateway.worker_pids()
-
-    def envoy(self) -> list[int]:
-        return self.gateway.envoy_pids()
+Open = Callable[[], AbstractContextManager[Running]]
+WIDTH = 118
 
 
-@contextmanager
-def running(quick: bool) -> Iterator[Bench]:
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        provider = Process("provider", [sys.executable, "-m", "tests.bench.provider"])
-        try:
-            port = int(provider.wait_for_line(re.compile(r"port (\d+)"), 20)[1])
-            gateway = Gateway(configuration(port), directory)
-            try:
-                plain = PlainEnvoy(directory, port, threads=2)
-                try:
-                    yield Bench(gateway, Side("gateway", gateway.port, "/v1/messages", b'"text_delta"'), plain,
-                                Side("plain Envoy", plain.port, "/v1/chat/completions", b'"content":" '), quick)
-                finally:
-                    plain.stop()
-            finally:
-                gateway.terminate(30)
-        finally:
-            provider.process.terminate()
-            provider.process.wait(10)
+class Results:
+    """What was measured, by side, and how it is shown."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, list[Measured]] = {}
+        self.requests: dict[str, list[requests.Cost]] = {}
+        self.first: dict[str, list[float]] = {}
+
+    def tables(self) -> list[Table]:
+        return [self._streams(), self._first(), self._requests()]
+
+    def _streams(self) -> Table:
+        table = Table("side", "streams", "events/s", "processor us/event", "Envoy us/event", "on the way p50",
+                      "p99", "processor KB/stream", "Envoy KB/stream", title="Steady streams, one event a chunk")
+        for name, found in self.streams.items():
+            for one in found:
+                times = one.times()
+                table.add_row(name, str(one.streams), spread([w.rate for w in one.windows], "{:.0f}"),
+                              spread([w.processor for w in one.windows], "{:.0f}"),
+                              spread([w.envoy for w in one.windows], "{:.0f}"),
+                              f"{share(times, 0.5):.2f} ms", f"{share(times, 0.99):.2f} ms",
+                              f"{one.processor_kb:.0f}" if one.streams >= 100 else "",
+                              f"{one.envoy_kb:.0f}" if one.streams >= 100 else "")
+        return table
+
+    def _first(self) -> Table:
+        table = Table("side", "p50", "p99", title="Time to the first token, short requests one by one")
+        for name, times in self.first.items():
+            table.add_row(name, f"{share(times, 0.5):.2f} ms", f"{share(times, 0.99):.2f} ms")
+        return table
+
+    def _requests(self) -> Table:
+        table = Table("side", "size", "processor CPU", "Envoy CPU", "time to first token", title="Requests by size")
+        for name, costs in self.requests.items():
+            for cost in costs:
+                table.add_row(name, f"{cost.size / 1000:g} KB", f"{cost.processor:.2f} ms", f"{cost.envoy:.2f} ms",
+                              f"{cost.first:.2f} ms")
+        return table
+
+    def as_json(self) -> str:
+        return json.dumps({
+            "streams": {name: [{"streams": one.streams, "processor_kb": one.processor_kb, "envoy_kb": one.envoy_kb,
+                                "p50": share(one.times(), 0.5), "p99": share(one.times(), 0.99),
+                                "windows": [{"processor": w.processor, "envoy": w.envoy, "rate": w.rate}
+                                            for w in one.windows]} for one in found]
+                        for name, found in self.streams.items()},
+            "requests": {name: [asdict(cost) for cost in costs] for name, costs in self.requests.items()},
+            "first": {name: [share(times, 0.5), share(times, 0.99)] for name, times in self.first.items()},
+        }, indent=1) + "\n"
 
 
-def configuration(provider_port: int) -> dict[str, object]:
-    return {"admin": f"127.0.0.1:{free_port()}", "workers": 2,
-            "backends": {"bench": {"api": "openai", "url": f"http://127.0.0.1:{provider_port}/v1", "key": "none"}},
-            "models": [{"match": "*", "attempts": [{"backend": "bench", "model": "*"}]}],
-            "teams": {"bench": {"key": KEY}}}
+def spread(values: list[float], form: str) -> str:
+    """The median and, in brackets, the range."""
+    middle, low, high = (form.format(one) for one in (statistics.median(values), min(values), max(values)))
+    return middle if low == high else f"{middle} ({low}-{high})"
 
 
-# ----------------------------------------------------------------------------------------------------- measurements
-def streamed_events(bench: Bench) -> list[Row]:
-    """CPU per event, once with every event alone on the wire, once as fast as it goes."""
-    rows: list[Row] = []
-    for label, model, streams in (("events alone", f"events-{100 if bench.quick else 400}-10", 10),
-                                  ("events in bulk", f"events-{1000 if bench.quick else 4000}-0", 4)):
-        worker, envoy, taken = spent(bench.workers(), bench.envoy(), together(bench.through, model, streams))
-        events = sum(one.events for one in taken)
-        _, plain, straight = spent([], [bench.plain.process.pid], together(bench.straight, model, streams))
-        count = sum(one.events for one in straight)
-        rows += [(f"{label}: processor CPU per event", f"{worker * 1e6 / events:.0f} us", "-"),
-                 (f"{label}: Envoy CPU per event", f"{envoy * 1e6 / events:.0f} us", f"{plain * 1e6 / count:.0f} us")]
-    return rows
+def run(opens: dict[str, Open], counts: list[int], *, quick: bool, say: Callable[[str], None]) -> Results:
+    results = Results()
+    for name, start in opens.items():
+        with start() as running:
+            for count in counts:
+                say(f"{name}: {count} streams")
+                measured = uvloop.run(streams.measure(running, count, 1.5 if quick else 4.0, 3))
+                results.streams.setdefault(name, []).append(measured)
+            say(f"{name}: requests")
+            results.first[name] = uvloop.run(requests.first_tokens(running, 60 if quick else 400))
+            results.requests[name] = [
+                uvloop.run(requests.measure(running, size, max(3, min(40, 40_000_000 // size) // (4 if quick else 1))))
+                for size in requests.SIZES]
+    return results
 
 
-def first_token(bench: Bench) -> list[Row]:
-    count = 40 if bench.quick else 200
-    for side in (bench.through, bench.straight):
-        asyncio.run(one_by_one(side, "short", 5))
-    through, straight = ([one.first for one in asyncio.run(one_by_one(side, "short", count))]
-                         for side in (bench.through, bench.straight))
-    return [("time to first token, median", ms(statistics.median(through)), ms(statistics.median(straight))),
-            ("time to first token, 95 %", ms(share(through, 0.95)), ms(share(straight, 0.95))),
-            ("added to the first token, median", ms(statistics.median(through) - statistics.median(straight)), "-")]
-
-
-def large_requests(bench: Bench) -> list[Row]:
-    rows: list[Row] = []
-    for label, size, count in (("400 KB request", 400_000, 10 if bench.quick else 40),
-                               ("10 MB request", 10_000_000, 3 if bench.quick else 10)):
-        words = "word " * (size // 5)
-        worker, envoy, taken = spent(bench.workers(), bench.envoy(), one_by_one(bench.through, "short", count, words))
-        _, plain, straight = spent([], [bench.plain.process.pid], one_by_one(bench.straight, "short", count, words))
-        rows += [(f"{label}: time, median", ms(statistics.median(t.whole for t in taken)),
-                  ms(statistics.median(t.whole for t in straight))),
-                 (f"{label}: processor CPU", ms(worker / count), "-"),
-                 (f"{label}: Envoy CPU", ms(envoy / count), ms(plain / count))]
-    return rows
-
-
-def idle_memory(bench: Bench) -> list[Row]:
-    streams = 200 if bench.quick else 500
-
-    async def measure(side: Side, groups: list[list[int]]) -> list[float]:
-        async with Idle(side, 20):
-            pass
-        before = [resident_bytes(pids) for pids in groups]
-        async with Idle(side, streams):
-            return [(resident_bytes(pids) - start) / streams / 1024 for pids, start in zip(groups, before, strict=True)]
-
-    worker, envoy = asyncio.run(measure(bench.through, [bench.workers(), bench.envoy()]))
-    plain, = asyncio.run(measure(bench.straight, [[bench.plain.process.pid]]))
-    return [(f"memory per idle stream ({streams}), processor", f"{worker:.0f} KB", "-"),
-            (f"memory per idle stream ({streams}), Envoy", f"{envoy:.0f} KB", f"{plain:.0f} KB")]
-
-
-def passed_alone(bench: Bench) -> list[Row]:
-    count = 5_000 if bench.quick else 50_000
-    pairs = [(client, upstream) for client in passed.URLS for upstream in passed.URLS]
-    return [(f"{client} to {upstream}, text: CPU per event",
-             f"{passed.microseconds_per_event(client, upstream, count):.1f} us", "-") for client, upstream in pairs] + [
-        (f"{client} to {upstream}, request of 400 KB: CPU",
-         f"{passed.milliseconds_per_request(client, upstream, 400_000):.1f} ms", "-") for client, upstream in pairs]
-
-
-def core_alone(bench: Bench) -> list[Row]:
-    count = 5_000 if bench.quick else 50_000
-    kinds = (("text", core.text_events(count)), ("calls", core.call_events(count)))
-    return [(f"translation core, {kind}: CPU per event", f"{core.microseconds_per_event(events):.1f} us", "-")
-            for kind, events in kinds] + [
-        (f"translation core, {kind}, calls looked for: CPU per event",
-         f"{core.microseconds_per_event(events, model=core.UNKNOWN):.1f} us", "-") for kind, events in kinds]
-
-
-def text_alone(bench: Bench) -> list[Row]:
-    """The same figure for every size shows that the cost is linear."""
-    sizes = (62_500, 125_000, 250_000) if bench.quick else (250_000, 500_000, 1_000_000)
-    return [(f"{kind} in 1-character pieces, every dialect looked for: CPU per character at "
-             f"{' / '.join(f'{size // 1000} KB' for size in sizes)}",
-             " / ".join(f"{core.microseconds_per_character(size, in_call=in_call):.2f}" for size in sizes) + " us", "-")
-            for kind, in_call in (("prose", False), ("a call's argument", True))]
-
-
-# ----------------------------------------------------------------------------------------------------------- helpers
-def spent(first: list[int], second: list[int],
-          work: Coroutine[None, None, list[Taken]]) -> tuple[float, float, list[Taken]]:
-    """CPU seconds that two groups of processes spend while `work` runs, and what it returns."""
-    groups = (first, second)
-    before = [cpu_seconds(pids) for pids in groups]
-    taken = asyncio.run(work)
-    after = [cpu_seconds(pids) for pids in groups]
-    return after[0] - before[0], after[1] - before[1], taken
-
-
-def ms(seconds: float) -> str:
-    return f"{seconds * 1000:.2f} ms"
-
-
-def share(values: list[float], part: float) -> float:
-    return sorted(values)[min(int(len(values) * part), len(values) - 1)]
+def core_table(quick: bool) -> Table:
+    """The translation alone, without gRPC or Envoy."""
+    count = 5_000 if quick else 50_000
+    table = Table("measurement", "CPU", title="The translation alone")
+    for kind, events in (("text", core.text_events(count)), ("calls", core.call_events(count))):
+        table.add_row(f"{kind}, native: per event", f"{core.microseconds_per_event(events):.1f} us")
+        table.add_row(f"{kind}, calls of every dialect looked for: per event",
+                      f"{core.microseconds_per_event(events, model=core.UNKNOWN):.1f} us")
+    for client in passed.URLS:
+        for upstream in passed.URLS:
+            table.add_row(f"{client} to {upstream}, text: per event",
+                          f"{passed.microseconds_per_event(client, upstream, count):.1f} us")
+            table.add_row(f"{client} to {upstream}: request of 400 KB",
+                          f"{passed.milliseconds_per_request(client, upstream, 400_000):.1f} ms")
+    sizes = (62_500, 125_000, 250_000) if quick else (250_000, 500_000, 1_000_000)
+    for kind, in_call in (("prose", False), ("a call's argument", True)):
+        figures = " / ".join(f"{core.microseconds_per_character(size, in_call=in_call):.2f}" for size in sizes)
+        table.add_row(f"{kind} in pieces of one character, at {' / '.join(f'{size // 1000} KB' for size in sizes)}: "
+                      "per character", f"{figures} us")
+    return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions, less than a minute")
-    parser.add_argument("--core", action="store_true", help="only the translation core, without Envoy")
+    parser.add_argument("--quick", action="store_true", help="shorter windows, fewer repetitions")
+    parser.add_argument("--core", action="store_true", help="only the translation, without Envoy")
+    parser.add_argument("--sides", default="native,grpcio,plain,litellm", help="which of them, comma-separated")
+    parser.add_argument("--streams", default="1,10,100,1000", help="how many at once, comma-separated")
+    parser.add_argument("--json", type=Path, help="keep the figures in this file")
+    parser.add_argument("--plot", type=Path, help="draw them into this file (needs matplotlib)")
     options = parser.parse_args()
-    table = Table("measurement", "gateway", "plain Envoy", title="extproc on loopback")
+    console = Console(width=WIDTH)
+    console.print(core_table(options.quick))
     if options.core:
-        for measure in (core_alone, passed_alone, text_alone):
-            for row in measure(Bench(None, None, None, None, options.quick)):  # type: ignore[arg-type]
-                table.add_row(*row)
-    else:
-        with running(options.quick) as bench:
-            for measure in (core_alone, passed_alone, text_alone, idle_memory, first_token, streamed_events,
-                            large_requests):
-                for row in measure(bench):  # idle memory first: what larger requests free would hide it
-                    table.add_row(*row)
-    Console(width=100).print(table)
+        return
+    with sides.provider() as port:
+        opens: dict[str, Open] = {"native": partial(sides.gateway, "native", port),
+                                  "grpcio": partial(sides.gateway, "grpcio", port),
+                                  "plain": partial(sides.plain, port), "litellm": partial(sides.litellm, port)}
+        chosen = {name: opens[name] for name in options.sides.split(",")}
+        if "litellm" in chosen and sides.litellm_program() is None:
+            console.print("LiteLLM: not installed, not compared")
+            del chosen["litellm"]
+        results = run(chosen, [int(count) for count in options.streams.split(",")], quick=options.quick,
+                      say=lambda text: Console(stderr=True).print(f"[dim]{text}"))
+    for table in results.tables():
+        console.print(table)
+    if options.json:
+        options.json.write_text(results.as_json())
+    if options.plot:
+        from tests.bench.plot import draw
+
+        draw(json.loads(results.as_json()), options.plot)
 
 
 if __name__ == "__main__":

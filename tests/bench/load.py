@@ -4,97 +4,123 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 KEY = "sk-bench"
+_STAMP = re.compile(rb"@(\d{19})@")
+_HELD_BACK = 20
+"""Bytes at the end of a piece in which a stamp may have begun."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Side:
-    """One of the two things that are compared: where it listens, what a request to it looks like, what marks an event
-    with text in its answers."""
+    """One of the things that are compared: where it listens and what a request to it looks like."""
 
     name: str
     port: int
-    path: str
-    marker: bytes
-    end: bytes = b"0\r\n\r\n"
+    path: str = "/v1/messages"
 
-    def request(self, model: str, text: str = "hi") -> bytes:
-        body = json.dumps({"model": model, "max_tokens": 100, "stream": True,
-                           "messages": [{"role": "user", "content": text}]}).encode()
+    def request(self, model: str, body: dict[str, object] | None = None) -> bytes:
+        said: dict[str, object] = {"messages": [{"role": "user", "content": "hi"}], **(body or {})}
+        data = json.dumps({"model": model, "max_tokens": 100, "stream": True, **said}).encode()
         head = (f"POST {self.path} HTTP/1.1\r\nhost: 127.0.0.1:{self.port}\r\nx-api-key: {KEY}\r\n"
                 "content-type: application/json\r\nanthropic-version: 2023-06-01\r\n"
-                f"content-length: {len(body)}\r\n\r\n")
-        return head.encode() + body
+                f"content-length: {len(data)}\r\n\r\n")
+        return head.encode() + data
+
+
+class BrokenStream(RuntimeError):
+    """An answer that is no whole stream."""
+
+
+class Stream(asyncio.Protocol):
+    """One request on a connection of its own. `on_event` gets the nanoseconds that a stamped event was on its way."""
+
+    def __init__(self, side: Side, request: bytes, on_event: Callable[[int], None]) -> None:
+        self._side = side
+        self._request = request
+        self._on_event = on_event
+        self._tail = b""
+        self._started = 0.0
+        loop = asyncio.get_running_loop()
+        self.first: asyncio.Future[float] = loop.create_future()
+        """Seconds until the first event with text."""
+        self.ended: asyncio.Future[float] = loop.create_future()
+        """Seconds until the end of the answer."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.transport = transport
+        self._started = time.perf_counter()
+        transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        now = time.monotonic_ns()
+        data = self._tail + data
+        last = 0
+        for found in _STAMP.finditer(data):
+            self._on_event(now - int(found[1]))
+            last = found.end()
+        if not self.first.done() and (last or b" some" in data):
+            self.first.set_result(time.perf_counter() - self._started)
+        if data.endswith(b"0\r\n\r\n") and not self.ended.done():
+            if not self.first.done():
+                self._broken(data)
+            else:
+                self.ended.set_result(time.perf_counter() - self._started)
+        self._tail = data[max(last, len(data) - _HELD_BACK):]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._broken(self._tail)
+
+    def _broken(self, data: bytes) -> None:
+        for future in (self.first, self.ended):
+            if not future.done():
+                future.set_exception(BrokenStream(f"{self._side.name}: the answer broke off: {data[-300:]!r}"))
+            elif not future.cancelled():
+                future.exception()
+
+    def close(self) -> None:
+        for future in (self.first, self.ended):
+            future.cancel()
+        self.transport.abort()
+
+
+async def opened(side: Side, model: str, streams: int, on_event: Callable[[int], None],
+                 at_once: int = 50) -> list[Stream]:
+    """Streams that have all had their first event."""
+    loop = asyncio.get_running_loop()
+    request = side.request(model)
+    running: list[Stream] = []
+    while len(running) < streams:
+        new = []
+        for _ in range(min(at_once, streams - len(running))):
+            _, stream = await loop.create_connection(lambda: Stream(side, request, on_event), "127.0.0.1", side.port)
+            new.append(stream)
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(stream.first for stream in new))
+        running += new
+    return running
 
 
 @dataclass
-class Taken:
-    """Seconds from the first byte sent to the first event with text and to the end; events with text."""
+class Answered:
+    """Seconds until the first event with text, and until the end."""
 
     first: float
     whole: float
-    events: int
 
 
-async def one(side: Side, request: bytes) -> Taken:
-    """One request on a connection of its own. Raises RuntimeError when the answer is not a whole stream."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", side.port, limit=1 << 22)
-    started = time.perf_counter()
-    try:
-        writer.write(request)
-        await writer.drain()
-        received, first, events = b"", 0.0, 0
-        while not received.endswith(side.end):
-            data = await reader.read(1 << 16)
-            if not data:
-                raise RuntimeError(f"{side.name}: the answer broke off: {received[-300:]!r}")
-            events += (received[-len(side.marker) + 1:] + data).count(side.marker)
-            if events and not first:
-                first = time.perf_counter() - started
-            received = (received + data)[-4096:]
-        if not events:
-            raise RuntimeError(f"{side.name}: no event with text: {received!r}")
-        return Taken(first, time.perf_counter() - started, events)
-    finally:
-        writer.close()
-
-
-async def together(side: Side, model: str, streams: int) -> list[Taken]:
-    request = side.request(model)
-    return await asyncio.gather(*(one(side, request) for _ in range(streams)))
-
-
-async def one_by_one(side: Side, model: str, count: int, text: str = "hi") -> list[Taken]:
-    request = side.request(model, text)
-    return [await one(side, request) for _ in range(count)]
-
-
-class Idle:
-    """Streams that were opened and then say nothing: `async with Idle(side, 200)`."""
-
-    def __init__(self, side: Side, streams: int) -> None:
-        self.side = side
-        self.streams = streams
-        self._writers: list[asyncio.StreamWriter] = []
-
-    async def __aenter__(self) -> Idle:
-        await asyncio.gather(*(self._open() for _ in range(self.streams)))
-        return self
-
-    async def _open(self) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.side.port)
-        self._writers.append(writer)
-        writer.write(self.side.request("idle"))
-        received = b""
-        while self.side.marker not in received:
-            data = await reader.read(1 << 16)
-            if not data:
-                raise RuntimeError(f"{self.side.name}: an idle stream broke off: {received!r}")
-            received += data
-
-    async def __aexit__(self, *_: object) -> None:
-        for writer in self._writers:
-            writer.close()
+async def one_by_one(side: Side, count: int, body: dict[str, object] | None = None) -> list[Answered]:
+    """The same request, `count` times, each on a connection of its own."""
+    loop = asyncio.get_running_loop()
+    request = side.request("short", body)
+    taken = []
+    for _ in range(count):
+        _, stream = await loop.create_connection(lambda: Stream(side, request, lambda _: None), "127.0.0.1", side.port)
+        async with asyncio.timeout(60):
+            taken.append(Answered(await stream.first, await stream.ended))
+        stream.close()
+    return taken

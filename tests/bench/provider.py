@@ -1,8 +1,9 @@
-"""A fast loopback provider for measurements, a program of its own: `python -m tests.bench.provider` prints its port.
+"""A loopback provider for measurements, a program of its own: `python -m tests.bench.provider` prints its port.
 
-The model's name says what it answers: `events-N-MS` streams N text events, one every MS milliseconds (0: as fast as
-the socket takes them); `idle` streams one event and falls silent; `short` streams a few events at once. It checks
-nothing and decodes only as much of a request as it needs.
+The model's name says what it answers: `steady-HZ` streams text events, each in a chunk and a write of its own, HZ a
+second, until the client leaves; `idle` streams one event and falls silent; `short` streams a few events at once. Every
+event of a steady stream carries the moment of its writing, so that whoever reads it can tell how long it was on its
+way. It checks nothing and decodes only as much of a request as it needs.
 """
 
 from __future__ import annotations
@@ -10,9 +11,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import socket
+import time
+from collections.abc import Callable
+
+import uvloop
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-MODEL = re.compile(rb'"model"\s*:\s*"([a-z0-9-]+)"')
+MODEL = re.compile(rb'"model"\s*:\s*"(?:openai/)?([a-z0-9.-]+)"')
 
 
 def chunked(data: bytes) -> bytes:
@@ -26,57 +32,82 @@ def event(delta: bytes, finish: bytes = b"null") -> bytes:
 
 FIRST = event(b'{"role":"assistant","content":""}')
 WORD = event(b'{"content":" some"}')
+STAMPED = event(b'{"content":" @%019d@"}' % 0)
 USAGE = chunked(b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"bench",'
                 b'"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}\n\n')
 LAST = event(b"{}", b'"stop"') + USAGE + chunked(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+_BEFORE, _AFTER = STAMPED.split(b"%019d" % 0)
 
 
-async def read_body(reader: asyncio.StreamReader) -> bytes | None:
-    try:
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    except (asyncio.IncompleteReadError, ConnectionError):
-        return None
-    if found := re.search(rb"content-length: *(\d+)", head):
-        return await reader.readexactly(int(found[1]))
-    body = []
-    while size := int(await reader.readline(), 16):
-        body.append(await reader.readexactly(size))
-        await reader.readexactly(2)
-    await reader.readline()
-    return b"".join(body)
+class Steady:
+    """One stream of stamped events."""
+
+    def __init__(self, write: Callable[[bytes], None], hertz: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._write = write
+        self._pause = 1 / hertz
+        self._due = self._loop.time()
+        self._timer = self._loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._write(b"%b%019d%b" % (_BEFORE, time.monotonic_ns(), _AFTER))
+        self._due = max(self._due + self._pause, self._loop.time())
+        self._timer = self._loop.call_at(self._due, self._tick)
+
+    def stop(self) -> None:
+        self._timer.cancel()
 
 
-async def answer(model: bytes, writer: asyncio.StreamWriter) -> None:
-    writer.write(HEAD + FIRST)
-    if model.startswith(b"events-"):
-        _, count, pause = model.split(b"-")
-        seconds = int(pause) / 1000
-        for _ in range(int(count)):
-            writer.write(WORD)
-            await writer.drain()
-            await asyncio.sleep(seconds)
-    elif model == b"idle":
-        writer.write(WORD)
-        await asyncio.Event().wait()
-    else:
-        writer.write(WORD * 3)
-    writer.write(LAST)
-    await writer.drain()
+class Connection(asyncio.Protocol):
+    """One connection, one request after the other."""
 
+    def __init__(self) -> None:
+        self._received = bytearray()
+        self._steady: Steady | None = None
 
-async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-        while (body := await read_body(reader)) is not None:
-            found = MODEL.search(body[:300]) or MODEL.search(body)
-            await answer(found[1] if found else b"short", writer)
-    writer.close()
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._transport = transport
+        plug = transport.get_extra_info("socket")
+        plug.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while (size := self._whole()) is not None:
+            found = MODEL.search(bytes(self._received[:size]))
+            del self._received[:size]
+            self._answer(found[1] if found else b"short")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._steady is not None:
+            self._steady.stop()
+
+    def _whole(self) -> int | None:
+        """The size of a request that is complete."""
+        end = self._received.find(b"\r\n\r\n")
+        if end < 0:
+            return None
+        found = re.search(rb"content-length: *(\d+)", self._received[:end].lower())
+        if found:
+            size = end + 4 + int(found[1])
+            return size if len(self._received) >= size else None
+        return len(self._received) if self._received.endswith(b"\r\n0\r\n\r\n") else None
+
+    def _answer(self, model: bytes) -> None:
+        self._transport.write(HEAD + FIRST)
+        if model.startswith(b"steady-"):
+            self._steady = Steady(self._transport.write, float(model.removeprefix(b"steady-")))
+        elif model == b"idle":
+            self._transport.write(WORD)
+        else:
+            self._transport.write(WORD * 3 + LAST)
 
 
 async def main() -> None:
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 24, backlog=1024)
+    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", 0, backlog=4096)
     print(f"port {server.sockets[0].getsockname()[1]}", flush=True)
-    await server.serve_forever()
+    with contextlib.suppress(asyncio.CancelledError):
+        await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    uvloop.run(main())

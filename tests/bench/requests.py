@@ -1,0 +1,59 @@
+"""Requests of growing size through one side: CPU of the processor over both hops, CPU of Envoy, time to the first token.
+
+A request is a conversation as coding clients send them: tools, then turns of a call and its result of some kilobytes.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from tests.bench.load import one_by_one
+from tests.bench.processes import cpu_seconds
+from tests.bench.sides import Running
+
+SIZES = (4_000, 40_000, 400_000, 4_000_000, 10_000_000)
+_RESULT = 'def handler(event):\n    return {"status": "ok", "items": [1, 2]}\n'
+_TURN = 6_000
+
+
+@dataclass
+class Cost:
+    """Milliseconds."""
+
+    size: int
+    processor: float
+    envoy: float
+    first: float
+
+
+def conversation(size: int) -> dict[str, object]:
+    """Ten tools and as many turns as fit; at least one."""
+    schema = {"type": "object", "properties": {"path": {"type": "string", "description": "The file."}},
+              "required": ["path"]}
+    messages: list[dict[str, object]] = [{"role": "user", "content": "go"}]
+    for number in range(max(size // _TURN, 1)):
+        id = f"toolu_{number:024d}"
+        text = _RESULT * (min(size, _TURN) // len(_RESULT))
+        messages += [
+            {"role": "assistant", "content": [{"type": "text", "text": "I read it."}, {
+                "type": "tool_use", "id": id, "name": "read_0", "input": {"path": f"/src/file-{number}.py"}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]}]
+    tools = [{"name": f"read_{number}", "description": "Reads a file.", "input_schema": schema} for number in range(10)]
+    return {"messages": messages, "tools": tools}
+
+
+async def measure(running: Running, size: int, count: int) -> Cost:
+    body = conversation(size)
+    await one_by_one(running.side, 2, body)
+    groups = (running.processor, running.envoy)
+    before = [cpu_seconds(pids) for pids in groups]
+    answered = await one_by_one(running.side, count, body)
+    spent = [(cpu_seconds(pids) - then) * 1e3 / count for pids, then in zip(groups, before, strict=True)]
+    return Cost(size, spent[0], spent[1], statistics.median(one.first for one in answered) * 1e3)
+
+
+async def first_tokens(running: Running, count: int) -> list[float]:
+    """Milliseconds until the first token of short requests, one after the other; sorted."""
+    await one_by_one(running.side, 10)
+    return sorted(one.first * 1e3 for one in await one_by_one(running.side, count))

@@ -1,0 +1,102 @@
+"""What is compared, each started on its own: the gateway on either transport, a plain Envoy, LiteLLM where it is
+installed. Everything listens on loopback and ends with its context."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from tests.bench.load import KEY, Side
+from tests.bench.plain_envoy import PlainEnvoy
+from tests.e2e.gateway import Gateway, GatewayError, Process, descendants, free_port
+
+
+@dataclass
+class Running:
+    """A side and the processes whose cost counts."""
+
+    side: Side
+    processor: list[int]
+    envoy: list[int]
+
+
+@contextmanager
+def provider() -> Iterator[int]:
+    """The provider's port."""
+    process = Process("provider", [sys.executable, "-m", "tests.bench.provider"])
+    try:
+        yield int(process.wait_for_line(re.compile(r"port (\d+)"), 20)[1])
+    finally:
+        process.process.terminate()
+        process.process.wait(10)
+
+
+@contextmanager
+def gateway(transport: str, provider_port: int, workers: int = 1) -> Iterator[Running]:
+    config: dict[str, object] = {
+        "admin": f"127.0.0.1:{free_port()}", "workers": workers,
+        "backends": {"bench": {"api": "openai", "url": f"http://127.0.0.1:{provider_port}/v1", "key": "none"}},
+        "models": [{"match": "*", "attempts": [{"backend": "bench", "model": "*"}]}],
+        "teams": {"bench": {"key": KEY}}}
+    with tempfile.TemporaryDirectory() as directory:
+        running = Gateway(config, Path(directory), {"EXTPROC_TRANSPORT": transport})
+        try:
+            yield Running(Side(transport, running.port), running.worker_pids(), running.envoy_pids())
+        finally:
+            running.terminate(30)
+
+
+@contextmanager
+def plain(provider_port: int) -> Iterator[Running]:
+    with tempfile.TemporaryDirectory() as directory:
+        envoy = PlainEnvoy(Path(directory), provider_port, threads=2)
+        try:
+            yield Running(Side("plain Envoy", envoy.port, "/v1/chat/completions"), [], [envoy.process.pid])
+        finally:
+            envoy.stop()
+
+
+def litellm_program() -> str | None:
+    """LiteLLM's proxy beside the interpreter or on PATH, or where BENCH_LITELLM says."""
+    beside = Path(sys.executable).parent / "litellm"
+    return os.environ.get("BENCH_LITELLM") or (str(beside) if beside.exists() else shutil.which("litellm"))
+
+
+@contextmanager
+def litellm(provider_port: int) -> Iterator[Running]:
+    """The same translation in LiteLLM: Messages in, Chat Completions out, one worker, no database."""
+    program = litellm_program()
+    if program is None:
+        raise GatewayError("litellm is not installed")
+    port = free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "litellm.yaml"
+        parameters = {"model": "openai/*", "api_base": f"http://127.0.0.1:{provider_port}/v1", "api_key": "none"}
+        file.write_text(json.dumps({"model_list": [{"model_name": "*", "litellm_params": parameters}]}))
+        quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "NO_PROXY": "*"}
+        process = Process("litellm", [program, "--config", str(file), "--port", str(port), "--host", "127.0.0.1"], quiet)
+        try:
+            _wait_for(process, f"http://127.0.0.1:{port}/health/liveliness", 90)
+            yield Running(Side("LiteLLM", port), [process.process.pid, *descendants(process.process.pid)], [])
+        finally:
+            process.terminate(30)
+
+
+def _wait_for(process: Process, url: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.process.poll() is None:
+        with suppress(URLError, OSError), urlopen(url, timeout=2):
+            return
+        time.sleep(0.2)
+    raise GatewayError(f"{process.name} did not start:\n{process.output}")
