@@ -109,26 +109,28 @@ hand. A test holds them against what protobuf writes."""
 
 def _chunk(part: bytes, data: bytes, end: bool) -> bytes:
     size = len(data)
-    tail = b"\x10\x01" if end else b""
-    inner = size + len(tail)
-    if 128 <= size < _MIDDLE:  # every length takes two bytes: the usual event
-        inner += 3
-        return b"%b%c%c\x0a%c%c\x1a%c%c\x1a%c%c\x0a%c%c%b%b" % (
-            part, inner + 9 & 127 | 128, inner + 9 >> 7, inner + 6 & 127 | 128, inner + 6 >> 7,
-            inner + 3 & 127 | 128, inner + 3 >> 7, inner & 127 | 128, inner >> 7, size & 127 | 128, size >> 7,
-            data, tail)
-    if size < _SHORT:  # every length takes one
-        if not size:
-            return b"%b%c\x0a%c\x1a%c\x1a%c%b" % (part, inner + 6, inner + 4, inner + 2, inner, tail)
-        inner += 2
-        return b"%b%c\x0a%c\x1a%c\x1a%c\x0a%c%b%b" % (part, inner + 6, inner + 4, inner + 2, inner, size, data, tail)
-    head = b"\x0a%b" % _varint(size)
-    for tag in (b"\x1a", b"\x1a", b"\x0a"):
-        head = b"%b%b%b" % (tag, _varint(len(head) + inner), head)
-    return b"%b%b%b%b%b" % (part, _varint(len(head) + inner), head, data, tail)
+    if size >= _SMALL:
+        return _chunk_head(part, size, end) + data + (b"\x10\x01" if end else b"")
+    kept = _HEADS[part, end]
+    head = kept.get(size)
+    if head is None:
+        head = kept[size] = _chunk_head(part, size, end)
+    return head + data + b"\x10\x01" if end else head + data
 
 
-_SHORT, _MIDDLE = 118, 16_000
+_SMALL = 4096
+_HEADS: dict[tuple[bytes, bool], dict[int, bytes]] = {
+    (part, end): {} for part in (_REQUEST_BODY, _RESPONSE_BODY) for end in (False, True)}
+"""What stands before the data of a small chunk, by the data's size: at most `_SMALL` entries each."""
+
+
+def _chunk_head(part: bytes, size: int, end: bool) -> bytes:
+    """Everything before the data; after it comes only the mark of the end."""
+    rest = size + (2 if end else 0)
+    head = b"\x0a%b" % _varint(size) if size else b""
+    for tag in (b"\x1a", b"\x1a", b"\x0a", part):
+        head = b"%b%b%b" % (tag, _varint(len(head) + rest), head)
+    return head
 
 
 def _varint(number: int) -> bytes:

@@ -8,6 +8,7 @@ Sources: the models' public chat templates and the parsers that inference server
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -70,6 +71,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
 )
 
 
+@lru_cache(maxsize=1024)
 def family_of(model: str) -> ModelFamily | None:
     """The family of a model id, None when it is unknown."""
     plain = model.lower().rpartition("/")[2]

@@ -134,7 +134,6 @@ def test_a_compression_bomb_is_a_413(coding: str, encode: Any) -> None:
     ({}, b'{"model": 3}', 400, "model: Expected `str`"),
     ({}, b'{"model": ""}', 400, "model"),
     ({}, b"[1]", 400, "object"),
-    ({}, b'{"model":"one","x":' + b"[" * 128 + b"]" * 128 + b"}", 400, "deeper than 128"),
     ({}, b'{"model":"one","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400, "deeper than 128"),
     ({}, b'{"model":"own"}', 404, "one"),
     ({"content_length": "70000000"}, b"", 413, "limits.body"),
