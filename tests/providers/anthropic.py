@@ -8,13 +8,12 @@ is kept in `provider.violations`. Answers adapt to the request (a stream when it
 from __future__ import annotations
 
 import json as jsonlib
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from tests.providers.anthropic_rules import refusal
-from tests.providers.http import Exchange, Gate, Reply, ScriptedServer
+from tests.providers.http import Exchange, Gate, Reply
+from tests.providers.scripted import JsonRecord, ScriptedProvider, decoded
 
 EVENT_STREAM = {"content-type": "text/event-stream; charset=utf-8", "request-id": "req_scripted"}
 JSON = {"content-type": "application/json", "request-id": "req_scripted"}
@@ -23,121 +22,33 @@ SIGNATURE = "c2lnbmF0dXJl"
 Block = dict[str, Any]
 
 
-@dataclass
-class Seen:
-    """A recorded request. `body` is the decoded JSON (None when it was none), `violation` Anthropic's refusal of it."""
-
-    exchange: Exchange
-    body: Any
-    violation: str | None
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return self.exchange.headers
-
-    @property
-    def raw(self) -> bytes:
-        return self.exchange.raw
-
-    @property
-    def path(self) -> str:
-        return self.exchange.path
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.body["messages"]
-        return found
-
-    def roles(self) -> list[str]:
-        return [message["role"] for message in self.messages]
-
-
+Seen = JsonRecord
 Answer = Reply | Callable[[Seen], Reply]
 
 
-class AnthropicProvider(ScriptedServer):
-    """See the module's docstring. `strict=False` records violations and answers all the same."""
-
-    def __init__(self, *, strict: bool = True) -> None:
-        super().__init__()
-        self.strict = strict
-        self.seen: list[Seen] = []
-        self._script: list[Answer] = []
-        self._always: Answer | None = None
-        self._changed = threading.Condition()
+class AnthropicProvider(ScriptedProvider[Seen]):
+    """See the module's docstring."""
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
-    # ------------------------------------------------------------------------------------------- for the test
-    def script(self, *answers: Answer) -> None:
-        with self._changed:
-            self._script = list(answers)
-            self._always = None
-
-    def always(self, answer: Answer) -> None:
-        """Every request gets this answer."""
-        with self._changed:
-            self._always = answer
-
-    def clear(self) -> None:
-        """Forgets requests and script; requests without a script are then answered with 500."""
-        with self._changed:
-            self.seen = []
-            self._script = []
-            self._always = None
-            self.strict = True
-
-    @property
-    def violations(self) -> list[str]:
-        return [seen.violation for seen in self.seen if seen.violation]
-
-    @property
-    def last(self) -> Seen:
-        return self.seen[-1]
-
-    def wait_for(self, count: int, timeout: float = 10) -> Seen:
-        """Blocks until `count` requests came since the last `clear` and returns that one."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: len(self.seen) >= count, timeout):
-                raise AssertionError(f"the provider got {len(self.seen)} requests, not {count}, in {timeout} s")
-            return self.seen[count - 1]
-
-    # ------------------------------------------------------------------------------------------- server's side
-    def respond(self, exchange: Exchange) -> Reply:
-        seen = self._record(exchange)
+    def judge(self, exchange: Exchange) -> tuple[Seen, Reply | None]:
+        seen = Seen(exchange, decoded(exchange.raw), None)
         path = exchange.path.partition("?")[0]
+        if exchange.method == "POST" and path.endswith("/messages"):
+            seen.violation = refusal(seen.body, exchange.headers)
         if exchange.method == "GET" and path.endswith("/models"):
-            return json({"data": [], "has_more": False, "first_id": None, "last_id": None})
+            return seen, json({"data": [], "has_more": False, "first_id": None, "last_id": None})
         if path.endswith("/messages/count_tokens"):
-            return json({"input_tokens": 42})
+            return seen, json({"input_tokens": 42})
         if not path.endswith("/messages") or exchange.method != "POST":
-            return status(404, anthropic_error("not_found_error", "Not found"))
-        if seen.violation is not None and self.strict:
-            return status(400, anthropic_error("invalid_request_error", seen.violation))
-        answer = self._next()
-        return answer if isinstance(answer, Reply) else answer(seen)
+            return seen, status(404, anthropic_error("not_found_error", "Not found"))
+        if seen.violation is not None:
+            return seen, status(400, anthropic_error("invalid_request_error", seen.violation))
+        return seen, None
 
-    def _record(self, exchange: Exchange) -> Seen:
-        try:
-            body = jsonlib.loads(exchange.raw) if exchange.raw else None
-        except ValueError:
-            body = None
-        seen = Seen(exchange, body, None)
-        if exchange.method == "POST" and exchange.path.partition("?")[0].endswith("/messages"):
-            seen.violation = refusal(body, exchange.headers)
-        with self._changed:
-            self.seen.append(seen)
-            self._changed.notify_all()
-        return seen
-
-    def _next(self) -> Answer:
-        with self._changed:
-            if self._always is not None:
-                return self._always
-            if self._script:
-                return self._script.pop(0)
+    def out_of_script(self) -> Reply:
         return status(500, anthropic_error("api_error", "the script of this test has no further answer"))
 
 

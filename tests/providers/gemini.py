@@ -35,7 +35,7 @@ from tests.providers.gemini_wire import (
     status,
 )
 from tests.providers.http import Exchange, Gate, Reply
-from tests.providers.scripted import ScriptedProvider
+from tests.providers.scripted import ScriptedProvider, decoded
 
 KEY = "AIza-scripted-0123456789"
 TOKEN = "ya29.scripted-0123456789"
@@ -170,13 +170,6 @@ class GeminiProvider(ScriptedProvider[Seen]):
 
     def out_of_script(self) -> Reply:
         return error(500, "the script of this test has no further answer")
-
-
-def decoded(raw: bytes) -> Any:
-    try:
-        return jsonlib.loads(raw) if raw else None
-    except ValueError:
-        return None
 
 
 def key_refusal(exchange: Exchange, query: str, *, vertex: bool) -> Reply | None:

@@ -9,13 +9,12 @@ one) unless they are raw.
 from __future__ import annotations
 
 import json as jsonlib
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from tests.providers.http import Exchange, Gate, Reply, ScriptedServer
+from tests.providers.http import Exchange, Gate, Reply
 from tests.providers.openai_rules import refusal
+from tests.providers.scripted import JsonRecord, ScriptedProvider, decoded
 
 EVENT_STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 JSON = {"content-type": "application/json"}
@@ -23,127 +22,44 @@ USAGE = {"prompt_tokens": 21, "completion_tokens": 7, "total_tokens": 28}
 CREATED = 1700000000
 
 
-@dataclass
-class Seen:
-    """A recorded request. `body` is the decoded JSON (None when it was none), `violation` OpenAI's refusal of it."""
-
-    exchange: Exchange
-    body: Any
-    violation: str | None
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return self.exchange.headers
-
-    @property
-    def raw(self) -> bytes:
-        return self.exchange.raw
-
-    @property
-    def path(self) -> str:
-        return self.exchange.path
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.body["messages"]
-        return found
-
-    def roles(self) -> list[str]:
-        return [message["role"] for message in self.messages]
-
-
+Seen = JsonRecord
 Answer = Reply | Callable[[Seen], Reply]
 
 
-class OpenAIProvider(ScriptedServer):
-    """See the module's docstring. `strict=False` records violations and answers all the same; `endpoint` says whose
-    rules hold (a name in `openai_strictness.STRICTNESS`)."""
+class OpenAIProvider(ScriptedProvider[Seen]):
+    """See the module's docstring. `endpoint` says whose rules hold (a name in `openai_strictness.STRICTNESS`)."""
 
     def __init__(self, *, strict: bool = True, endpoint: str = "openai") -> None:
-        super().__init__()
-        self.strict = strict
+        super().__init__(strict=strict)
         self.endpoint = endpoint
-        self.seen: list[Seen] = []
-        self._script: list[Answer] = []
-        self._always: Answer | None = None
-        self._changed = threading.Condition()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
-    # ------------------------------------------------------------------------------------------- for the test
-    def script(self, *answers: Answer) -> None:
-        with self._changed:
-            self._script = list(answers)
-            self._always = None
-
-    def always(self, answer: Answer) -> None:
-        """Every request gets this answer."""
-        with self._changed:
-            self._always = answer
-
-    def clear(self) -> None:
-        """Forgets requests and script; requests without a script are then answered with 500."""
-        with self._changed:
-            self.seen = []
-            self._script = []
-            self._always = None
-            self.strict = True
-
-    @property
-    def violations(self) -> list[str]:
-        return [seen.violation for seen in self.seen if seen.violation]
-
-    @property
-    def last(self) -> Seen:
-        return self.seen[-1]
-
-    def wait_for(self, count: int, timeout: float = 10) -> Seen:
-        """Blocks until `count` requests came since the last `clear` and returns that one."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: len(self.seen) >= count, timeout):
-                raise AssertionError(f"the provider got {len(self.seen)} requests, not {count}, in {timeout} s")
-            return self.seen[count - 1]
-
-    # ------------------------------------------------------------------------------------------- server's side
-    def respond(self, exchange: Exchange) -> Reply:
-        seen = self._record(exchange)
-        if exchange.method == "GET" and exchange.path.endswith("/models"):
-            return json({"object": "list", "data": []})
-        if not exchange.path.partition("?")[0].endswith("/chat/completions") or exchange.method != "POST":
-            return status(404, openai_error(f"Invalid URL ({exchange.method} {exchange.path})"))
-        if seen.violation is not None and self.strict:
-            refused = refusal(seen.body, self.endpoint)
-            return status(400, refused.body() if refused else openai_error(seen.violation))
-        answer = self._next()
-        return answer if isinstance(answer, Reply) else answer(seen)
-
-    def _record(self, exchange: Exchange) -> Seen:
-        try:
-            body = jsonlib.loads(exchange.raw) if exchange.raw else None
-        except ValueError:
-            body = None
-        seen = Seen(exchange, body, None)
+    def judge(self, exchange: Exchange) -> tuple[Seen, Reply | None]:
+        seen = Seen(exchange, decoded(exchange.raw), None)
+        refused = refusal(seen.body, self.endpoint) if exchange.method == "POST" else None
         if exchange.method == "POST":
-            refused = refusal(body, self.endpoint)
-            seen.violation = refused.message if refused else None
-            if "application/json" not in exchange.headers.get("content-type", ""):
-                seen.violation = seen.violation or "the content type is not application/json"
-            if "x-api-key" in exchange.headers or "anthropic-version" in exchange.headers:
-                seen.violation = seen.violation or "a header of another API"
-        with self._changed:
-            self.seen.append(seen)
-            self._changed.notify_all()
-        return seen
+            seen.violation = refused.message if refused else _misaddressed(exchange)
+        if exchange.method == "GET" and exchange.path.endswith("/models"):
+            return seen, json({"object": "list", "data": []})
+        if not exchange.path.partition("?")[0].endswith("/chat/completions") or exchange.method != "POST":
+            return seen, status(404, openai_error(f"Invalid URL ({exchange.method} {exchange.path})"))
+        if seen.violation is not None:
+            return seen, status(400, refused.body() if refused else openai_error(seen.violation))
+        return seen, None
 
-    def _next(self) -> Answer:
-        with self._changed:
-            if self._always is not None:
-                return self._always
-            if self._script:
-                return self._script.pop(0)
+    def out_of_script(self) -> Reply:
         return status(500, openai_error("the script of this test has no further answer"))
+
+
+def _misaddressed(exchange: Exchange) -> str | None:
+    if "application/json" not in exchange.headers.get("content-type", ""):
+        return "the content type is not application/json"
+    if "x-api-key" in exchange.headers or "anthropic-version" in exchange.headers:
+        return "a header of another API"
+    return None
 
 
 # ------------------------------------------------------------------------------------------------------------ answers

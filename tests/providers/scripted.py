@@ -6,8 +6,10 @@ answers themselves are functions of the API's own module. Nothing here knows an 
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from tests.providers.http import Exchange, Reply, ScriptedServer
@@ -21,6 +23,44 @@ class Recorded(Protocol):
 
 
 S = TypeVar("S", bound=Recorded)
+
+
+@dataclass
+class JsonRecord:
+    """A recorded request. `body` is the decoded JSON (None when it was none), `violation` the provider's refusal of
+    it."""
+
+    exchange: Exchange
+    body: Any
+    violation: str | None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return self.exchange.headers
+
+    @property
+    def raw(self) -> bytes:
+        return self.exchange.raw
+
+    @property
+    def path(self) -> str:
+        return self.exchange.path
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.body["messages"]
+        return found
+
+    def roles(self) -> list[str]:
+        return [message["role"] for message in self.messages]
+
+
+def decoded(raw: bytes) -> Any:
+    """A JSON body; None when it is none."""
+    try:
+        return json.loads(raw) if raw else None
+    except ValueError:
+        return None
 
 
 class ScriptedProvider(ScriptedServer, Generic[S]):
