@@ -147,8 +147,6 @@ class _Reader(BodyReader):
         self._stream = request.stream
         self._model = raw(request.model)
         self._scrub = scrub
-        self._out: list[Event] = []
-        self._ended = False
 
     # -------------------------------------------------------------------------------------------------------- events
 
@@ -240,18 +238,6 @@ class _Reader(BodyReader):
         if not self._ended:
             self._ended = True
             self._out.append(Finish(reason, self.usage))
-
-    def _is_closed(self) -> bool:
-        return self._ended
-
-    def _take(self) -> list[Event]:
-        out, self._out = self._out, []
-        return out
-
-    def _fail(self, failure: Failure) -> None:
-        if not self._ended:
-            self._ended = True
-            self._out.append(failure)
 
 
 class _Writer:

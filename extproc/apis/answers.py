@@ -1,5 +1,5 @@
-"""What every writer of answers for clients needs: the prompt's estimate, asked for once, and the arguments of a call as
-an object.
+"""What every writer of answers for clients needs: the events of an answer that does not stream, the prompt's estimate,
+asked for once, and the arguments of a call as an object.
 
 Called by the answer encoders of the client APIs. Knows no wire format.
 """
@@ -7,11 +7,36 @@ Called by the answer encoders of the client APIs. Knows no wire format.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
+from extproc.conversation import Event
+
 _decode_object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
+
+
+class WholeAnswer:
+    """Base of the encoders of answers that do not stream: nothing comes out until the Finish, then all of it."""
+
+    _ended = False
+
+    def events(self, events: Iterable[Event]) -> bytes:
+        """b"" until the Finish, then the answer."""
+        out = b""
+        for event in events:
+            if self._ended:
+                break
+            out += self._event(event)
+        return out
+
+    def ping(self) -> bytes:
+        """A JSON body has no room for one."""
+        return b""
+
+    def _event(self, event: Event) -> bytes:
+        """One event; the Finish, or a Failure, sets `_ended`."""
+        raise NotImplementedError
 
 
 class Estimate:

@@ -26,6 +26,8 @@ class BodyReader:
         self._body_size = 0
         self._undecided = b""
         self._streaming = False
+        self._out: list[Event] = []
+        self._ended = False
 
     # -------------------------------------------------------------------------------------------- for the subclasses
 
@@ -43,14 +45,17 @@ class BodyReader:
 
     def _is_closed(self) -> bool:
         """The answer has its end: nothing more is read."""
-        raise NotImplementedError
+        return self._ended
 
     def _take(self) -> list[Event]:
         """Hands over what came out so far."""
-        raise NotImplementedError
+        out, self._out = self._out, []
+        return out
 
     def _fail(self, failure: Failure) -> None:
-        raise NotImplementedError
+        if not self._ended:
+            self._ended = True
+            self._out.append(failure)
 
     # ------------------------------------------------------------------------------------------------ the contract
 

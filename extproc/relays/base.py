@@ -60,8 +60,6 @@ class RelayReader(BodyReader):
         """The decoder reads the stream. (A whole body finds its reader when it is complete.)"""
         self._usage = Usage()
         self._unoffered = 0
-        self._out: list[Event] = []
-        self._ended = False
         self._content_seen = False
 
     @property
@@ -144,18 +142,6 @@ class RelayReader(BodyReader):
     def _hand_over(self, events: list[Event]) -> None:
         self._out += events
         self._ended = self._ended or any(isinstance(event, (Finish, Failure)) for event in events)
-
-    def _is_closed(self) -> bool:
-        return self._ended
-
-    def _take(self) -> list[Event]:
-        out, self._out = self._out, []
-        return out
-
-    def _fail(self, failure: Failure) -> None:
-        if not self._ended:
-            self._ended = True
-            self._out.append(failure)
 
 
 class RelayEncoder:

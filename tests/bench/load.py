@@ -32,7 +32,7 @@ class Side:
         return head.encode() + data
 
 
-class BrokenStream(RuntimeError):
+class BrokenStreamError(RuntimeError):
     """An answer that is no whole stream."""
 
 
@@ -78,7 +78,7 @@ class Stream(asyncio.Protocol):
     def _broken(self, data: bytes) -> None:
         for future in (self.first, self.ended):
             if not future.done():
-                future.set_exception(BrokenStream(f"{self._side.name}: the answer broke off: {data[-300:]!r}"))
+                future.set_exception(BrokenStreamError(f"{self._side.name}: the answer broke off: {data[-300:]!r}"))
             elif not future.cancelled():
                 future.exception()
 

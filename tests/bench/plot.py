@@ -37,7 +37,8 @@ def draw(figures: dict[str, Any], target: Path) -> None:
                   color=COLOURS[name], marker="o")
     cpu.set_xticks(range(len(counts)), [str(count) for count in counts])
     cpu.set(title="CPU per streamed event (pale: Envoy's share)", xlabel="streams", ylabel="microseconds", yscale="log")
-    way.set(title="Time of an event on its way (dotted: p99)", xlabel="streams", ylabel="ms", xscale="log", yscale="log")
+    way.set(title="Time of an event on its way (dotted: p99)", xlabel="streams", ylabel="ms", xscale="log",
+            yscale="log")
     size.set(title="CPU per request", xlabel="KB", ylabel="ms", xscale="log", yscale="log")
     cpu.legend(fontsize=8)
     figure.tight_layout()

@@ -1,4 +1,4 @@
-"""Requests of growing size through one side: CPU of the processor over both hops, CPU of Envoy, time to the first token.
+"""Requests of growing size through one side: CPU of the processor over both hops, CPU of Envoy, time to a first token.
 
 A request is a conversation as coding clients send them: tools, then turns of a call and its result of some kilobytes.
 """

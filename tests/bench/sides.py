@@ -85,7 +85,8 @@ def litellm(provider_port: int) -> Iterator[Running]:
         parameters = {"model": "openai/*", "api_base": f"http://127.0.0.1:{provider_port}/v1", "api_key": "none"}
         file.write_text(json.dumps({"model_list": [{"model_name": "*", "litellm_params": parameters}]}))
         quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "NO_PROXY": "*"}
-        process = Process("litellm", [program, "--config", str(file), "--port", str(port), "--host", "127.0.0.1"], quiet)
+        command = [program, "--config", str(file), "--port", str(port), "--host", "127.0.0.1"]
+        process = Process("litellm", command, quiet)
         try:
             _wait_for(process, f"http://127.0.0.1:{port}/health/liveliness", 90)
             yield Running(Side("LiteLLM", port), [process.process.pid, *descendants(process.process.pid)], [])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from extproc.apis.answers import Estimate, call_input
+from extproc.apis.answers import Estimate, WholeAnswer, call_input
 from extproc.apis.anthropic import grammar
 from extproc.apis.anthropic.errors import error_event
 from extproc.carrying import loaded_id
@@ -210,7 +210,7 @@ class _Open(msgspec.Struct):
     signature: str = ""
 
 
-class MessageEncoder:
+class MessageEncoder(WholeAnswer):
     """Collects the answer and writes one message at its end. A failure writes nothing: the caller answers with
     `API.error` instead."""
 
@@ -221,20 +221,6 @@ class MessageEncoder:
         self._message_id = message_id
         self._estimate = Estimate(prompt_estimate)
         self._blocks: list[_Open] = []
-        self._ended = False
-
-    def events(self, events: Iterable[Event]) -> bytes:
-        """b"" until the Finish, then the message."""
-        out = b""
-        for event in events:
-            if self._ended:
-                break
-            out += self._event(event)
-        return out
-
-    def ping(self) -> bytes:
-        """A JSON body has no room for one."""
-        return b""
 
     def _event(self, event: Event) -> bytes:
         match event:

@@ -6,11 +6,11 @@ nothing: the caller answers with `API.error` instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
-from extproc.apis.answers import Estimate, call_input
+from extproc.apis.answers import Estimate, WholeAnswer, call_input
 from extproc.apis.openai_client.answer import CREATED, completion_id, detail
 from extproc.apis.openai_client.ending import finish_reason, usage_fields, whole_calls
 from extproc.apis.openai_client.request import ChatRequest
@@ -47,7 +47,7 @@ class _Open(msgspec.Struct):
         return "".join(self.pieces)
 
 
-class CompletionEncoder:
+class CompletionEncoder(WholeAnswer):
     """Writes one JSON object at the end of the answer."""
 
     content_type = "application/json"
@@ -63,20 +63,6 @@ class CompletionEncoder:
         self._blocks: list[_Open] = []
         self._details: list[dict[str, object]] = []
         self._riders = Riders()
-        self._ended = False
-
-    def events(self, events: Iterable[Event]) -> bytes:
-        """b"" until the Finish, then the answer."""
-        out = b""
-        for event in events:
-            if self._ended:
-                break
-            out += self._event(event)
-        return out
-
-    def ping(self) -> bytes:
-        """A JSON body has no room for one."""
-        return b""
 
     def _event(self, event: Event) -> bytes:
         match event:
