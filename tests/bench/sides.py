@@ -82,16 +82,18 @@ def litellm(provider_port: int) -> Iterator[Running]:
     port = free_port()
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "litellm.yaml"
-        parameters = {"model": "openai/*", "api_base": f"http://127.0.0.1:{provider_port}/v1", "api_key": "none"}
+        parameters = {"model": "hosted_vllm/*", "api_base": f"http://127.0.0.1:{provider_port}/v1", "api_key": "none"}
         file.write_text(json.dumps({"model_list": [{"model_name": "*", "litellm_params": parameters}]}))
-        quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "NO_PROXY": "*"}
+        quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "NO_PROXY": "*",
+                 "LITELLM_MASTER_KEY": KEY, "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
         command = [program, "--config", str(file), "--port", str(port), "--host", "127.0.0.1"]
         process = Process("litellm", command, quiet)
         try:
             _wait_for(process, f"http://127.0.0.1:{port}/health/liveliness", 90)
             yield Running(Side("LiteLLM", port), [process.process.pid, *descendants(process.process.pid)], [])
         finally:
-            process.terminate(30)
+            process.process.kill()  # asked politely, it waits for streams that nobody reads any more
+            process.process.wait(10)
 
 
 def _wait_for(process: Process, url: str, seconds: float) -> None:
