@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from extproc.call_counts import CallTally
 from extproc.calls import PendingCall
 from extproc.conversation import (
     ArgumentsDelta,
@@ -77,6 +78,8 @@ class BlockSequencer:
         """Called before a failure goes out: whoever holds text back releases it then."""
         self.heal: Callable[[str, str], str | Failure] | None = None
         """Repairs or checks the whole arguments of a native call: (name, text) -> text or why it is refused."""
+        self.tally = CallTally()
+        """Takes what is wrong with native calls."""
         self.started = False
         self.closed = False
         self.calls = 0
@@ -313,6 +316,9 @@ class BlockSequencer:
         if not call.opened and not call.name and not call.has_arguments:
             self._live = None  # an empty entry that some servers send along
             return True
+        if not call.told_end:
+            self.tally.native.unreadable += not call.readable
+            self.tally.native.repaired += call.mended
         arguments = call.take() if self._heals(call) and not call.truncated else None
         if arguments is not None:
             assert self.heal is not None

@@ -17,6 +17,8 @@ from extproc.conversation import Signature
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}\[\]]')
 _CLOSER = {"{": "}", "[": "]"}
+_check = msgspec.json.Decoder(msgspec.Raw).decode
+"""Reads a JSON text and builds nothing of it."""
 
 
 class JsonBalance:
@@ -77,8 +79,8 @@ def is_json_object(text: str) -> bool:
 class PendingCall:
     """A call that is being received. `take` gives what may go out now; `opened` says that id and name went out."""
 
-    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_unsent", "buffered", "ended", "finished", "id", "name",
-                 "opened", "signature", "size", "told_end")
+    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_unsent", "buffered", "ended", "finished", "id",
+                 "mended", "name", "opened", "signature", "size", "told_end")
 
     def __init__(self, id: str | None = None, *, told_end: bool = False, signature: Signature | None = None) -> None:
         self.id = id
@@ -90,6 +92,8 @@ class PendingCall:
         self.ended = False
         self.finished = False
         """Its source says that nothing more comes, whatever the brackets say."""
+        self.mended = False
+        """It got brackets that were missing."""
         self.buffered = 0
         """Characters that wait to be sent."""
         self.size = 0
@@ -201,12 +205,24 @@ class PendingCall:
             closers = "".join(reversed(self._balance.closers))
             if is_json_object("".join(self._pieces) + closers):
                 self._release(closers)
+                self.mended = True
                 self._balance.closers.clear()
 
     @property
     def truncated(self) -> bool:
         """The arguments broke off inside the JSON text."""
         return not self.finished and (self.told_end or self._balance.in_string or bool(self._balance.closers))
+
+    @property
+    def readable(self) -> bool:
+        """The arguments are valid JSON; none at all stand for an empty object. Looks at all of them."""
+        if self.truncated or self.mended:
+            return self.mended
+        text = "".join(self._pieces)
+        try:
+            return not text or text.isspace() or bool(_check(text))
+        except (msgspec.DecodeError, RecursionError):
+            return False
 
     def take(self) -> str:
         """What may be sent now; it counts as sent."""

@@ -151,7 +151,8 @@ def limits_service(config: Annotated[Path | None, typer.Option(
                    metrics: Annotated[int | None, typer.Option(
                        "--metrics", min=1, max=65535, show_default=False,
                        help="Serve Prometheus metrics on this port of the loopback interface.")] = None,
-                   accepted: Annotated[Path | None, typer.Option("--accepted", hidden=True)] = None) -> None:
+                   accepted: Annotated[Path | None, typer.Option("--accepted", hidden=True)] = None,
+                   after: Annotated[str, typer.Option("--after", hidden=True)] = "") -> None:
     """Count what teams use, for gateways that name this address as limits_service.address (others count themselves)."""
     from extproc.config import load_config
     from extproc.limiting.metrics import LimitMetrics
@@ -169,7 +170,7 @@ def limits_service(config: Annotated[Path | None, typer.Option(
     with _problems_printed():
         code = run_limits((lambda: load_config(source, os.environ)) if accepted is None
                           else lambda: Accepted.read(source)[0].serving.config,
-                          source, listen, counters=counters, observer=observer)
+                          source, listen, counters=counters, observer=observer, after=after)
     raise typer.Exit(code)
 
 
@@ -184,12 +185,15 @@ def ready(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT where /r
         connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=3)
         connection.request("GET", "/readyz")
         answer = connection.getresponse()
-        said = answer.read(1000).decode("utf-8", "replace").strip()
+        said = answer.read(10_000)
     except (OSError, http.client.HTTPException, ValueError) as error:
         _fail(f"{admin}: {error}")
     if answer.status != 200:
-        _fail(said)
-    typer.echo(said)
+        try:
+            _fail("; ".join(json.loads(said)["missing"]))
+        except (ValueError, KeyError, TypeError):
+            _fail(f"{admin} answers {answer.status} to /readyz")
+    typer.echo("ready")
 
 
 @app.command()
@@ -299,7 +303,9 @@ def limits_config(config: ConfigOption) -> None:
 
 
 @app.command()
-def check(config: ConfigOption) -> None:
+def check(config: ConfigOption, against: Annotated[Path | None, typer.Option(
+        "--against", show_default=False,
+        help="An Envoy configuration made earlier (extproc envoy-config): does it still fit?")] = None) -> None:
     """Check a configuration: every error at its path (exit code 1), unsafe settings as warnings, then Envoy's word."""
     from extproc.config import ConfigError, load_config
 
@@ -311,10 +317,27 @@ def check(config: ConfigOption) -> None:
         raise typer.Exit(1) from None
     for path, reason in loaded.warnings():
         typer.echo(f"warning: {path}: {reason}")
+    if against is not None:
+        _compare(loaded, against)
     asked = _ask_envoy(loaded)
     parts = ((len(loaded.models), "model rule"), (len(loaded.backends), "backend"), (len(loaded.teams), "team"))
     counts = ", ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in parts)
     typer.echo(f"{config}: fine ({counts}; {'Envoy takes it' if asked else 'Envoy was not asked'})")
+
+
+def _compare(config: Config, against: Path) -> None:
+    """Prints what an Envoy configuration does not share with this one, with exit code 1."""
+    from extproc.bootstrap.against import differences
+
+    try:
+        found = differences(config, against.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        _fail(f"{against}: {error}")
+    for path, reason in found:
+        typer.echo(f"{path}: {reason}")
+    if found:
+        typer.echo(f"{against}: does not fit; make it anew with extproc envoy-config")
+        raise typer.Exit(1)
 
 
 def _ask_envoy(config: Config) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import brotli
 import zstandard
@@ -17,6 +17,14 @@ from extproc.errors import BadRequest
 
 _STEP = 1 << 20
 """Bytes of output that are made at a time."""
+_SLICE = 4096
+"""Bytes of input that are looked at a time where data may be made of many parts: what is left over behind a part is
+copied."""
+_PARTS = 10_000
+"""Most members (gzip) or frames (zstd) of one body. Each costs time even when it is empty, which takes 20 bytes; what
+writes in blocks makes parts of 64 KB and more."""
+_CODINGS = 5
+"""Most codings on top of one another."""
 
 
 class EncodingError(Exception):
@@ -42,9 +50,9 @@ class _Zlib:
 
     def __init__(self, gzip: bool) -> None:
         self._gzip = gzip
-        self._window = 31
         self._object = zlib.decompressobj(wbits=31) if gzip else None
         self._head = b""
+        self._parts = 1
         self._over = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -55,13 +63,20 @@ class _Zlib:
                 return
             wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
             self._object = zlib.decompressobj(wbits=15 if wrapped else -15)
+        for at in range(0, len(data), _SLICE):
+            yield from self._slice(data[at:at + _SLICE])
+
+    def _slice(self, data: bytes) -> Iterator[bytes]:
+        assert self._object is not None
         while data and not self._over:
             if self._object.eof:
-                self._object = zlib.decompressobj(wbits=self._window)
+                if not self._gzip or data[:1] == b"\0":
+                    self._over = True  # what follows is padding
+                    return
+                self._parts = _one_more(self._parts)
+                self._object = zlib.decompressobj(wbits=31)
             yield self._object.decompress(data, _STEP)
             data = self._object.unconsumed_tail or self._object.unused_data
-            if self._object.eof and (not self._gzip or data[:1] == b"\0"):
-                self._over = True  # what follows is padding
 
     @property
     def ended(self) -> bool:
@@ -88,24 +103,32 @@ class _Zstd:
     _SLICE = 64
 
     def __init__(self) -> None:
-        self._object = zstandard.ZstdDecompressor(max_window_size=2 ** 27).decompressobj()
+        self._object = _zstd_frame()
+        self._parts = 1
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        at = 0
-        while at < len(data):
-            if self._object.eof:
-                data, at = self._object.unused_data + data[at:], 0
-                self._object = zstandard.ZstdDecompressor(max_window_size=2 ** 27).decompressobj()
-            yield bytes(self._object.decompress(data[at:at + self._SLICE]))
-            at += self._SLICE
-        while self._object.eof and self._object.unused_data:
-            rest = self._object.unused_data
-            self._object = zstandard.ZstdDecompressor(max_window_size=2 ** 27).decompressobj()
-            yield bytes(self._object.decompress(rest))
+        for at in range(0, len(data), self._SLICE):
+            piece = data[at:at + self._SLICE]
+            while piece:
+                if self._object.eof:
+                    self._parts = _one_more(self._parts)
+                    self._object = _zstd_frame()
+                yield bytes(self._object.decompress(piece))
+                piece = self._object.unused_data if self._object.eof else b""
 
     @property
     def ended(self) -> bool:
         return bool(self._object.eof)
+
+
+def _zstd_frame() -> Any:
+    return zstandard.ZstdDecompressor(max_window_size=2 ** 27).decompressobj()
+
+
+def _one_more(parts: int) -> int:
+    if parts >= _PARTS:
+        raise EncodingError(f"the compressed data has more than {_PARTS} parts")
+    return parts + 1
 
 
 def _coding(name: str) -> _Coding:
@@ -128,23 +151,19 @@ class Decompressor:
     """
 
     def __init__(self, codings: str, limit: int) -> None:
-        names = [name.strip() for name in codings.lower().split(",")]
-        self._codings = [(name, _coding(name)) for name in reversed(names) if name not in ("", "identity")]
+        names = [name for part in codings.lower().split(",") if (name := part.strip()) not in ("", "identity")]
+        if len(names) > _CODINGS:
+            raise EncodingError(f"content-encoding names {len(names)} codings, at most {_CODINGS} are taken", 415)
+        self._codings = [(name, _coding(name)) for name in reversed(names)]
         self._limit = limit
-        self._size = 0
+        self._sizes = [0] * len(names)
         self._fed = False
 
     def feed(self, data: bytes) -> bytes:
         if not self._codings:
             return data
         self._fed = self._fed or bool(data)
-        out = []
-        for piece in self._through(data, 0):
-            self._size += len(piece)
-            if self._size > self._limit:
-                raise EncodingError(f"more than {self._limit} bytes after decompression", 413)
-            out.append(piece)
-        return b"".join(out)
+        return b"".join(self._through(data, 0))
 
     def finish(self) -> None:
         """The body is complete. An empty body passes: some servers send none with a content-encoding."""
@@ -160,6 +179,10 @@ class Decompressor:
         name, coding = self._codings[at]
         try:
             for piece in coding.feed(data):
+                # Also what only a further coding reads: it may be long and come to nothing.
+                self._sizes[at] += len(piece)
+                if self._sizes[at] > self._limit:
+                    raise EncodingError(f"more than {self._limit} bytes after decompression", 413)
                 yield from self._through(piece, at + 1)
         except (zlib.error, brotli.error, zstandard.ZstdError) as problem:
             raise EncodingError(f"the data is not valid {name} ({problem})") from None

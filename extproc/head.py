@@ -17,6 +17,8 @@ from extproc.scrubbing import Scrubber
 _PASSED = ("retry-after", "x-should-retry")
 _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
 """Provider headers that reach the client."""
+LONGEST_VALUE = 256
+"""Characters of a header that passes: a number, a date or a limit in words. What is longer is none of these."""
 
 _NOT_THE_CLIENTS = ("authentication", "billing", "permission")
 """Refusals that concern the gateway's own key or credit at the provider: asking again cannot help, and the official
@@ -57,7 +59,7 @@ def completed(head: Head, provider: Mapping[str, str], scrubber: Scrubber, reque
     ids and the names of what was dropped."""
     headers = dict(head.headers)
     for name, value in (*provider.items(), *translated(provider, client).items()):
-        if name in _PASSED or name.startswith(_PASSED_PREFIXES):
+        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and len(value) <= LONGEST_VALUE:
             headers.setdefault(name, scrubber.text(value))
     theirs = next((provider[name] for name in _REQUEST_IDS if provider.get(name)), None)
     if theirs is not None and theirs != request_id:

@@ -29,6 +29,8 @@ def malformed(body: bytes, problem: str) -> str:
     if match := re.search(r"\(byte (\d+)\)", problem):
         what = problem[:match.start()].removeprefix("JSON is malformed:").strip()
         return f"the body is not valid JSON: {position(body, int(match.group(1)))}: {what}"
+    if "out of range" in problem:  # the decoder tells no place, but for a field that it knows
+        return "the body holds a number that is out of range"
     return f"the body is not valid JSON: it ends too early, after {position(body, len(body))}"
 
 

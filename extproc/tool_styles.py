@@ -12,6 +12,7 @@ import msgspec
 
 from extproc.apis.base import NameMap, Target
 from extproc.blocks import BlockSequencer
+from extproc.call_counts import CallTally
 from extproc.conversation import Request, Tool
 from extproc.dialects.healing import NativeArguments
 from extproc.dialects.reading import ArgumentsMode, Repair
@@ -52,6 +53,8 @@ class CallReading:
         self._offered: Mapping[str, Tool] = {}
         self._look: Look | None = None
         self._scanner: Scanner | None = None
+        self.tally = CallTally()
+        """How the calls fare."""
         self.heal: NativeArguments | None = None
         """Repairs or checks native calls; None: they go out as they come."""
 
@@ -68,13 +71,14 @@ class CallReading:
         self._look = look_for(target.model, style=target.tool_style, read=self._read, tools=bool(self._offered),
                               reasoning_open=self._reasoning_open)
         if self._arguments in ("repair", "strict"):
-            self.heal = NativeArguments({tool.name: tool for tool in request.tools}, self._arguments)
+            self.heal = NativeArguments({tool.name: tool for tool in request.tools}, self._arguments,
+                                        self.tally.native)
 
     def scanner(self, sequencer: BlockSequencer) -> Scanner | None:
         """The reader of the model's text; None: all text is just text."""
         if self._look is not None:
             self._scanner = Scanner(self._look, sequencer, self._offered, mode=self._arguments or "repair",
-                                    limits=self._limits)
+                                    limits=self._limits, tally=self.tally)
         return self._scanner
 
     @property

@@ -25,6 +25,7 @@ from extproc.apis.base import (
     NameMap,
     ProviderRequest,
 )
+from extproc.call_counts import CallCounts
 from extproc.conversation import (
     ArgumentsDelta,
     Event,
@@ -172,7 +173,7 @@ class Translation:
         self._context = DecodeContext(
             request=conversation, target=self._target, names=encoded.names, mint=minter.mint,
             accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits, dropped=self.dropped,
-            scanner=self._reading.scanner, heal=self._reading.heal)
+            scanner=self._reading.scanner, heal=self._reading.heal, tally=self._reading.tally)
         return encoded.request
 
     def _plain(self, body: bytes, headers: dict[str, str]) -> bytes:
@@ -207,6 +208,12 @@ class Translation:
     def unoffered_calls(self) -> int:
         """Tool calls of tools that were not offered."""
         return self._answer.decoder.unoffered_calls if self._answer is not None else 0
+
+    @property
+    def calls(self) -> dict[str, CallCounts]:
+        """How the calls fared, by dialect (`native` for those of the provider's API). Where bytes pass, their
+        arguments are not looked at."""
+        return self._reading.tally.counts(self.tool_calls, self.unoffered_calls)
 
     @property
     def heard(self) -> bool:

@@ -5,6 +5,7 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`. tests/unit/tes
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,7 @@ from extproc import Translation
 from extproc.apis.gemini.schema import rewritten_parameters
 from extproc.profiles.gemini import STUDIO, VERTEX
 from extproc.profiles.table import tables as profile_tables
+from tests import telemetry_tables
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -162,6 +164,16 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(cells[0]), *lines[1:]]) + "\n"
 
 
+def hostile(module: str) -> Callable[[], str]:
+    """What the tests of this module send and see: a row that is not true fails its test."""
+    def made() -> str:
+        importlib.import_module(f"tests.e2e.test_hostile_{module}")
+        from tests.e2e.odd_clients import HEAD, rows
+
+        return _table(HEAD, rows(f"test_hostile_{module}"))
+    return made
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "gemini-thinking": gemini_thinking,
     "anthropic-thinking": anthropic_thinking,
@@ -169,6 +181,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "gemini-schemas": gemini_schemas,
     "gemini-doors": gemini_doors,
     "profiles": profile_tables,
+    **{f"hostile-{module}": hostile(module)
+       for module in ("bodies", "http1", "http2", "slow", "answers", "crash", "clock")},
+    "log-record": telemetry_tables.log_record,
+    "log-events": telemetry_tables.log_events,
+    "metrics": telemetry_tables.metrics,
+    "alerts": telemetry_tables.alerts,
 }
 """By the name in the page."""
 

@@ -24,6 +24,7 @@ class AnswerReader(BodyReader):
         self._seq = BlockSequencer(self._call_id, context.names.client, context.names.to_client,
                                    context.limits.held_back)
         self._seq.heal = context.heal
+        self._seq.tally = context.tally
         self._scanner = context.scanner(self._seq)
         self._content = self._seq.text if self._scanner is None else self._scanner.content
         self._reasoned = self._seq.thinking if self._scanner is None else self._scanner.reasoning

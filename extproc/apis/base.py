@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from extproc.blocks import BlockSequencer
+from extproc.call_counts import CallTally
 from extproc.conversation import Event, Failure, Request, Usage
 from extproc.dialects.scanner import Scanner
 from extproc.limits import Limits
@@ -67,6 +68,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The profile's name as the configuration has it, None when it was found by the host."""
     safety: tuple[tuple[str, str], ...] = ()
     """Gemini's safety settings: (category, threshold)."""
+
+    def prompted(self, *, native: bool) -> Target | None:
+        """The target with tools in the prompt, where nobody said how they go and the endpoint or model takes none
+        (`native` is False); None where they stay as they are."""
+        if native or self.tool_style != "auto":
+            return None
+        most = min(self.max_tools, Limits().prompted_tools)
+        return msgspec.structs.replace(self, tool_style="prompted", max_tools=most)
 
 
 class ProviderRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +192,8 @@ class DecodeContext(msgspec.Struct, frozen=True, kw_only=True):
     the names has gone out."""
     heal: Callable[[str, str], str | Failure] | None = None
     """Repairs or checks the arguments of native calls; None: they go out as they come."""
+    tally: CallTally = msgspec.field(default_factory=CallTally)
+    """Takes what is wrong with calls: for log and metrics."""
     scanner: Callable[[BlockSequencer], Scanner | None] = lambda sequencer: None
     """Makes the reader of calls and reasoning that the model wrote as text; None: all text is just text."""
 

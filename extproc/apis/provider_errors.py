@@ -80,8 +80,8 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failur
     retry_after = headers.get("retry-after")
     facts = _read(status, body)
     failure = _failure(kept, facts)
-    if retry_after is not None and failure.kind != "context_length":
-        return msgspec.structs.replace(failure, retry_after=retry_after[:100])
+    if retry_after is not None and len(retry_after) <= 100 and failure.kind != "context_length":
+        return msgspec.structs.replace(failure, retry_after=retry_after)
     return failure
 
 

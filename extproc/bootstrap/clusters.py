@@ -42,8 +42,10 @@ def processor_cluster(sockets: Sequence[str]) -> cluster.Cluster:
     """One endpoint per worker, so that Envoy balances streams and not connections. Health checks forgive a worker that
     is busy for a while; keep-alive notices one that is frozen.
 
-    A dead worker needs no outlier detection: it refuses connections at once and the stream goes to the next one
-    (`filters`). An ejection would only outlast its restart, and then keep out the one worker that is alive."""
+    A dead worker refuses connections at once, and the stream goes to the next one (`filters`), but only while Envoy holds
+    all of its request: of larger ones every other one would fail until the worker is back, since a dead worker has the
+    fewest requests. So the first failure puts it aside, until it passes a health check. Where all are put aside, all are
+    tried."""
     made = cluster.Cluster(
         name=PROCESSOR,
         connect_timeout=seconds(1),
@@ -59,6 +61,13 @@ def processor_cluster(sockets: Sequence[str]) -> cluster.Cluster:
             unhealthy_interval=seconds(0.25),
             unhealthy_threshold=3, healthy_threshold=1,
             grpc_health_check=core.HealthCheckGrpcHealthCheck())],
+        outlier_detection=cluster.OutlierDetection(
+            split_external_local_origin_errors=True, consecutive_local_origin_failure=1,
+            # What a worker answers never puts it aside.
+            enforcing_consecutive_5xx=0, enforcing_consecutive_gateway_failure=0, enforcing_success_rate=0,
+            enforcing_local_origin_success_rate=0,
+            interval=seconds(0.25), base_ejection_time=seconds(5), max_ejection_time=seconds(5),
+            max_ejection_percent=100, successful_active_health_check_uneject_host=True),
         load_assignment=endpoints(PROCESSOR, [endpoint.Endpoint(address=address_of(text)) for text in sockets]))
     _look_up(made, sockets)
     return made

@@ -1,13 +1,13 @@
 """TLS for clients: the edge listener's side of it, and its certificate as a secret that Envoy reads from files.
 
-As a secret the certificate is apart from the listener: Envoy watches the folder of the certificate and takes a new pair
-for new connections, while those that run go on. That holds for secrets that come in a file of their own (`extproc up`);
-a static bootstrap reads the files at its start.
+As a secret the certificate is apart from the listener: Envoy takes a new pair for new connections, while those that run
+go on. It reads the pair again when something moves in a folder of the runtime directory, where `extproc up` rings for
+any kind of change (`extproc.up.certificates`). A static bootstrap reads the files at its start.
 """
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
@@ -29,11 +29,12 @@ def edge_transport(config: Config, sources: Sources) -> core.TransportSocket | N
             tls_certificate_sds_secret_configs=[sources.secret(_SECRET)]))))
 
 
-def edge_secrets(config: Config) -> list[tls.Secret]:
-    """The certificate's secret, which names files and holds no key itself."""
+def edge_secrets(config: Config, bell: Path | None = None) -> list[tls.Secret]:
+    """The certificate's secret, which names files and holds no key itself. `bell`: the folder in which a move says that
+    the files are others."""
     if config.tls is None:
         return []
     return [tls.Secret(name=_SECRET, tls_certificate=tls.TlsCertificate(
         certificate_chain=core.DataSource(filename=config.tls.certificate),
         private_key=core.DataSource(filename=config.tls.key),
-        watched_directory=core.WatchedDirectory(path=os.path.dirname(config.tls.certificate))))]
+        watched_directory=None if bell is None else core.WatchedDirectory(path=str(bell))))]

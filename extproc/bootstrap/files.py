@@ -20,12 +20,12 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.bootstrap.internal_listener import v3 as internal
 from envoy_data_plane.envoy.service.discovery import v3 as discovery
 
-from extproc.bootstrap import clusters, listeners
+from extproc.bootstrap import clusters, listeners, observing
 from extproc.bootstrap.edge_tls import edge_secrets
-from extproc.bootstrap.layout import RuntimeLayout
+from extproc.bootstrap.layout import LIMITS_ADDRESS, RuntimeLayout
 from extproc.bootstrap.provider_clusters import provider_clusters
 from extproc.bootstrap.proxies import proxy_listener
-from extproc.bootstrap.rendering import extension, pack, to_json
+from extproc.bootstrap.rendering import extension, pack, packed_json, to_json
 from extproc.bootstrap.routes import edge_table, hop_table
 from extproc.bootstrap.secrets import provider_secrets
 from extproc.bootstrap.several_keys import keys_in_files
@@ -34,9 +34,6 @@ from extproc.config import Config
 from extproc.private_files import write_private
 
 Json = dict[str, Any]
-
-LIMITS_ADDRESS = "127.0.0.1:50052"
-"""Where `extproc limits` listens when nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,8 @@ class EnvoyConfig:
         for table in (edge_table(self.config, with_secrets=True),
                       *(hop_table(name, self.config) for name in self.config.backends)):
             made[route_file(table.name)] = _resources([table])
-        for secret in (*provider_secrets(self.config, with_secrets=True), *edge_secrets(self.config)):
+        for secret in (*provider_secrets(self.config, with_secrets=True),
+                       *edge_secrets(self.config, self.runtime.bell)):
             made[secret_file(secret.name)] = _resources([secret])
         keys = {key_file_name(name): key for backend, found in self.config.backends.items()
                 for name, key in keys_in_files(backend, found).items()}
@@ -115,12 +113,13 @@ def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[st
 def _frame() -> bootstrap.Bootstrap:
     return bootstrap.Bootstrap(
         node=core.Node(id="extproc", cluster="extproc"),
+        layered_runtime=observing.runtime(),
         bootstrap_extensions=[extension("envoy.bootstrap.internal_listener", internal.InternalListener())])
 
 
 def _listeners(config: Config, sources: Sources, *, with_secrets: bool) -> list[listener.Listener]:
     return [listeners.edge_listener(config, sources, with_secrets=with_secrets),
-            *(listeners.internal_listener(name, backend, config, sources)
+            *(listeners.internal_listener(name, backend, config, sources, with_secrets=with_secrets)
               for name, backend in config.backends.items()),
             *(proxy_listener(name, backend, with_secrets=with_secrets)
               for name, backend in config.backends.items() if backend.proxy is not None)]
@@ -128,7 +127,8 @@ def _listeners(config: Config, sources: Sources, *, with_secrets: bool) -> list[
 
 def _clusters(config: Config, sockets: Sequence[str], limits: str, ca: str, sources: Sources, *,
               with_secrets: bool) -> list[cluster.Cluster]:
-    made = [clusters.processor_cluster(sockets), clusters.rate_limits(config.limits_service.address or limits)]
+    made = [clusters.processor_cluster(sockets), clusters.rate_limits(config.limits_service.address or limits),
+            *observing.collector_clusters(config, ca)]
     for name, backend in config.backends.items():
         made += [clusters.hop(name), *provider_clusters(name, backend, config, ca, sources, with_secrets=with_secrets)]
     return made
@@ -139,4 +139,5 @@ def _resources(messages: Iterable[betterproto2.Message]) -> Json:
     it has taken."""
     packed = [pack(message) for message in messages]
     version = hashlib.sha256(b"".join(bytes(one) for one in packed)).hexdigest()[:16]
-    return to_json(discovery.DiscoveryResponse(version_info=version, resources=packed))
+    return {**to_json(discovery.DiscoveryResponse(version_info=version)),
+            "resources": [packed_json(one) for one in packed]}

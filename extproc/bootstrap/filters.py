@@ -25,6 +25,7 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from extproc.bootstrap.key_files import key_from_file
 from extproc.bootstrap.limits import LIMITED_TEAM
 from extproc.bootstrap.messages import BodySizeLimit
+from extproc.bootstrap.observing import CLIENT_ATTEMPT, CLIENT_TEAM
 from extproc.bootstrap.rendering import extension, pack, seconds
 from extproc.bootstrap.replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID
 from extproc.bootstrap.secrets import key_header, placeholder, secret_name
@@ -150,10 +151,12 @@ def _processor(metadata: dict[str, str]) -> core.GrpcService:
 
 def remember_client() -> hcm.HttpFilter:
     """Keeps the client's API and request id as metadata: the route removes their headers before a provider could
-    fail, and Envoy's own reply to that failure needs both. Also the team, for whom tokens are counted at the end."""
+    fail, and Envoy's own reply to that failure needs both. Also the team, for whom tokens are counted at the end, and
+    what a line of the log tells when the worker was lost."""
     return hcm.HttpFilter(name="remember_client", typed_config=pack(to_metadata.Config(request_rules=[
         _to_metadata("x-extproc-api", CLIENT_API), _to_metadata("x-request-id", CLIENT_REQUEST_ID),
-        _to_metadata("x-extproc-limited-team", LIMITED_TEAM)])))
+        _to_metadata("x-extproc-limited-team", LIMITED_TEAM), _to_metadata("x-extproc-team", CLIENT_TEAM),
+        _to_metadata("x-envoy-attempt-count", CLIENT_ATTEMPT)])))
 
 
 def _to_metadata(header: str, key: str) -> to_metadata.ConfigRule:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+LIMITS_ADDRESS = "127.0.0.1:50052"
+"""Where `extproc limits` listens when nothing else is said."""
 SOCKET_PATH_BYTES = 107
 """Longest path of a Unix socket: sun_path holds 108 bytes, the last of them zero."""
 _NOT_IN_SOCKET_PATHS = frozenset("%#?,")
@@ -57,7 +59,7 @@ class RuntimeLayout:
         remove_abandoned(Path(place))
         root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
         layout = cls(root, [f"unix:{root}/w{number}.sock" for number in range(workers)], _locked(root))
-        for folder in (layout.config, layout.metrics):
+        for folder in (layout.config, layout.metrics, layout.bell):
             folder.mkdir(mode=0o700)
         return layout
 
@@ -65,6 +67,11 @@ class RuntimeLayout:
     def config(self) -> Path:
         """The directory of Envoy's configuration; Envoy watches it for renames."""
         return self.root / "envoy"
+
+    @property
+    def bell(self) -> Path:
+        """The directory in which a move tells Envoy to read the gateway's certificate again."""
+        return self.root / "bell"
 
     @property
     def metrics(self) -> Path:

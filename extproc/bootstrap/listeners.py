@@ -10,7 +10,7 @@ from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 
-from extproc.bootstrap import filters, limits, replies
+from extproc.bootstrap import filters, limits, observing, replies
 from extproc.bootstrap.cors import cors_filter
 from extproc.bootstrap.edge_tls import edge_transport
 from extproc.bootstrap.rendering import pack, seconds
@@ -41,18 +41,21 @@ def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> li
         early_header_mutation_extensions=[filters.drop_clients_internal_headers()],
         http_filters=[cors_filter(), filters.key_auth(), filters.body_limit(config.limits.body), filters.select(),
                       *limits.edge_filters(config), filters.terminal()],
-        local_reply_config=replies.edge_replies())
+        local_reply_config=replies.edge_replies(),
+        access_log=observing.edge_logs(config), tracing=observing.edge_tracing(config, with_secrets=with_secrets))
     sources.attach_routes(manager, edge_table(config, with_secrets=with_secrets))
     return listener.Listener(
         name=EDGE, address=_socket("127.0.0.1" if host == "localhost" else host, port),
         filter_chains=[_chain(manager, edge_transport(config, sources))],
+        access_log=observing.connection_logs(config),
         # Shared ports would let a second gateway start on the same port and take half of the connections.
         enable_reuse_port=False,
         # Draining stops listeners of this direction only; failover of running requests still needs the internal ones.
         traffic_direction=core.TrafficDirection.INBOUND)
 
 
-def internal_listener(name: str, backend: Backend, config: Config, sources: Sources) -> listener.Listener:
+def internal_listener(name: str, backend: Backend, config: Config, sources: Sources, *,
+                      with_secrets: bool) -> listener.Listener:
     """The hop of one backend: translation, key, provider."""
     # Several keys take turns where each try begins (`several_keys`).
     key = [filters.provider_key(name, backend, sources)] if backend.has_key and not backend.keys else []
@@ -64,7 +67,9 @@ def internal_listener(name: str, backend: Backend, config: Config, sources: Sour
         stream_idle_timeout=seconds(0),
         http_filters=[filters.remember_client(), filters.translate(name), *key, limits.hop_filter(config),
                       filters.terminal()],
-        local_reply_config=replies.hop_replies())
+        local_reply_config=replies.hop_replies(),
+        access_log=observing.hop_logs(name, config),
+        tracing=observing.hop_tracing(name, backend, config, with_secrets=with_secrets))
     sources.attach_routes(manager, hop_table(name, config))
     return listener.Listener(
         name=internal_listener_name(name), internal_listener=listener.ListenerInternalListenerConfig(),

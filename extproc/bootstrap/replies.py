@@ -27,7 +27,7 @@ from extproc.limiting.refusal import MESSAGE_HEADER
 CLIENT_NAMESPACE, CLIENT_API, CLIENT_REQUEST_ID = "extproc.client", "api", "id"
 """Dynamic metadata of the backend hop that outlives the internal headers: its namespace and keys."""
 
-_EDGE_IS_ANTHROPIC = (
+EDGE_IS_ANTHROPIC = (
     "(request.url_path.startsWith('/v1/messages') || request.url_path.startsWith('/anthropic/')"
     " || 'anthropic-version' in request.headers)"
 )
@@ -56,6 +56,8 @@ _REPLIES = [
            "Nothing is served here: %REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%. Served are /v1/messages, "
            "/v1/messages/count_tokens, /v1/chat/completions, /v1/events, /v1/embeddings, /v1/responses and "
            "/v1/models.", "not_found"),
+    # The processor says the same where its clock rings first.
+    _Reply("response.code == 408", "timeout_error", "server_error", "The request did not arrive in time.", "timeout"),
     _Reply("response.code == 413", "request_too_large", "invalid_request_error",
            "The request body is larger than this gateway takes.", "request_too_large"),
     # Said by our own service of limits, and made of the numbers of another one.
@@ -67,11 +69,15 @@ _REPLIES = [
            "rate_limit_exceeded", {"retry-after": "%RESP(X-RATELIMIT-RESET)%"}),
     _Reply("response.code == 429", "rate_limit_error", "rate_limit_error",
            "Too many requests. Please try again later.", "rate_limit_exceeded"),
-    _Reply("response.code < 500", "invalid_request_error", "invalid_request_error",
-           "The request is not valid HTTP for this gateway (%RESPONSE_CODE_DETAILS%)."),
+    # 501 for a transfer encoding that Envoy does not know.
+    _Reply("response.code < 500 || response.code_details.startsWith('http1.')", "invalid_request_error",
+           "invalid_request_error", "The request is not valid HTTP for this gateway (%RESPONSE_CODE_DETAILS%)."),
     _Reply("response.code_details == 'rate_limiter_error'", "overloaded_error", "server_error",
            "The gateway cannot reach the service that counts the limits of teams. Please try again.",
            "limits_unavailable"),
+    _Reply("response.code_details == 'cluster_not_found'", "api_error", "server_error",
+           "Envoy has no route for the rule that the processor chose (%REQ(X-EXTPROC-ROUTE)%): their configurations "
+           "differ. This Envoy needs a new one (extproc envoy-config).", "configurations_differ"),
     _Reply(f"response.code_details == '{NO_KEY_DETAILS}'", "api_error", "server_error",
            "The gateway has no key for this provider: its key file is missing or empty.", "provider_key_missing"),
     _Reply("response.code_details.startsWith('ext_proc_error')", "api_error", "server_error",
@@ -82,6 +88,8 @@ _REPLIES = [
     _Reply("response.code_details.contains('connection_failure')", "overloaded_error", "server_error",
            "The provider cannot be reached: it refuses connections or its TLS certificate is not trusted. "
            "Please try again.", "provider_unreachable"),
+    _Reply("response.code_details.contains('protocol_error')", "api_error", "server_error",
+           "The provider's answer is not valid HTTP. Please try again.", "provider_unreadable"),
     _Reply("response.code == 503", "overloaded_error", "server_error",
            "The connection to the provider broke before it answered. Please try again.", "provider_unreachable"),
     _Reply("response.code == 504", "timeout_error", "server_error",
@@ -93,7 +101,7 @@ _REPLIES = [
 
 def edge_replies() -> hcm.LocalReplyConfig:
     """For the edge listener: the shape follows from the client's path."""
-    return _mappers(_EDGE_IS_ANTHROPIC, "%STREAM_ID%")
+    return _mappers(EDGE_IS_ANTHROPIC, "%STREAM_ID%")
 
 
 def hop_replies() -> hcm.LocalReplyConfig:

@@ -12,26 +12,29 @@ from collections.abc import Sequence
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as route
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
+from envoy_data_plane.google import protobuf
 
 from extproc.bootstrap.cors import cors_policy
 from extproc.bootstrap.filters import KEY_AUTH, SELECT, switched_off, team_keys
 from extproc.bootstrap.limits import edge_limits, hop_limits
 from extproc.bootstrap.messages import ClusterWeight, PriorityGroup, PriorityGroupClusterSpecifier
+from extproc.bootstrap.observing import RULE_METADATA, never_traced
 from extproc.bootstrap.rendering import extension, pack, seconds
 from extproc.bootstrap.several_keys import OTHER_KEY
 from extproc.config import Backend, Config, ModelRule
-
-RETRIED_STATUSES = [401, 402, 403, 404, 408, 429]
-"""Statuses below 500 with which a provider says that another one may do better; 5xx always counts."""
+from extproc.failover import RETRIED_STATUSES
 
 CLIENT_SECRETS = ["authorization", "x-api-key", "x-goog-api-key", "cookie"]
 """A client's keys end at the edge."""
+
+ROUTE = "x-extproc-route"
+"""The id of the rule that `select` has chosen; routes are chosen by its first part, `ModelRule.way`."""
 
 _EARLY = "x-extproc-early"
 """The numbers of the attempts that may pass by a provider, as `,1,2,`; `x-envoy-attempt-count` says which this is."""
 
 _INTERNAL_HEADERS = [
-    "x-extproc-route", "x-extproc-order", _EARLY,
+    ROUTE, "x-extproc-order", _EARLY,
     "x-extproc-api", "x-extproc-team",
     "x-extproc-limited-team", "x-extproc-stream", "x-envoy-attempt-count", "x-envoy-expected-rq-timeout-ms",
     "x-envoy-external-address", "x-envoy-internal", "x-envoy-original-path", "x-forwarded-for", "x-forwarded-host",
@@ -70,12 +73,16 @@ def _early(rule: ModelRule, attempts: Sequence[int]) -> list[int]:
 
 
 def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguration:
-    """Liveness, one route per model rule, and a 404 for what `select` did not answer itself."""
+    """Liveness, one route per model rule, a 503 for a rule that is not among them, and a 404 for what `select` did not
+    answer itself."""
+    ways: dict[str, ModelRule] = {}
+    for rule in config.models:  # while a configuration changes, rules may differ in what Envoy does not look at
+        ways.setdefault(rule.way, rule)
     keys = {KEY_AUTH: pack(team_keys(config, with_secrets=with_secrets))} if config.teams else {}
     return route.RouteConfiguration(name="edge", validate_clusters=False, virtual_hosts=[route.VirtualHost(
         name="edge", domains=["*"],
-        routes=[_liveness(), *(route for rule in config.models for route in _rule_routes(rule, config)),
-                _nothing_here()],
+        routes=[_liveness(), *(route for rule in ways.values() for route in _rule_routes(rule, config)),
+                _unknown_rule(), _nothing_here()],
         # accept-encoding: the processor reads answers, it should not have to unpack them.
         request_headers_to_remove=[*CLIENT_SECRETS, "accept-encoding"],
         include_request_attempt_count=True,
@@ -87,7 +94,17 @@ def _liveness() -> route.Route:
     return route.Route(
         name="healthz", match=route.RouteMatch(path="/healthz"),
         direct_response=route.DirectResponseAction(status=200, body=core.DataSource(inline_string="ok\n")),
-        typed_per_filter_config={SELECT: off, KEY_AUTH: off})
+        tracing=never_traced(), typed_per_filter_config={SELECT: off, KEY_AUTH: off})
+
+
+def _unknown_rule() -> route.Route:
+    """503 for a rule that this Envoy does not know: the processor has another configuration."""
+    return route.Route(
+        name="unknown-rule", match=route.RouteMatch(prefix="/", headers=[
+            route.HeaderMatcher(name=ROUTE, present_match=True)]),
+        route=route.RouteAction(
+            cluster="unknown-rule",
+            cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.SERVICE_UNAVAILABLE))
 
 
 def _nothing_here() -> route.Route:
@@ -110,10 +127,12 @@ def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Co
         cluster_name=hop_cluster(rule.attempts[index].backend), weight=100)])
         for number, index in enumerate(attempts, 1)]
     early = _early(rule, attempts)
-    chosen = {"x-extproc-route": rule.id, **({"x-extproc-order": str(order)} if order else {})}
+    chosen = [route.HeaderMatcher(name=ROUTE, string_match=matcher.StringMatcher(prefix=f"{rule.way}.")),
+              *([_exactly("x-extproc-order", str(order))] if order else [])]
     return route.Route(
-        name=f"{rule.id}.{order}" if order else rule.id,
-        match=route.RouteMatch(prefix="/", headers=[_exactly(name, value) for name, value in chosen.items()]),
+        name=f"{rule.way}.{order}" if order else rule.way,
+        match=route.RouteMatch(prefix="/", headers=chosen),
+        metadata=core.Metadata(filter_metadata={RULE_METADATA: protobuf.Struct.from_dict({"rule": rule.match})}),
         typed_per_filter_config=edge_limits(rule, config),
         request_body_buffer_limit=config.limits.replay,
         request_headers_to_add=[core.HeaderValueOption(

@@ -3,8 +3,9 @@
 It stands in the provider's cluster, behind the router, because there it runs anew for each try: a key that the
 provider refuses or holds back (401, 402, 403, 429) rests, and where another key does not rest, a header on the answer
 makes the router of the hop send the request again (`routes.hop_table`). So the request is served by the same attempt,
-and failover begins when all keys have failed. The filter looks at headers only; it is no ext_proc, which must never
-stand there.
+and failover begins when all keys have failed. The filter looks at headers; it is no ext_proc, which must never stand
+there. Only of Google's 400 it reads the body: that is the answer to a key that is not valid, too, with the reason
+API_KEY_INVALID (`google_errors`).
 
 Keys that rest are a preference, not a rule: where all of them rest, the one that is back first is used, so an error
 that is about the request (a moderated prompt is a 403 for some) never takes a backend away. Each thread of Envoy keeps
@@ -28,6 +29,9 @@ from extproc.config.keyfile import LONGEST
 
 OTHER_KEY = "x-extproc-other-key"
 """The header by which the filter asks for another try."""
+
+_LONGEST_ERROR = 65536
+"""Bytes; what Google says of a key is shorter."""
 
 _SCRIPT = """\
 local header, prefix, place = {header}, {prefix}, {place}
@@ -95,10 +99,20 @@ function envoy_on_request(handle)
   handle:respond({{[":status"] = "503"}}, "no key")
 end
 
+local function blames_key(handle)
+  local body = handle:body()
+  if not body or body:length() == 0 or body:length() > {longest_error} then return false end
+  return body:getBytes(0, body:length()):find('"reason"%s*:%s*"API_KEY_INVALID"') ~= nil
+end
+
 function envoy_on_response(handle)
   local headers = handle:headers()
   headers:remove("{other_key}")
   local status = headers:get(":status")
+  if status == "400" and {reads_400} then
+    if blames_key(handle) then status = "401" end
+    headers = handle:headers()  -- the object from before the wait for the body is no longer good
+  end
   local used = rest[status] and handle:streamInfo():dynamicMetadata():get("extproc.key")
   local key = used and keys[used.number]
   if not key then return end
@@ -107,7 +121,7 @@ function envoy_on_response(handle)
     local told = tonumber(headers:get("retry-after") or "")
     seconds = told and math.max(1, math.min(told, longest_rest)) or seconds
   elseif not rests(key, now) then
-    handle:logErr(place .. "[" .. (key.number - 1) .. "]: the provider answered " .. status
+    handle:logErr(place .. "[" .. (key.number - 1) .. "]: the provider answered " .. headers:get(":status")
                   .. "; the key rests for " .. seconds .. " s")
   end
   key.until_when = math.max(key.until_when, now + seconds)
@@ -130,11 +144,17 @@ def keys_filters(name: str, backend: Backend, sources: Sources, *, with_secrets:
                for number, entry in enumerate(backend.several_keys, 1)]
     script = _SCRIPT.format(header=quoted(header.name), prefix=quoted(header.prefix),
                             place=quoted(f"backends.{name}.keys"), keys=",\n".join(entries), longest=LONGEST,
-                            other_key=OTHER_KEY)
+                            other_key=OTHER_KEY, reads_400="true" if _is_googles(backend) else "false",
+                            longest_error=_LONGEST_ERROR)
     return [hcm.HttpFilter(name="provider_keys", typed_config=pack(lua.Lua(
                 default_source_code=core.DataSource(inline_string=script)))),
             hcm.HttpFilter(name="envoy.filters.http.upstream_codec",
                            typed_config=pack(upstream_codec.UpstreamCodec()))]
+
+
+def _is_googles(backend: Backend) -> bool:
+    """Also its endpoint in OpenAI's format gives that answer."""
+    return backend.api == "gemini" or f".{backend.host}".endswith(".googleapis.com")
 
 
 def key_name(backend: str, number: int) -> str:

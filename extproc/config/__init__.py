@@ -10,10 +10,11 @@ from extproc.config.addresses import is_loopback, parse_address
 from extproc.config.backend_records import Backend, ProviderKey
 from extproc.config.limits_records import LimitKey, LimitsService, ModelLimits, TeamLimits
 from extproc.config.loading import ConfigError, load_config
+from extproc.config.observing_records import Tracing
 from extproc.config.records import Attempt, Config, ModelRule, Team, Timeouts, ToolSettings
 from extproc.config.routing_records import EdgeTls, Ejection
 from extproc.limits import Limits
 
 __all__ = ["Attempt", "Backend", "Config", "ConfigError", "EdgeTls", "Ejection", "LimitKey", "Limits", "LimitsService",
-           "ModelLimits", "ModelRule", "ProviderKey", "Team", "TeamLimits", "Timeouts", "ToolSettings", "is_loopback",
-           "load_config", "parse_address"]
+           "ModelLimits", "ModelRule", "ProviderKey", "Team", "TeamLimits", "Timeouts", "ToolSettings", "Tracing",
+           "is_loopback", "load_config", "parse_address"]

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from extproc.config.addresses import is_loopback
+from extproc.config.addresses import is_loopback, is_private
 from extproc.config.keyfile import key_file
 
 
@@ -60,6 +60,10 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ca: str | None = None
     """With https: a file of certificates (PEM) of the authorities that may sign the endpoint's certificate, instead of
     those that this machine trusts. Envoy reads it at the start."""
+    trace: bool | None = None
+    """Whether the endpoint is told the trace that a request belongs to (`traceparent` and `tracestate`; never
+    `baggage`). Unset: it is where its host is on this machine or on a private network, by its address or its name (one
+    without a dot, or that ends in `.local`, `.internal` or `.svc`)."""
     proxy: str | None = None
     """An HTTP proxy on the way to this endpoint, such as `http://proxy.example:3128`; with a user name and password
     where it wants them. The proxy is asked to CONNECT to the endpoint's host, whose name only the proxy has to know;
@@ -72,7 +76,8 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Without the keys: a record ends up in logs sooner or later."""
         return (f"Backend(api={self.api!r}, url={self.url!r}, key={'***' if self.key else None}, "
                 f"key_file={self.key_file!r}, keys={len(self.keys)}, auth={self.auth!r}, provider={self.provider!r}, "
-                f"ca={self.ca!r}, proxy={'***' if self.proxy else None}, safety={self.safety!r})")
+                f"ca={self.ca!r}, trace={self.trace!r}, proxy={'***' if self.proxy else None}, "
+                f"safety={self.safety!r})")
 
     @property
     def has_key(self) -> bool:
@@ -126,6 +131,11 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def is_local(self) -> bool:
         """Whether the endpoint is on this machine."""
         return self.is_demo or is_loopback(self.host)
+
+    @cached_property
+    def is_traced(self) -> bool:
+        """Whether the endpoint is told the trace of a request."""
+        return self.is_demo or is_private(self.host) if self.trace is None else self.trace
 
     @property
     def is_demo(self) -> bool:

@@ -17,6 +17,7 @@ from extproc.config.backend_checks import backend_problems, backend_warnings, he
 from extproc.config.backend_records import Backend
 from extproc.config.globs import covers, is_glob, matches
 from extproc.config.limits_checks import limit_problems, limit_warnings
+from extproc.config.observing_checks import tracing_problems, tracing_warnings
 from extproc.config.records import STAR, Attempt, Config, ModelRule, Problem, Problems, Team, ToolSettings
 from extproc.config.routing_checks import routing_problems, routing_warnings
 from extproc.config.safety import safety_problems
@@ -46,6 +47,8 @@ def problems_of(config: Config, builtin: bool = False) -> Problems:
     found += _teams(config.teams)
     found += _numbers(config)
     found += routing_problems(config)
+    if config.tracing is not None:
+        found += tracing_problems("tracing", config.tracing)
     found += [(f"cors[{index}]", f'"{origin}" is neither "*" nor an origin such as https://app.example')
               for index, origin in _enumerated(config.cors) if origin != "*" and not _ORIGIN.fullmatch(origin)]
     return found
@@ -53,13 +56,16 @@ def problems_of(config: Config, builtin: bool = False) -> Problems:
 
 def warnings(config: Config) -> Problems:
     """Everything that works but is unsafe or probably not meant, as (path, reason)."""
-    found: Problems = [(path, ("the password" if path.endswith(".proxy") else "the key")
-                        + " is written in the file; ${VARIABLE} keeps it out") for path in config.literal_keys]
+    found: Problems = [(path, ("the password" if path.endswith(".proxy") else "the value" if path.startswith("tracing.")
+                        else "the key") + " is written in the file; ${VARIABLE} keeps it out")
+                       for path in config.literal_keys]
     for name, backend in config.backends.items():
         found += backend_warnings(f"backends.{name}", backend)
     found += key_file_warnings(config)
     found += _unreachable(config.models)
     found += routing_warnings(config)
+    if config.tracing is not None:
+        found += tracing_warnings("tracing", config.tracing)
     found += _team_warnings(config)
     if not config.teams and not is_loopback(parse_address(config.listen)[0]):
         found.append(("open", "anybody who can reach the listen address can use every model and key"))

@@ -16,6 +16,7 @@ from extproc.config.backend_records import Backend, ProviderKey
 from extproc.config.builtin import builtin_config
 from extproc.config.checks import problems_of
 from extproc.config.convert import convert
+from extproc.config.observing_records import is_secret
 from extproc.config.records import Config, Problems
 from extproc.config.routing_records import EdgeTls
 from extproc.config.source import expand, join, parse
@@ -68,7 +69,10 @@ def _from_text(text: str, folder: Path, env: Mapping[str, str]) -> Config:
     tls = config.tls
     if tls is not None:
         tls = EdgeTls(certificate=_whole_path(tls.certificate, folder), key=_whole_path(tls.key, folder))
-    config = msgspec.structs.replace(config, backends=backends, limits_service=service, tls=tls)
+    tracing = config.tracing
+    if tracing is not None and tracing.ca is not None:
+        tracing = msgspec.structs.replace(tracing, ca=_whole_path(tracing.ca, folder))
+    config = msgspec.structs.replace(config, backends=backends, limits_service=service, tls=tls, tracing=tracing)
     return config.with_literal_keys(_literal_keys(tree))
 
 
@@ -94,6 +98,11 @@ def _literal_keys(tree: dict[Any, Any]) -> list[str]:
         for name, entry in entries.items() if isinstance(entries, dict) else ():
             if isinstance(entry, dict):
                 found += _literals_of(join(section, str(name)), entry)
+    tracing = tree.get("tracing")
+    headers = tracing.get("headers") if isinstance(tracing, dict) else None
+    for name, value in headers.items() if isinstance(headers, dict) else ():
+        if is_secret(str(name)) and isinstance(value, str) and "${" not in value:
+            found.append(join("tracing.headers", str(name)))
     return found
 
 

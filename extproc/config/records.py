@@ -21,6 +21,7 @@ from extproc.config.backend_records import Backend
 from extproc.config.events import EventSettings
 from extproc.config.globs import is_glob, matches, star_text
 from extproc.config.limits_records import LimitKey, LimitsService, TeamLimits, limit_numbers
+from extproc.config.observing_records import Tracing
 from extproc.config.routing_records import EdgeTls, Ejection, Order, orders_of
 from extproc.limits import Limits
 
@@ -91,6 +92,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 Attempts = list[Attempt]
 
 
+def _digest(content: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:8]
+
+
 class ModelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """Which model names are served, and by what. The first rule that matches wins."""
 
@@ -102,11 +107,19 @@ class ModelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """For a glob: the names that `/v1/models` shows."""
 
     @cached_property
-    def id(self) -> str:
-        """A header-safe name of the rule that changes when its content does (the value of `x-extproc-route`). Keys
-        that say nothing new do not count, so that a version with further keys gives the same names."""
+    def way(self) -> str:
+        """What Envoy routes by: a header-safe name that changes only when the match, or the backends of its attempts
+        and their weights do. An Envoy that runs elsewhere needs no new configuration for other changes."""
         slug = re.sub(r"[^a-z0-9]+", "-", self.match.lower()).strip("-")[:40] or "any"
-        return f"{slug}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:8]}"
+        routed = [self.match, [(attempt.backend, attempt.weight) for attempt in self.attempts]]
+        return f"{slug}-{_digest(routed)}"
+
+    @cached_property
+    def id(self) -> str:
+        """The value of `x-extproc-route`: `way`, and behind a full stop what changes whenever a request would be served
+        in another way. Keys that say nothing new do not count, so that a version with further keys gives the same
+        names."""
+        return f"{self.way}.{_digest(msgspec.structs.replace(self, list=[]))}"
 
     def matches(self, model: str) -> bool:
         """Whether the client's model name falls under this rule."""
@@ -231,6 +244,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     behind something else that ends TLS."""
     events: EventSettings = EventSettings()
     """What `/v1/events` tells of tools."""
+    access_log: Literal["off", "own", "all"] = "own"
+    """Which requests Envoy writes a line of its own about: `own` for those that the processor has no line for (refused
+    by Envoy, given up before they were read, lost with their worker), so that every request has a line and none has
+    two; `all` for the others too, as `event: access`. See docs/operations.md."""
+    tracing: Tracing | None = None
+    """Traces of requests. Unset: none are made."""
     one_hop: str | None = None
     """Only for `extproc serve` behind a gateway that cannot say which backend its filter is for, as Envoy Gateway's
     policies cannot: the backend that serves such filters. Unset: their requests fail."""

@@ -19,7 +19,7 @@ from msgspec import NODEFAULT
 from msgspec import inspect as types
 
 from extproc import limits
-from extproc.config import backend_records, events, limits_records, records, routing_records
+from extproc.config import backend_records, events, limits_records, observing_records, records, routing_records
 from extproc.config.builtin import DEMO_URL_VARIABLE, PROVIDERS
 from extproc.config.safety import CATEGORIES, THRESHOLDS
 
@@ -40,6 +40,7 @@ _RECORDS: tuple[tuple[str, type[msgspec.Struct], ModuleType], ...] = (
     ("`tls`", routing_records.EdgeTls, routing_records),
     ("`events`", events.EventSettings, events),
     ("`events.tools.PATTERN`", events.EventLabel, events),
+    ("`tracing`", observing_records.Tracing, observing_records),
 )
 
 _INTRODUCTION = """\

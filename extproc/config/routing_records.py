@@ -13,8 +13,9 @@ import msgspec
 
 
 class EdgeTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """TLS for clients. Relative paths start at the configuration file's folder. Under `extproc up` files that are
-    replaced (by rename, or as Kubernetes swaps the links of a mounted secret) are read again, for new connections."""
+    """TLS for clients. Relative paths start at the configuration file's folder. Under `extproc up` files that
+    change (replaced, written in place, or as Kubernetes swaps the links of a mounted secret) are read again, for new
+    connections."""
 
     certificate: str
     """A file with the gateway's certificate and the intermediate ones after it (PEM)."""

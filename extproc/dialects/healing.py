@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from extproc.call_counts import CallCounts
 from extproc.conversation import Failure, Tool
 from extproc.dialects.reading import ArgumentsMode, Repair, refusal
 from extproc.dialects.repair import problems, read_object
@@ -19,9 +20,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class NativeArguments:
-    """`tools` by the names the client knows. `repairs` collects what was repaired."""
+    """`tools` by the names the client knows. `repairs` collects what was repaired, `counts` how many calls."""
 
-    def __init__(self, tools: Mapping[str, Tool], mode: ArgumentsMode) -> None:
+    def __init__(self, tools: Mapping[str, Tool], mode: ArgumentsMode, counts: CallCounts | None = None) -> None:
+        self._counts = counts or CallCounts()
         self._tools = tools
         self._mode = mode
         self.repairs: list[Repair] = []
@@ -35,9 +37,11 @@ class NativeArguments:
         if self._mode == "strict":
             reason = "$: not a JSON object" if found is None else next(iter(problems(tool.schema, found.value)), None)
             if reason is not None:
+                self._counts.refused += 1
                 return refusal(name, reason)
         if found is None or not found.repairs:
             return text
+        self._counts.repaired += 1
         self.repairs.extend(Repair(name, "$", what) for what in found.repairs)
         return _encode(found.value).decode()
 

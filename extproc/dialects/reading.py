@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from extproc.blocks import BlockSequencer
+from extproc.call_counts import CallCounts, CallTally
 from extproc.calls import PendingCall
 from extproc.conversation import Failure, Tool
 from extproc.dialects.coercion import Parameter, ToolShape, coerce_text, coerce_value, parameter, tool_shape
@@ -39,6 +40,10 @@ class Repair(msgspec.Struct, frozen=True):
     tool: str
     path: str
     reason: str
+
+
+LeftOut = Literal["skipped_call", "dropped_call"]
+"""Why a call does not go out: no offered tool is meant; not even that could be read."""
 
 
 class NotACall(Exception):  # noqa: N818
@@ -67,8 +72,10 @@ class Reading:
     """One answer as a form sees it: the tape, the tools, and where calls go."""
 
     def __init__(self, tape: Tape, sequencer: BlockSequencer, tools: Mapping[str, Tool],
-                 mode: ArgumentsMode = "repair") -> None:
+                 mode: ArgumentsMode = "repair", tally: CallTally | None = None) -> None:
         self.tape = tape
+        self.dialect: Callable[[], str] = lambda: "other"
+        """The name of the dialect whose form reads."""
         self.mode: ArgumentsMode = mode
         self.calls = 0
         self.look_ahead = LOOK_AHEAD
@@ -82,6 +89,7 @@ class Reading:
         self.before_call: Callable[[], None] = lambda: None
         self._sequencer = sequencer
         self._tools = tools
+        self._tally = tally or CallTally()
 
     def offered(self, name: str) -> str | None:
         """The offered tool that `name` means, also with the namespace some models put before it; None: no such."""
@@ -94,8 +102,23 @@ class Reading:
         return next((key for key, tool in self._tools.items() if tool.name in (name, plain)), None)
 
     def note(self, reason: str, tool: str = "", path: str = "$") -> None:
-        """Counts a repair."""
+        """Notes a repair."""
         self.repairs.append(Repair(tool, path, reason))
+
+    def left_out(self, reason: LeftOut) -> None:
+        """Notes a call that does not go out."""
+        self.note(reason)
+        counts = self.counts
+        counts.total += 1
+        if reason == "skipped_call":
+            counts.unoffered += 1
+        else:
+            counts.unreadable += 1
+
+    @property
+    def counts(self) -> CallCounts:
+        """Of the dialect that is read."""
+        return self._tally.of(self.dialect())
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -109,6 +132,7 @@ class Reading:
         self.tape.release()
         self.before_call()
         self.calls += 1
+        self.counts.total += 1
         return CallWriter(self, self._sequencer, known, tool_shape(self._tools[known].schema))
 
     def shape(self, name: str) -> ToolShape:
@@ -132,6 +156,8 @@ class CallWriter:
         self._keys: set[str] = set()
         self._raw = False
         self._path = "$"
+        self._counts = io.counts
+        self._flawed = False
 
     def parameter(self, key: str) -> Parameter:
         return parameter(self._shape, key)
@@ -201,6 +227,12 @@ class CallWriter:
     def repaired(self, what: str) -> None:
         """Something was wrong with this call, or the value at hand, and was put right."""
         self._io.note(what, self.name, self._path)
+        if not self._flawed:
+            self._flawed = True
+            if what == "unreadable":
+                self._counts.unreadable += 1
+            else:
+                self._counts.repaired += 1
 
     def close(self) -> None:
         """The call is complete. One whose string value never ended is not: it stays open, as a truncated one."""
@@ -243,6 +275,7 @@ class CallWriter:
         self._held.clear()
         reason = self._why_invalid(text)
         if reason is not None:
+            self._counts.refused += 1
             self._sequencer.fail(refusal(self.name, reason))
             return
         self._sequencer.call_delta(self._call, None, text)

@@ -8,6 +8,7 @@ Of answers of models that call natively only the beginning is looked at: reasoni
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -44,6 +45,14 @@ DIALECTS: dict[str, Dialect] = {dialect.name: dialect for module in _MODULES for
 
 T = TypeVar("T")
 
+_OWNERS: dict[int, list[str]] = {}
+"""The dialects of a form, or of what makes one, by its identity: some are shared."""
+for _dialect in DIALECTS.values():
+    for _one in (*_dialect.forms, *_dialect.loose, *_dialect.frames, *_dialect.first, *_dialect.makers,
+                 *_dialect.unknown_makers):
+        _OWNERS.setdefault(id(_one), []).append(_dialect.name)
+_OWNERS[id(LAST_LINE_CALL)] = _OWNERS[id(BARE_CALL_ONLY)] = ["llama3-json"]
+
 STYLES = ("auto", "native", "prompted", "off")
 
 
@@ -59,6 +68,12 @@ def look_for(model: str, *, style: str = "auto", read: Iterable[str] = (), tools
              reasoning_open: bool | None = None) -> Look | None:
     """What to look for in the answer of this model; None: let everything pass. `tools`: some are offered (or were
     written into the prompt). Raises ValueError for an unknown dialect."""
+    return _found(model, style, tuple(read), tools, reasoning_open)
+
+
+@lru_cache(maxsize=1024)
+def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning_open: bool | None) -> Look | None:
+    """The same few questions come with every request of a model."""
     named = [find_dialect(name) for name in read]
     if style not in STYLES or style == "prompted":
         named.append(find_dialect(style))
@@ -78,7 +93,7 @@ def look_for(model: str, *, style: str = "auto", read: Iterable[str] = (), tools
     look = _look(everything, tools=True, reasoning_open=bool(reasoning_open), known=False)
     makers = _once(make for dialect in DIALECTS.values() for make in dialect.unknown_makers)
     return Look(forms=(*look.forms, LAST_LINE_CALL), makers=makers, first=(BARE_CALL_ONLY,), think=look.think,
-                reasoning_open=look.reasoning_open, noise=look.noise)
+                reasoning_open=look.reasoning_open, noise=look.noise, name_of=look.name_of)
 
 
 def _look(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_anywhere: bool = False,
@@ -93,8 +108,15 @@ def _look(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_a
         think=_once(pair for dialect in dialects for pair in dialect.think),
         think_anywhere=think_anywhere or any(dialect.think_anywhere for dialect in dialects),
         reasoning_open=reasoning_open,
+        name_of=partial(_name_of, dialects),
         noise=_once(token for dialect in dialects for token in (*dialect.noise, *(dialect.strays if tools else ()))),
     )
+
+
+def _name_of(dialects: Iterable[Dialect], form: object) -> str:
+    """The dialect that this form was looked for as: of several that share it the first."""
+    owners = _OWNERS.get(id(form), [])
+    return next((dialect.name for dialect in dialects if dialect.name in owners), owners[0] if owners else "other")
 
 
 def _once(items: Iterable[T]) -> tuple[T, ...]:

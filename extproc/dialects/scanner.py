@@ -8,12 +8,14 @@ the next character, never longer; what waits is released when the text ends. No 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from enum import Enum, auto
+from functools import partial
 
 import msgspec
 
 from extproc.blocks import BlockSequencer
+from extproc.call_counts import CallTally
 from extproc.conversation import Failure, Tool
 from extproc.dialects.reading import ArgumentsMode, Form, FormMaker, NotACall, PlainText, Reading, Repair
 from extproc.dialects.tape import Steps, Tape, TooMuch, shared_marks
@@ -40,6 +42,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing but reasoning at the very start is looked for; all other text passes as it is."""
     noise: tuple[str, ...] = ()
     """Tokens of the template that are dropped wherever they stand (end of sentence, end of turn...)."""
+    name_of: Callable[[object], str] = lambda form: "other"
+    """The name of the dialect that a form, or what made it, belongs to: for the counts of calls."""
 
 
 class Channel(Enum):
@@ -53,8 +57,9 @@ class Scanner:
     """`content` and `reasoning` take the provider's text; `finish` releases what waits."""
 
     def __init__(self, look: Look, sequencer: BlockSequencer, tools: Mapping[str, Tool], *,
-                 mode: ArgumentsMode = "repair", limits: Limits | None = None) -> None:
+                 mode: ArgumentsMode = "repair", limits: Limits | None = None, tally: CallTally | None = None) -> None:
         self._look = look
+        self._tally = tally or CallTally()
         self._sequencer = sequencer
         sequencer.before_fail = self._release
         self._tools = tools
@@ -80,7 +85,9 @@ class Scanner:
         self._calls = 0
         self._repairs: list[Repair] = []
         self._openers: dict[str, list[Form]] = {}
-        for form in (*look.forms, *(form for make in look.makers for form in make(tools))):
+        made = [(form, make) for make in look.makers for form in make(tools)]
+        self._makers: dict[int, FormMaker] = {id(form): make for form, make in made}
+        for form in (*look.forms, *(form for form, _ in made)):
             for opener in form.openers:
                 self._openers.setdefault(opener, []).append(form)
         self._think_openers = dict(look.think)
@@ -159,7 +166,7 @@ class Scanner:
         self._step()
 
     def _reading(self) -> Reading:
-        io = Reading(self._tape, self._sequencer, self._tools, self._mode)
+        io = Reading(self._tape, self._sequencer, self._tools, self._mode, self._tally)
         io.emit_text = self._text
         io.begin_thinking = self._begin_thinking
         io.emit_thinking = self._think
@@ -323,6 +330,7 @@ class Scanner:
 
     def _attempt(self, form: Form, opener: str) -> Steps[bool]:
         before = self._io.calls
+        self._io.dialect = partial(self._look.name_of, self._makers.get(id(form), form))
         try:
             yield from form.read(opener, self._io)
         except NotACall as reason:

@@ -92,7 +92,7 @@ class TaggedCall:
             raise NotACall
         tape.push_back(tag)
         tape.release()
-        io.note("dropped_call")
+        io.left_out("dropped_call")
         mark = yield from tape.until(self._outer_marks, _drop)
         if mark == self._grammar.call_end:
             yield from self._after_call(tape)

@@ -52,6 +52,8 @@ class Exchange:
         """Nothing more will be sent; messages that still come are ignored."""
         self.crash: Exception | None = None
         """The exception that ended this exchange, for the server's log."""
+        self.unanswered = False
+        """The stream ended from outside before anything was said about the request."""
         self.api = "anthropic"
         self.began = now
         self.last_message = now
@@ -98,6 +100,12 @@ class Exchange:
         return self.record
 
     @property
+    def has_line(self) -> bool:
+        """Whether the log gets a line of it. Envoy tells of what was never answered, as of everything that does not
+        come here (`extproc.bootstrap.observing`), unless it tells nothing; a gateway around us is not asked to."""
+        return not self.unanswered or self.hop == "onehop" or self.config.access_log == "off"
+
+    @property
     def next_deadline(self) -> float | None:
         """When `on_time` wants to be called, unless messages come before."""
         return None if self.done else self.last_message + self.config.timeouts.stream_idle
@@ -122,6 +130,7 @@ class Exchange:
         return self.answer(answer.status, answer.headers, answer.body, reason, now)
 
     def _closed_early(self) -> None:
+        self.unanswered = True
         self.record.outcome = self.record.outcome or "client_closed"
 
     # --------------------------------------------------------------------------------------------------------- answers

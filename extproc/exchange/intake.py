@@ -23,6 +23,9 @@ from extproc.tokens import count_request
 _SUFFIX = re.compile(r"\[[^\[\]]{1,16}\]$")
 _JSON = {"content-type": "application/json"}
 
+MODEL_NOT_FOUND = "model_not_found"
+"""OpenAI's code of a 404 about the model, by which its clients tell it from a 404 about the path."""
+
 
 class OwnAnswer(msgspec.Struct, frozen=True):
     """An answer that needs no provider."""
@@ -176,7 +179,7 @@ class Intake:
         near = ", ".join(config.nearest(plain, self.team))
         hint = f" The nearest names: {near}." if near else ""
         raise Refused(f'The model "{model[:200]}" is not served by this gateway.{hint}', reason="unknown_model",
-                      status=404, kind="not_found")
+                      status=404, kind="not_found", code=MODEL_NOT_FOUND)
 
 
 def request_api(headers: Mapping[str, str]) -> str:

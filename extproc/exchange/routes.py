@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+OperationName = Literal["chat", "embeddings", "count_tokens"]
 Operation = Literal["messages", "count_tokens", "chat", "events", "models", "root", "pass"]
 
 
@@ -26,6 +27,13 @@ class Endpoint(msgspec.Struct, frozen=True):
     def client(self) -> str:
         """The name of the client API that translates this path."""
         return "events" if self.operation == "events" else self.api or "openai"
+
+    @property
+    def asks_for(self) -> OperationName:
+        """The name of the operation in telemetry (`gen_ai.operation.name`; the conventions have none for counting)."""
+        if self.operation == "count_tokens":
+            return "count_tokens"
+        return "embeddings" if self.passes_to == "/embeddings" else "chat"
 
 
 ENDPOINTS: dict[str, Endpoint] = {

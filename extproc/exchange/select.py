@@ -12,6 +12,7 @@ from extproc.exchange.attempt import chosen_order
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.intake import Accepted, Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
+from extproc.exchange.trace_context import trace_id
 from extproc.tool_styles import TOOLS_HEADER
 
 INTERNAL = "x-extproc-"
@@ -28,6 +29,10 @@ class SelectExchange(Exchange):
         self._own_id = request_id
         self.routed = False
         """The request went on to a provider."""
+
+    @property
+    def has_line(self) -> bool:
+        return not self.routed and super().has_line
 
     def is_heavy(self, message: ProcessingRequest) -> bool:
         return (message.WhichOneof("request") == "request_body" and message.request_body.end_of_stream
@@ -50,6 +55,7 @@ class SelectExchange(Exchange):
         self.record.api = self.api
         self.record.path = headers.get(":path", "").partition("?")[0][:200]
         self.record.request_id = headers.get("x-request-id", self.record.request_id)
+        self.record.trace_id = trace_id(headers)
         if wrong := messages.wrong_body_mode(message, response=False):
             raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
         answer = self._intake.head(headers, self.api)

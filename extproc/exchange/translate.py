@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 
+from msgspec.structs import replace
+
 from extproc.config import Config
 from extproc.config.versions import plain_name
 from extproc.conversation import Failure, Usage
@@ -28,9 +30,13 @@ from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.content import Asked, Body, read_asked
 from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
-from extproc.exchange.record import MAX_REPAIRS, usage_figures
-from extproc.exchange.routes import find_endpoint
+from extproc.exchange.record import MAX_REPAIRS, Record, usage_figures
+from extproc.exchange.routes import Endpoint, find_endpoint
 from extproc.exchange.select import trailers_refused
+from extproc.exchange.trace_context import trace_headers, trace_id
+from extproc.failover import is_retried
+from extproc.head import LONGEST_VALUE
+from extproc.profiles.telemetry import provider_name
 
 TICK = 1.0
 """Seconds between two looks at the clock while an answer is on its way."""
@@ -43,6 +49,13 @@ LINGER = 1.0
 
 ESTIMATE_EVERY = 2.0
 """Seconds between two estimates of the tokens used, while the answer streams."""
+
+ESTIMATE_BYTES = 4096
+"""Bytes of the provider's stream after which there is another estimate at the latest: what an answer that is cut off
+used since the last one is counted nowhere."""
+
+_BREAKS = frozenset({"server", "timeout"})
+"""How whole answers fail that break off or fall silent."""
 
 _BYTES_PER_TOKEN = 4
 _BYTES_PER_EVENT = 200
@@ -89,8 +102,15 @@ class TranslateExchange(Exchange):
         self._first_token_at: float | None = None
         self._linger_until: float | None = None
         self._next_estimate = now
+        self._next_estimate_at = ESTIMATE_BYTES
         self._prompt_size = 0
         self._received = 0
+
+    def closed(self, now: float) -> Record:
+        record, choice = super().closed(now), self._choice
+        record.retried = (record.outcome in ("error", "provider_error") and choice is not None and not choice.last
+                          and is_retried(record.status))
+        return record
 
     # ------------------------------------------------------------------------------------------------- steps and times
 
@@ -161,6 +181,7 @@ class TranslateExchange(Exchange):
         record.api = self.api
         record.path = headers.get(":path", "").partition("?")[0][:200]
         record.request_id = headers.get("x-request-id", record.request_id)
+        record.trace_id = trace_id(headers)
         record.team = headers.get("x-extproc-team")
         if wrong := messages.wrong_body_mode(message, response=True):
             raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
@@ -196,7 +217,7 @@ class TranslateExchange(Exchange):
                               reason="model_elsewhere", status=404, kind="not_found", code=MODEL_NOT_FOUND)
         else:
             body = self._body.decoded(self._headers.get("content-encoding"))
-            asked = read_asked(body, self.config.limits, check_depth=False)
+            asked = read_asked(body, self.config.limits)
         choice = self._choice
         assert choice is not None
         self._note_request(asked, choice)
@@ -221,6 +242,8 @@ class TranslateExchange(Exchange):
         routing = {":path": request.path}
         if request.method != self._headers.get(":method"):
             routing[":method"] = request.method
+        if backend.is_traced:
+            routing.update(trace_headers(self._headers))
         head = messages.request_head({**routing, **request.headers}, self._headers)
         head = messages.with_metadata(head, self.metadata({**self._names(), **self._estimate()}))
         return [head, *messages.chunks(messages.request_chunk, request.body, end=True)]
@@ -228,10 +251,16 @@ class TranslateExchange(Exchange):
     def _note_request(self, asked: Asked, choice: Choice) -> None:
         record = self.record
         record.model = asked.model[:200]
-        endpoint = find_endpoint(self._headers.get(":path", ""))
+        endpoint = self._endpoint
         record.stream = bool(asked.stream) or (endpoint is not None and endpoint.operation == "events")
+        if endpoint is not None:
+            record.api, record.operation = endpoint.client, endpoint.asks_for
+        backend = self.config.backends[self._backend]
+        record.provider = provider_name(backend.api, backend.host, backend.base_path, backend.provider)
+        record.provider_api = backend.api
         record.rule = choice.rule.match
         record.attempt = choice.number
+        record.model_setting = choice.attempt.model
         record.provider_model = choice.attempt.provider_model(choice.rule.match, asked.model)[:200]
         record.request_bytes = self._body.size
 
@@ -326,12 +355,14 @@ class TranslateExchange(Exchange):
         out.extend(messages.chunks(messages.response_chunk, data, end=end))
         if trailers:
             out.append(trailers)
+        if translation.done and self.record.ms_answer is None:
+            self.record.ms_answer = self._ms(now)
         if end or trailers:
             self._finished(out)
         elif translation.done and self._linger_until is None:
             self._linger_until = now + LINGER
-        elif out and now >= self._next_estimate:
-            self._next_estimate = now + ESTIMATE_EVERY
+        elif out and (now >= self._next_estimate or self._received >= self._next_estimate_at):
+            self._next_estimate, self._next_estimate_at = now + ESTIMATE_EVERY, self._received + ESTIMATE_BYTES
             out[-1] = messages.with_metadata(out[-1], self.metadata(self._estimate()))
         return out
 
@@ -354,8 +385,8 @@ class TranslateExchange(Exchange):
         self._commit_at = None
         self.record.status = head.status
         self.record.ms_head = self._ms(now)
-        remove = [name for name in self._provider_headers
-                  if name not in _PASSED and not name.startswith(_PASSED_PREFIXES)]
+        remove = [name for name, value in self._provider_headers.items() if len(value) > LONGEST_VALUE
+                  or (name not in _PASSED and not name.startswith(_PASSED_PREFIXES))]
         return {":status": str(head.status), **head.headers}, remove
 
     def _local_reply(self, status: int, now: float) -> Responses:
@@ -390,6 +421,7 @@ class TranslateExchange(Exchange):
             if self.record.outcome == "ok" and not self._translation.done:
                 self.record.outcome = "client_closed"
         super()._closed_early()
+        self.unanswered = self._phase is Phase.REQUEST
 
     def _sum_up(self) -> None:
         translation, record = self._translation, self.record
@@ -400,40 +432,65 @@ class TranslateExchange(Exchange):
         record.outcome = record.outcome or "ok"
         record.finish = translation.finish_reason
         record.tool_calls = translation.tool_calls
-        record.text_calls = translation.text_calls
-        record.unoffered_calls = translation.unoffered_calls
+        record.calls = translation.calls
         record.repairs = translation.repairs[:MAX_REPAIRS]
         record.repaired = len(translation.repairs)
-        record.usage = translation.usage
-        record.dropped = [*translation.dropped.losses, *translation.dropped.hints]
+        usage = self._usage()
+        record.usage = usage if usage.input or usage.output else None
+        record.dropped, record.hints = translation.dropped.losses, translation.dropped.hints
 
     # ---------------------------------------------------------------------------------------------------------- figures
 
     def _names(self) -> dict[str, str | float | None]:
         record = self.record
         return {"rule": record.rule, "model": record.model, "provider_model": record.provider_model,
-                "backend": record.backend, "api": record.api, "team": record.team, "attempt": record.attempt}
+                "backend": record.backend, "api": record.api, "team": record.team, "attempt": record.attempt,
+                "operation": record.operation}
 
     def _figures(self) -> dict[str, str | float | None]:
+        """What was used, when all is over, and how it ended."""
+        usage, record = self._usage(), self.record
+        return {**usage_figures(usage), "estimated": usage.estimated, "finish": record.finish,
+                "failure": record.failure}
+
+    def _usage(self) -> Usage:
         """The provider's figures; where it gave none for an answer that had begun, the estimate."""
         usage: Usage = self._translation.usage if self._translation is not None else Usage()
         told = (usage.input + usage.output > 0 and not usage.estimated) or self._only_counts
-        if not told and self.record.status == 200:
-            return {**usage_figures(usage), **self._estimate()}
-        return {**usage_figures(usage), "estimated": False}
+        if not told and self._begun:
+            prompt, output = self._guess(usage)
+            return replace(usage, input=prompt, output=output, estimated=True)
+        return replace(usage, estimated=False) if usage.estimated else usage
+
+    @property
+    def _begun(self) -> bool:
+        """Whether there was an answer, also where it broke or the client left before any of it went on: its tokens are
+        used. What a provider says instead of an answer costs nothing."""
+        if self.record.status == 200:
+            return True
+        status = self._provider_headers.get(":status")
+        failure = self._translation.failure if self._translation is not None else None
+        if failure is None:
+            return status is None or status == "200"
+        return status == "200" and not self.record.stream and self._received > 0 and failure.kind in _BREAKS
+
+    @property
+    def _endpoint(self) -> Endpoint | None:
+        return find_endpoint(self._headers.get(":path", ""))
 
     @property
     def _only_counts(self) -> bool:
-        endpoint = find_endpoint(self._headers.get(":path", ""))
+        endpoint = self._endpoint
         return endpoint is not None and endpoint.operation == "count_tokens"
 
     def _estimate(self) -> dict[str, str | float | None]:
-        """The tokens used so far: the provider's own figures as far as they go, else a guess by size. A prompt that was
-        only counted has used none."""
+        """The tokens used so far. A prompt that was only counted has used none."""
         if self._only_counts:
             return {"input": 0, "output": 0, "total": 0, "estimated": False}
-        usage = self._translation.usage if self._translation is not None else Usage()
-        prompt = usage.input or self._prompt_size // _BYTES_PER_TOKEN
-        size = _BYTES_PER_EVENT if self.record.stream else _BYTES_PER_TOKEN
-        output = max(usage.output, self._received // size)
+        prompt, output = self._guess(self._translation.usage if self._translation is not None else Usage())
         return {"input": prompt, "output": output, "total": prompt + output, "estimated": True}
+
+    def _guess(self, told: Usage) -> tuple[int, int]:
+        """Tokens of prompt and output: the provider's own figures as far as they go, else by size."""
+        size = _BYTES_PER_EVENT if self.record.stream else _BYTES_PER_TOKEN
+        return told.input or self._prompt_size // _BYTES_PER_TOKEN, max(told.output, self._received // size)

@@ -62,6 +62,13 @@ class Kept(msgspec.Struct, array_like=True):
     used: int
 
 
+class Running(msgspec.Struct, array_like=True):
+    """The requests of one limit that run: their ids, with the seconds since 1970 at which they began."""
+
+    key: LimitKey
+    streams: dict[str, float]
+
+
 class Counters:
     """`numbers` are the limits in force; `use` changes them and keeps what was counted."""
 
@@ -150,6 +157,16 @@ class Counters:
     def restore(self, kept: Sequence[Kept]) -> None:
         """Goes on from what `kept` told earlier. Windows that are over count as nothing anyway."""
         self._used.update({one.key: (one.window, one.used) for one in kept if one.key in self._numbers})
+
+    def still_running(self) -> list[Running]:
+        """The requests that run, for who will hear of their ends from now on."""
+        return [Running(key, dict(streams)) for key, streams in self._running.items() if streams]
+
+    def resume(self, running: Sequence[Running]) -> None:
+        """Goes on from what `still_running` told."""
+        for one in running:
+            if one.key in self._numbers:
+                self._running[one.key] = {**one.streams, **self._running.get(one.key, {})}
 
 
 def _is_afterwards(hit: Hit) -> bool:

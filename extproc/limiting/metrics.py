@@ -22,8 +22,9 @@ class LimitMetrics:
                              registry=self.registry)
         self._refusals = Counter("extproc_limit_refusals", "Requests that a limit refused", labels,
                                  registry=self.registry)
+        # Of a process and its successor the one that was asked last knows.
         self._left = Gauge("extproc_limit_remaining", "What was left of a limit when it was last asked about", labels,
-                           registry=self.registry, multiprocess_mode="livesum")
+                           registry=self.registry, multiprocess_mode="livemostrecent")
 
     def used(self, hit: Hit, state: State) -> None:
         if state.counted and not hit.back:

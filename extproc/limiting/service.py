@@ -7,7 +7,7 @@ keeps no state but the counters; `process` gives it a clock, a server and a life
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import grpc
@@ -56,11 +56,13 @@ class LimitService:
         self.counters = Counters(numbers)
         self._clock = clock
         self._observer = observer or Silent()
+        self.elsewhere: Callable[[RateLimitRequest], Awaitable[RateLimitResponse]] | None = None
+        """Who answers instead, while the counters are on their way from one process to the next."""
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The service for a grpc server, registered by its name: the messages are our own, the path is Envoy's."""
         async def should_rate_limit(request: RateLimitRequest, _: object) -> RateLimitResponse:
-            return self.answer(request)
+            return self.answer(request) if self.elsewhere is None else await self.elsewhere(request)
 
         method = grpc.unary_unary_rpc_method_handler(
             should_rate_limit, request_deserializer=RateLimitRequest.FromString,

@@ -68,7 +68,7 @@ class Streams:
         self._metrics.finished(record)
         if exchange.crash is not None:
             self._log.crash(record, exchange.crash)
-        if record.hop != "select" or record.reason is not None or record.outcome != "ok":
+        if exchange.has_line:
             self._log.exchange(record)
         else:
             self._log.line("debug", "routed", request_id=record.request_id, rule=record.rule, ms=record.ms)

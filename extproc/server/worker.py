@@ -21,6 +21,7 @@ import uvloop
 from extproc.config import Config
 from extproc.server.generations import Accepted
 from extproc.server.health import Health
+from extproc.server.lag import LagMonitor
 from extproc.server.log import LibraryHandler, Log, secrets_of
 from extproc.server.metrics import Metrics, PrometheusMetrics
 from extproc.server.stream import SERVICE, Streams
@@ -65,11 +66,15 @@ class Worker:
         self._transport = transport or chosen_transport()
         self._server = make_server(self._transport, {**self.streams.methods, **self._health.methods})
         self._hurry = asyncio.Event()
+        self._metrics = metrics
+        self._lag = LagMonitor(metrics.lagged)
 
     async def start(self) -> None:
         """Listens and says SERVING. Raises RuntimeError when the address cannot be used."""
         self._serving = True
         await self._server.start(self._address)
+        self._metrics.started()
+        self._lag.start()
         self._log.line("info", "serving", address=self._address, pid=os.getpid(),
                        transport=self._transport)
 
@@ -119,6 +124,7 @@ class Worker:
             await self._server.stop(0)
             await stopping
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._lag.stop()
         self._log.line("info", "stopped")
 
     def hurry(self) -> None:

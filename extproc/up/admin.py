@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import http.server
+import platform
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import CONTENT_TYPE_LATEST
 
+from extproc import __version__
 from extproc.config import Config, parse_address
+from extproc.server.metric_files import shared_metrics
 from extproc.up.addresses import is_free, usable_port
 
 _DEFAULT = next(field.default for field in msgspec.structs.fields(Config) if field.name == "admin")
 
 _READY_METRIC = (b"# HELP extproc_ready Whether requests would be served\n# TYPE extproc_ready gauge\n"
                  b"extproc_ready %d\n")
+_BUILD = (f"# HELP extproc_build_info What runs here\n# TYPE extproc_build_info gauge\n"
+          f'extproc_build_info{{version="{__version__}",python="{platform.python_version()}"}} 1\n').encode()
 
+__all__ = ["AdminServer", "admin_address", "shared_metrics"]
 
-def shared_metrics(directory: Path) -> bytes:
-    """The figures of all workers, added up, as Prometheus text."""
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry, path=str(directory))  # type: ignore[no-untyped-call]
-    return generate_latest(registry)
 
 
 class AdminServer:
-    """`metrics` gives the text of /metrics; `ready` is whether requests would be served."""
+    """`metrics` gives the text of /metrics. Not ready until `serve`, and not any more after `stopping`."""
 
     def __init__(self, address: tuple[str, int], metrics: Callable[[], bytes]) -> None:
-        self.ready = False
         self._metrics = metrics
+        self._asked: Callable[[], list[str]] = lambda: ["the gateway is starting"]
         admin = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -51,14 +50,24 @@ class AdminServer:
         self.port = int(self._server.server_address[1])
         threading.Thread(target=self._server.serve_forever, name="admin", daemon=True).start()
 
+    def serve(self, missing: Callable[[], list[str]]) -> None:
+        """All is started: from now on `missing` tells, whenever somebody asks, what does not serve."""
+        self._asked = missing
+
+    def stopping(self) -> None:
+        """No new requests are wanted."""
+        self._asked = lambda: ["the gateway is stopping"]
+
     def _answer(self, path: str) -> tuple[int, str, bytes]:
         text = "text/plain; charset=utf-8"
         if path == "/metrics":
-            return 200, CONTENT_TYPE_LATEST, self._metrics() + _READY_METRIC % self.ready
+            return 200, CONTENT_TYPE_LATEST, self._metrics() + _READY_METRIC % (not self._asked()) + _BUILD
         if path == "/healthz":
             return 200, text, b"ok\n"
         if path == "/readyz":
-            return (200, text, b"ready\n") if self.ready else (503, text, b"not ready\n")
+            missing = self._asked()
+            body = msgspec.json.encode({"ready": not missing, "missing": missing})
+            return 503 if missing else 200, "application/json", body + b"\n"
         return 404, text, b"served here: /metrics /healthz /readyz\n"
 
     def close(self) -> None:

@@ -3,18 +3,23 @@ and waits for each step until Envoy has taken it.
 
 What is new goes forward (secrets and the tables of the backends' hops, clusters, listeners, the edge's routes), what
 goes away goes back. Every file names its version, which Envoy repeats in its statistics: that is how it is known that
-a file was taken. A file that Envoy refuses raises `Refused`; what it held before stays in force there.
+a file was taken. A file that Envoy refuses raises `Refused` with Envoy's own words; what it held before stays in force
+there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
+import contextlib
 import http.client
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping
 
-from extproc.bootstrap import RuntimeLayout, build
+from extproc import bootstrap
+from extproc.bootstrap.layout import RuntimeLayout
 from extproc.config import Config
 from extproc.private_files import write_private
 from extproc.up.envoy_admin import EnvoyAdmin
@@ -24,10 +29,17 @@ TAKEN_PATIENCE = 20.0
 SETTLED = 0.05
 """Seconds in which Envoy's threads learn what its main thread has taken."""
 
+WORDS_PATIENCE = 1.0
+"""Seconds in which the reason of a refusal arrives, which comes another way than the refusal itself."""
+
 _STATISTIC = {"cds.json": "cluster_manager.cds", "lds.json": "listener_manager.lds",
               "rds-edge.json": "http.edge.rds.edge"}
 _FILTER = (f"/stats?filter=^({'|'.join(_STATISTIC.values())}).(version_text|update_rejected)$"
+           "|^http\\..*\\.rds\\..*\\.update_rejected$"
            "|^listener_manager.(total_listeners_warming|listener_create_failure)$|^cluster_manager.warming_clusters$")
+_REFUSAL = re.compile(r"rejected: (.*)|^error (.*)", re.S)
+_REASONS = 5
+"""A listing of what was refused ends here."""
 
 
 class Refused(Exception):  # noqa: N818 - says what happened
@@ -41,16 +53,27 @@ class Delivery:
         self._layout = layout
         self._admin = admin
         self._there: dict[str, str] = {}
+        self._words: collections.deque[str] = collections.deque(maxlen=30)
+        self._spoke = asyncio.Event()
+
+    def heard(self, line: str) -> None:
+        """A line of Envoy's log, which alone says why something was refused."""
+        if found := _REFUSAL.search(line):
+            self._words.append(found[1] or found[2])
+            self._spoke.set()
 
     def first(self, config: Config) -> None:
         """All files, for an Envoy that is yet to start."""
-        made = build(config, self._layout)
+        made = bootstrap.build(config, self._layout)
         made.write()
         self._there = made.files()
 
+    def _files(self, config: Config) -> dict[str, str]:
+        return bootstrap.build(config, self._layout).files()
+
     async def deliver(self, config: Config, *, removing: bool = False) -> None:
         """Puts this configuration in force. `removing`: nothing in it is new. Raises Refused."""
-        files = await asyncio.to_thread(build(config, self._layout).files)
+        files = await asyncio.to_thread(self._files, config)
         files.pop("bootstrap.json")
         steps = _steps({*files, *self._there} - {"bootstrap.json"})
         for names in reversed(steps) if removing else steps:
@@ -64,8 +87,13 @@ class Delivery:
 
     async def _write(self, files: Mapping[str, str]) -> None:
         before = await self._figures()
+        self._words.clear()
+        self._spoke = asyncio.Event()
         for name, text in files.items():
-            write_private(self._layout.config / name, text)
+            try:
+                write_private(self._layout.config / name, text)
+            except OSError as error:
+                raise Refused(f"{name} cannot be written: {error}") from None
             self._there[name] = text
         wanted = {f"{_STATISTIC[name]}.version_text": json.loads(text)["version_info"]
                   for name, text in files.items() if name in _STATISTIC}
@@ -75,7 +103,7 @@ class Delivery:
             refused = [name for name, value in figures.items()
                        if name.endswith(("rejected", "create_failure")) and value != before.get(name, "0")]
             if refused:
-                raise Refused(f"Envoy refused a part of the configuration ({', '.join(refused)})")
+                raise Refused(f"Envoy refused a part of the configuration: {await self._why() or ', '.join(refused)}")
             if all(figures.get(name) == version for name, version in wanted.items()) and not _warming(figures):
                 break
             if time.monotonic() > end:
@@ -85,6 +113,13 @@ class Delivery:
                 break  # taken; a host name that cannot be looked up holds nobody else back
             await asyncio.sleep(0.02)
         await asyncio.sleep(SETTLED)
+
+    async def _why(self) -> str:
+        """Envoy's words; empty where it said none."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._spoke.wait(), WORDS_PATIENCE)
+        said = list(dict.fromkeys(self._words))
+        return "; ".join([*said[:_REASONS], *(["..."] if len(said) > _REASONS else [])])
 
     async def _figures(self) -> dict[str, str]:
         try:

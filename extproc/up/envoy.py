@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from functools import cache
 
-from extproc.bootstrap import RuntimeLayout, find_envoy
-from extproc.bootstrap.routes import provider_cluster
+from extproc.bootstrap.layout import RuntimeLayout
+from extproc.bootstrap.validation import find_envoy
 from extproc.config import Config
-from extproc.up.children import Child, StartError
+from extproc.up.children import Child, Line, StartError
 from extproc.up.envoy_admin import EnvoyAdmin
 from extproc.up.workers import processors
 
@@ -34,6 +35,11 @@ _WORTH_SHOWING = re.compile(r"^(error|critical) ")
 _REJECTED = re.compile(r"^(?:listener_manager\.lds|cluster_manager\.cds)\.update_rejected: [1-9]", re.M)
 
 
+def _show(line: str) -> None:
+    if _WORTH_SHOWING.match(line):
+        print(f"envoy: {line}", file=sys.stderr, flush=True)
+
+
 class Envoy:
     """Envoy on the files of one runtime directory."""
 
@@ -47,29 +53,26 @@ class Envoy:
         found = find_envoy()
         if found is None:
             raise StartError(f"there is no Envoy binary beside this Python or on PATH. {_INSTALL}")
-        try:
-            asked = subprocess.run([found, "--version"], capture_output=True, text=True, errors="replace", timeout=20,
-                                   check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            why = getattr(error, "strerror", None) or error
-            raise StartError(f"{found} cannot be run: {why}. {_INSTALL}") from None
-        version = _VERSION.search(asked.stdout)
-        if version is None:
-            raise StartError(f"{found} does not say which version of Envoy it is. {_INSTALL}")
-        if (int(version[1]), int(version[2])) < OLDEST:
-            raise StartError(f"{found} is Envoy {version[0].strip('/')}, too old: {OLDEST[0]}.{OLDEST[1]} or newer is "
-                             f"needed. {_INSTALL}")
+        _check_version(found)
         return found
 
     @classmethod
-    async def start(cls, layout: RuntimeLayout, env: Mapping[str, str]) -> Envoy:
-        """Starts the process. Half of the cores, since Python needs more than Envoy does."""
+    async def start(cls, layout: RuntimeLayout, env: Mapping[str, str], on_line: Line = _show,
+                    on_log: Line = lambda line: None) -> Envoy:
+        """Starts the process. Half of the cores, since Python needs more than Envoy does. `on_line` gets the lines of
+        its access log, `on_log` those of its own log, also what is not worth showing."""
+        def on_error(line: str) -> None:
+            _show(line)
+            on_log(line)
+
         threads = max(1, min((processors() + 1) // 2, 8))
         command = [cls.binary(), "-c", str(layout.bootstrap), "--disable-hot-restart", "--concurrency", str(threads),
                    "--drain-time-s", str(LISTENER_DRAINS), "--drain-strategy", "immediate", "-l", "warning",
                    # A refused request is the client's affair, and ext_proc says what access logs say better.
-                   "--component-log-level", "http:critical,misc:error,ext_proc:critical", "--log-format", "%l %v"]
-        child = await Child.start("Envoy", command, env=env, on_line=_show, on_error=_show)
+                   "--component-log-level", "http:critical,misc:error,ext_proc:critical", "--log-format", "%l %v",
+                   # Lines about requests follow those of the workers soon; Envoy's own rhythm is 10 s.
+                   "--file-flush-interval-msec", "250"]
+        child = await Child.start("Envoy", command, env=env, on_line=on_line, on_error=on_error)
         return cls(child, layout)
 
     async def wait(self) -> None:
@@ -111,6 +114,8 @@ class Envoy:
 
     def unresolved(self, config: Config) -> list[str]:
         """A sentence for each backend whose host name has no address now; Envoy goes on asking."""
+        from extproc.bootstrap.routes import provider_cluster  # loaded by now; not while the workers start
+
         with contextlib.suppress(OSError, http.client.HTTPException):
             stats = self.admin.ask("GET", "/stats?filter=^cluster\\.backend-.*\\.membership_total$")[1]
             return [f"backends.{name}.url: the host name {backend.host} cannot be resolved now"
@@ -132,6 +137,23 @@ class Envoy:
         self._child.send(signal.SIGKILL)
 
 
+@cache
+def _check_version(found: str) -> None:
+    """Asks a binary once."""
+    try:
+        asked = subprocess.run([found, "--version"], capture_output=True, text=True, errors="replace", timeout=20,
+                               check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        why = getattr(error, "strerror", None) or error
+        raise StartError(f"{found} cannot be run: {why}. {_INSTALL}") from None
+    version = _VERSION.search(asked.stdout)
+    if version is None:
+        raise StartError(f"{found} does not say which version of Envoy it is. {_INSTALL}")
+    if (int(version[1]), int(version[2])) < OLDEST:
+        raise StartError(f"{found} is Envoy {version[0].strip('/')}, too old: {OLDEST[0]}.{OLDEST[1]} or newer is "
+                         f"needed. {_INSTALL}")
+
+
 def _connection(host: str, port: int, tls: bool) -> http.client.HTTPConnection:
     """To our own listener: whatever certificate it shows is right."""
     if not tls:
@@ -140,8 +162,3 @@ def _connection(host: str, port: int, tls: bool) -> http.client.HTTPConnection:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return http.client.HTTPSConnection(host, port, timeout=2, context=context)
-
-
-def _show(line: str) -> None:
-    if _WORTH_SHOWING.match(line):
-        print(f"envoy: {line}", file=sys.stderr, flush=True)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import http.client
 import re
+import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from extproc.config import Config
+from extproc.limiting.handover import TOKEN
 from extproc.up.children import Line
 from extproc.up.envoy_admin import EnvoyAdmin
 from extproc.up.workers import Workers
@@ -28,9 +30,11 @@ class Limits:
 
     def __init__(self, address: str, accepted: Path, counters: Path, *, env: Mapping[str, str], metrics: Path,
                  on_line: Line, say: Line) -> None:
-        command = [sys.executable, "-m", "extproc", "limits", "--accepted", str(accepted), "--counters", str(counters)]
-        self._process = Workers([address], lambda place: [*command, "--listen", place], env=env, metrics=metrics,
-                                on_line=on_line, say=say, name="process that counts limits")
+        command = [sys.executable, "-m", "extproc", "limits", "--accepted", str(accepted), "--counters", str(counters),
+                   "--after", address]
+        self._process = Workers([address], lambda place: [*command, "--listen", place],
+                                env={**env, TOKEN: secrets.token_hex(16)}, metrics=metrics, on_line=on_line, say=say,
+                                name="process that counts limits", overlap=True)
         self._started = False
 
     @staticmethod
@@ -41,8 +45,17 @@ class Limits:
     async def prepare(self, config: Config) -> None:
         """Starts the process where this configuration is the first to need it. Raises StartError."""
         if self.needed(config) and not self._started:
-            self._started = True
             await self._process.start()
+            self._started = True
+
+    def running(self, config: Config) -> Workers | None:
+        """The process, where this configuration needs it."""
+        return self._process if self.needed(config) else None
+
+    async def replace(self) -> bool:
+        """A new process that goes on counting where this one stands (`extproc.limiting.handover`). False when it does
+        not start: the old one stays."""
+        return not self._started or await self._process.replace()
 
     async def end(self, patience: float) -> None:
         """Lets it save its counters."""

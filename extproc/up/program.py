@@ -19,19 +19,22 @@ from typing import Any
 
 import msgspec
 
-from extproc.bootstrap import RuntimeLayout, static_bootstrap, validate_with_envoy
-from extproc.bootstrap.files import LIMITS_ADDRESS
+from extproc import bootstrap
+from extproc.bootstrap.layout import LIMITS_ADDRESS, RuntimeLayout
 from extproc.config import Config, ConfigError, load_config, parse_address
 from extproc.config.checks import key_file_warnings
 from extproc.up import show
 from extproc.up.addresses import show as show_address
 from extproc.up.addresses import usable_port, usable_socket
 from extproc.up.admin import AdminServer, admin_address, shared_metrics
+from extproc.up.certificates import Certificates
 from extproc.up.children import Child, StartError
 from extproc.up.delivery import Delivery
+from extproc.up.elsewhere import envoy_needs
 from extproc.up.envoy import Envoy
 from extproc.up.envoy_admin import EnvoyAdmin
 from extproc.up.limits import Limits, unanswered
+from extproc.up.readiness import Readiness
 from extproc.up.reload import ConfigFile, Reloader, Watch, digest_of
 from extproc.up.workers import Command, Workers, processors, worker_command
 
@@ -129,7 +132,8 @@ def _check_certificates(config: Config) -> None:
     nobody."""
     if config.tls is None and not any(backend.ca for backend in config.backends.values()):
         return
-    if said := validate_with_envoy(static_bootstrap(config, with_secrets=False, sockets=["127.0.0.1:1"])):
+    if said := bootstrap.validate_with_envoy(
+            bootstrap.static_bootstrap(config, with_secrets=False, sockets=["127.0.0.1:1"])):
         raise StartError("Envoy refuses the configuration: " + "; ".join(said))
 
 
@@ -173,6 +177,7 @@ class _Gateway:
         self._envoy: Envoy | None = None
         self._reloader: Reloader | None = None
         self._limits: Limits | None = None
+        self._certificates = Certificates(lambda: self._config.tls, layout.bell, _say)
 
     async def run(self, admin: tuple[str, int], watch: Watch | None = None, port: int | None = None) -> int:
         """The file is followed while the gateway runs; `port` stays whatever it says."""
@@ -183,10 +188,10 @@ class _Gateway:
             assert self._reloader is not None
             self._reloader.metrics.in_force(digest_of(watch.path if watch else None))
             self._announce(server.port)
-            server.ready = True
+            server.serve(self._readiness().missing)
             followers = self._follow(watch, port)
             code = await self._until_stopped()
-            server.ready = False
+            server.stopping()
             await _cancel(followers)
             if code == 0:
                 _say("stopping; running answers are finished first, a second signal ends them")
@@ -202,12 +207,13 @@ class _Gateway:
         self._workers = Workers(self._layout.sockets, self._command, env=self._env, metrics=self._layout.metrics,
                                 on_line=self._lines, say=_say)
         self._limits = _limits(f"unix:{self._layout.limits_socket}", self._layout, self._env, self._lines)
-        await asyncio.gather(self._workers.start(), self._limits.prepare(self._config))
-        self._reloader.prepare = self._limits.prepare
         delivery = Delivery(self._layout, EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
-        delivery.first(self._config)
+        # Envoy's files take as long as the workers: both at once.
+        await asyncio.gather(self._workers.start(), self._limits.prepare(self._config),
+                             asyncio.to_thread(delivery.first, self._config))
+        self._reloader.prepare = self._limits.prepare
         self._reloader.serve(self._workers, delivery)
-        self._envoy = await Envoy.start(self._layout, self._env)
+        self._envoy = await Envoy.start(self._layout, self._env, self._lines, delivery.heard)
         host, port = parse_address(self._config.listen)
         await self._envoy.serve(_reachable(host), port, len(self._layout.sockets), tls=self._config.tls is not None)
 
@@ -259,6 +265,7 @@ class _Gateway:
         """What goes on beside the requests."""
         assert self._reloader is not None
         assert self._workers is not None
+        assert self._limits is not None
 
         def load() -> Config:
             return _listening(load_config(watch.path if watch else None, self._env), port, self._config)
@@ -270,7 +277,15 @@ class _Gateway:
             for reason in self._envoy.unresolved(config) if self._envoy else ():
                 _say(f"warning: {reason}")
 
-        return _followers(self._reloader, self._workers, self._stop, watch, load, applied)
+        return [*_followers(self._reloader, self._workers, self._limits, self._stop, watch, load, applied),
+                asyncio.create_task(self._certificates.follow())]
+
+    def _readiness(self) -> Readiness:
+        assert self._workers is not None
+        assert self._limits is not None
+        limits = self._limits
+        return Readiness(asyncio.get_running_loop(), self._workers, lambda: limits.running(self._config),
+                         EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
 
     async def _until_stopped(self) -> int:
         """0 when a signal came, 1 when Envoy died."""
@@ -308,7 +323,8 @@ class _Gateway:
             await self._envoy.wait()
 
 
-def _followers(reloader: Reloader, workers: Workers, stop: _Stop, watch: Watch | None, load: Callable[[], Config],
+def _followers(reloader: Reloader, workers: Workers, limits: Limits, stop: _Stop, watch: Watch | None,
+               load: Callable[[], Config],
                applied: Callable[[Config], None] = lambda config: None) -> list[asyncio.Task[None]]:
     """Tasks that run for ever: changes of the file (none without one), old generations that go away, new
     workers when SIGUSR1 asks for them."""
@@ -318,7 +334,7 @@ def _followers(reloader: Reloader, workers: Workers, stop: _Stop, watch: Watch |
             stop.replaced.clear()
             async with reloader.lock:  # a worker is configured or replaced, never both at once
                 _say("replacing the workers one by one")
-                if await workers.replace():
+                if await workers.replace() and await limits.replace():
                     _say("the workers are replaced; the old ones finish what they run")
 
     def ignored() -> None:
@@ -372,14 +388,21 @@ async def _serve(config_path: Path | None, listen: Sequence[str], limits_at: str
     try:
         if not await _unless_stopped(start(), stop):
             return 0
-        admin.ready = True
+        loop = asyncio.get_running_loop()
+        admin.serve(Readiness(loop, workers, lambda: limits.running(reloader.plain), None).missing)
         for path, reason in key_file_warnings(config):
             _say(f"warning: {path}: {reason}; where Envoy reads it elsewhere, texts of providers may quote the key")
         print(f"extproc: processor ready on {', '.join(addresses)}", flush=True)
         reloader.serve(workers, None)
-        followers = _followers(reloader, workers, stop, watch, lambda: load_config(config_path, env))
+        made_for = config  # Envoy's configuration, most likely
+
+        def applied(now: Config) -> None:
+            if said := envoy_needs(made_for, now):
+                _say(f"warning: {said}")
+
+        followers = _followers(reloader, workers, limits, stop, watch, lambda: load_config(config_path, env), applied)
         await stop.asked.wait()
-        admin.ready = False
+        admin.stopping()
         await _cancel(followers)
         _say("stopping; running answers are finished first, a second signal ends them")
         await _race(workers.end(reloader.plain.timeouts.drain), stop.at_once.wait())

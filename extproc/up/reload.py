@@ -5,7 +5,8 @@ is there: clusters, listeners, routes; (3) new requests get the new configuratio
 team keys, origins and settings; (5) when no request runs on the old configuration any more, and none has for a while,
 what only that one needed goes away, in reverse order. Rules are named by their content and changed backends get another
 name (`extproc.config.versions`), so whichever of these states two neighbours of a request's path are in, they mean the
-same thing. A step that fails is undone; the configuration before stays in force.
+same thing. A step that fails is undone, in reverse order; the configuration before stays in force. Where requests may
+have begun on the new one, its rules and backends stay known until those have ended.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from extproc.bootstrap import static_bootstrap, validate_with_envoy
+from extproc import bootstrap
 from extproc.config import Backend, Config, ConfigError, ModelRule
 from extproc.config.versions import fingerprint, renamed
 from extproc.server.generations import Accepted, Generation
@@ -92,9 +95,9 @@ class Watch:
     """Looks whether a file is another one, or has been written: by rename, in place, or as Kubernetes swaps links.
     Begins when it is made. `also` names files that count as parts of it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, also: Callable[[], list[str]] = list) -> None:
         self.path = path
-        self.also: Callable[[], list[str]] = list
+        self.also = also
         self._seen = self._before = self._stamps()
 
     def changed(self) -> bool:
@@ -162,6 +165,7 @@ class Reloader:
         self.lock = asyncio.Lock()
         prints = {name: fingerprint(backend) for name, backend in config.backends.items()}
         self._known = [Known(Generation(1, config), prints)]
+        self._numbers = itertools.count(2)  # one that was undone is never given again
         self._file = file
         self._quiet = quiet
         self._valid: set[str] = set()
@@ -185,14 +189,12 @@ class Reloader:
         """What Envoy says against it. It is not asked about the same thing twice: that costs a second."""
         if self._delivery is None:
             return []
-        bootstrap = static_bootstrap(config, with_secrets=False, sockets=["unix:/worker"])
-        text = msgspec.json.encode(bootstrap).decode()
-        for number, rule in enumerate(config.models):
-            text = text.replace(rule.id, f"rule-{number}")  # the same but for what only the workers read
+        made = await asyncio.to_thread(bootstrap.static_bootstrap, config, with_secrets=False, sockets=["unix:/worker"])
+        text = msgspec.json.encode(made).decode()
         name = hashlib.sha256(text.encode()).hexdigest()
         if name in self._valid:
             return []
-        complaints = await asyncio.to_thread(validate_with_envoy, bootstrap)
+        complaints = await asyncio.to_thread(bootstrap.validate_with_envoy, made)
         if not complaints:
             self._valid.add(name)
         return complaints
@@ -211,41 +213,58 @@ class Reloader:
         before, old = list(self._known), self._known[0]
         new = self._next(config)
         known = [new, *before]
+        served = False
         try:
             await self._tell(old.generation, known)
             if self._delivery is not None:
                 # Where keys begin to be asked for, Envoy asks first: a worker would refuse who brings one already.
                 teams = old.config.teams or new.config.teams
                 await self._delivery.deliver(joined(msgspec.structs.replace(old.config, teams=teams), known))
+            served = True
             # A key that changes hands is checked by Envoy under its old owner until the next step.
             both = {**old.config.teams, **new.config.teams} if new.config.teams else {}
             await self._tell(Generation(new.generation.number, msgspec.structs.replace(new.config, teams=both)), known)
             if self._delivery is not None:
                 await self._delivery.deliver(joined(new.config, known))
             await self._tell(new.generation, known)
-        except Refused:
-            await self._undo(old, before)
+        except Refused as refused:
+            # What requests may have begun on goes away as any old generation does.
+            self._known = [old, new, *before[1:]] if served else before
+            if problems := await self._undo(old, self._known):
+                raise Refused(f"{refused}; going back to the configuration before failed too ({problems}), a reload "
+                              "(SIGHUP) tries again") from None
             raise
         self._known = known
         self.plain = config
 
-    async def _undo(self, old: Known, known: list[Known]) -> None:
-        with contextlib.suppress(Refused):
+    async def _undo(self, old: Known, known: list[Known]) -> str:
+        """Returns what stood in the way: Envoy and the workers are each brought back as far as that goes."""
+        problems: list[str] = []
+        try:
             await self._tell(old.generation, known)
+        except Refused as error:
+            problems.append(str(error))
         if self._delivery is not None:
-            with contextlib.suppress(Refused):
+            try:
                 await self._delivery.deliver(joined(old.config, known), removing=True)
+            except Refused as error:
+                problems.append(str(error))
+        return "; ".join(problems)
 
     def _next(self, config: Config) -> Known:
         plain = {name: fingerprint(backend) for name, backend in config.backends.items()}
         # Where Envoy runs elsewhere it knows the plain names only.
         named = config if self._delivery is None else renamed(config, plain, [one.prints for one in self._known])
         prints = dict(zip(named.backends, plain.values(), strict=True))
-        return Known(Generation(self._known[0].generation.number + 1, named), prints)
+        return Known(Generation(next(self._numbers), named), prints)
 
     async def _tell(self, serving: Generation, known: list[Known]) -> None:
         assert self._workers is not None
-        if not await self._workers.configure(self._write(serving, known)):
+        try:
+            digest = self._write(serving, known)
+        except OSError as error:
+            raise Refused(f"the workers' file cannot be written: {error}") from None
+        if not await self._workers.configure(digest):
             raise Refused("a worker did not take the configuration in time")
 
     def _write(self, serving: Generation, known: list[Known]) -> str:
@@ -315,7 +334,12 @@ class ConfigFile:
 
     async def reload(self) -> str:
         """Once, now. Returns `applied`, `refused` or `failed`."""
-        result = await self._reload()
+        try:
+            result = await self._reload()
+        except Exception:
+            # Nobody else would look at the file any more.
+            self._say(f"{self._path}: internal error, the configuration before stays:\n{traceback.format_exc()}")
+            result = "failed"
         self._reloader.metrics.ended(result)
         return result
 

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from extproc.bootstrap.secrets import placeholder
 from extproc.config import Config, ModelRule
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -65,6 +64,8 @@ def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
 
 def claude_code(config: Config, url: str, env: Mapping[str, str]) -> list[str]:
     """The three variables. A team's key is never printed: its variable of the environment is, where it has one."""
+    from extproc.bootstrap.secrets import placeholder  # loaded by now; not while the workers start
+
     team = next(iter(config.teams), None)
     if team is None:
         key = "local   # any text, there are no teams"
@@ -141,7 +142,7 @@ def _exchange(entry: dict[str, Any], width: int) -> str:
 
 
 def _route(entry: dict[str, Any]) -> str:
-    model = str(entry.get("model") or entry.get("path") or "?")
+    model = str(entry.get("model") or entry.get("rule") or entry.get("path") or "?")
     target = str(entry.get("provider_model") or "")
     backend = entry.get("backend")
     way = f"{model} -> {target}" if target and target != model else model

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from prometheus_client import multiprocess
 
 from extproc.bootstrap.layout import socket_path_problem
+from extproc.server.metric_files import retire
 from extproc.up.children import Child, Line, StartError
 
 START_PATIENCE = 30.0
@@ -37,6 +37,9 @@ NOTICED = 2.0
 
 ACCEPTED, RUNNING = "accepted-", "running-"
 """What a worker's health service is asked beside its health (`extproc.server.worker`)."""
+
+PROCESS = "process-"
+"""What a process that shares its address for a while is asked: whether it is the one with this id."""
 
 Command = Callable[[str], Sequence[str]]
 """A worker's address -> the command that runs it."""
@@ -58,10 +61,12 @@ def worker_command(accepted: Path) -> Command:
 
 
 class Workers:
-    """`addresses` are gRPC addresses, one worker each. `say` gets what an operator should know."""
+    """`addresses` are gRPC addresses, one worker each. `say` gets what an operator should know. `overlap`: a successor
+    gets the address from its predecessor by itself, also where it is a port, and says which process it is."""
 
     def __init__(self, addresses: Sequence[str], command: Command, *, env: Mapping[str, str], metrics: Path,
-                 on_line: Line, say: Line, name: str = "worker") -> None:
+                 on_line: Line, say: Line, name: str = "worker", overlap: bool = False) -> None:
+        self._overlap = overlap
         self._addresses = addresses
         self._name = name
         self._command = command
@@ -71,6 +76,8 @@ class Workers:
         self._say = say
         self._children: dict[str, Child] = {}
         self._leaving: set[Child] = set()
+        self._changing = {address: asyncio.Lock() for address in addresses}
+        """Held while a process of this address is started: one that dies while it is replaced has one successor."""
         self._keepers: set[asyncio.Task[None]] = set()
         self._ending = False
 
@@ -116,6 +123,10 @@ class Workers:
                 await asyncio.sleep(0.02)
         return not waiting
 
+    async def serving(self) -> int:
+        """How many answer that they serve."""
+        return sum(await asyncio.gather(*(_ask(address, "") for address in self._addresses)))
+
     async def in_use(self, generation: int) -> bool:
         """Whether a stream runs on this generation of the configuration, as far as can be known: a worker that is being
         replaced or does not answer may have one."""
@@ -132,7 +143,11 @@ class Workers:
         does not start: the others then stay as they are."""
         for address in self._addresses:
             try:
-                await (self._succeed(address) if _has_link(address) else self._restart(address))
+                overlap = self._overlap or _has_link(address)
+                async with self._changing[address]:
+                    await (self._succeed(address) if overlap else self._restart(address))
+                if not overlap:
+                    await asyncio.sleep(NOTICED)
             except StartError as error:
                 self._say(f"not replaced: {error}")
                 return False
@@ -144,22 +159,27 @@ class Workers:
         if old.exit_code is not None:
             return
         await self._start_one(address)
-        self._leaving.add(old)  # its keeper sees that and leaves it alone
         self._watch(address)
-        old.send(signal.SIGUSR1)
+        if old.exit_code is None:  # else its keeper has seen that it is not wanted any more
+            self._leaving.add(old)  # its keeper will see that and leave it alone
+            old.send(signal.SIGUSR1)
 
     async def _restart(self, address: str) -> None:
-        """Only one process can listen on a port: the others serve meanwhile."""
+        """Only one process can listen on a port: the others serve meanwhile. One that has just died is started again
+        anyway; one that does not start any more is tried again and again, as after a crash."""
         if len(self._addresses) == 1:
             raise StartError(f"the only worker listens on a port ({address}), which a successor cannot share; "
                              "listen on unix:/path, or run two")
         old = self._children[address]
+        if old.exit_code is not None:
+            return
         self._leaving.add(old)
         old.send(signal.SIGTERM)
         await old.wait()
-        await self._start_one(address)
-        self._watch(address)
-        await asyncio.sleep(NOTICED)
+        try:
+            await self._start_one(address)
+        finally:
+            self._watch(address)
 
     # ------------------------------------------------------------------------------------------------------- processes
 
@@ -171,7 +191,7 @@ class Workers:
         if before is None or before.exit_code is not None:
             self._children[address] = child
         try:
-            await _healthy(child, place)
+            await _healthy(child, place, f"{PROCESS}{child.pid}" if self._overlap else "")
         except BaseException:
             child.send(signal.SIGKILL)
             raise
@@ -190,7 +210,7 @@ class Workers:
             await child.wait()
             if self._ending:
                 return
-            multiprocess.mark_process_dead(child.pid, path=str(self._metrics))  # type: ignore[no-untyped-call]
+            retire(self._metrics, child.pid)
             if child in self._leaving:
                 self._leaving.discard(child)
                 return
@@ -198,12 +218,13 @@ class Workers:
                 pause = FIRST_PAUSE
             self._say(f"the {child.last_words(0)}; starting it again in {pause:g} s")
             await asyncio.sleep(pause)
-            if self._children[address] is not child:  # replaced meanwhile
-                return
             pause, since = min(pause * 2, LONGEST_PAUSE), time.monotonic()
-            with contextlib.suppress(StartError):  # seen again at the top of the loop
-                await self._start_one(address)
-            child = self._children[address]
+            async with self._changing[address]:
+                if self._children[address] is not child:  # replaced meanwhile
+                    return
+                with contextlib.suppress(StartError):  # seen again at the top of the loop
+                    await self._start_one(address)
+                child = self._children[address]
 
 
 # ---------------------------------------------------------------------------------------------------- sockets and links
@@ -272,8 +293,8 @@ async def _ask(address: str, service: str, *, unknown: bool = False) -> bool:
         return bool(answer.status == _SERVING)
 
 
-async def _healthy(child: Child, address: str) -> None:
-    """Until the worker says SERVING, which it does once it can take streams."""
+async def _healthy(child: Child, address: str, service: str = "") -> None:
+    """Until the worker says SERVING about this service, which it does once it can take streams."""
     end = time.monotonic() + START_PATIENCE
     async with grpc.aio.insecure_channel(address, options=[("grpc.initial_reconnect_backoff_ms", 50),
                                                            ("grpc.max_reconnect_backoff_ms", 100),
@@ -284,7 +305,7 @@ async def _healthy(child: Child, address: str) -> None:
                 await child.wait()
                 raise StartError(f"the {child.last_words(1)}")  # the rest went to standard error as it came
             with contextlib.suppress(grpc.aio.AioRpcError):
-                answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=1)
+                answer = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=1)
                 if answer.status == _SERVING:
                     return
             await asyncio.sleep(0.03)

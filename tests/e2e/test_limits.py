@@ -33,6 +33,7 @@ def limited(provider_server: OpenAIProvider, tmp_path_factory: pytest.TempPathFa
     limits = {"tokens_per_day": 28 * 2}
     config = configuration(provider_server.url, teams={
         "red": {"key": CLIENT_KEY, "limits": limits}, "sdk": {"key": "sk-sdk", "limits": limits},
+        "next": {"key": "sk-next", "limits": limits},
         "free": {"key": "sk-free"}})
     running = Gateway(config, tmp_path_factory.mktemp("limits"))
     yield running
@@ -153,6 +154,27 @@ def test_a_budget_survives_the_end_of_the_process_that_counts_and_a_change_of_li
     until(lambda: ask(gateway) == 200, "the new limit is not in force")
     until(lambda: (left(gateway) or 0) > 0, "the new limit is not told")
     assert (left(gateway) or 0) <= 1_000_000 - 28 * 2, "what was counted counts on"
+
+
+def test_a_successor_of_the_process_that_counts_forgets_nothing_and_keeps_nobody_waiting(gateway: Gateway) -> None:
+    """SIGUSR1, as after an upgrade of the package: the budget goes on, and every question is answered."""
+    _not_near_midnight()
+    key = "sk-next"
+    assert [ask(gateway, key) for _ in range(2)] == [200, 200]
+    until(lambda: ask(gateway, key) == 429, "the budget is not used up")
+    [first], unanswered = counting(gateway), metrics(gateway)["extproc_limits_unanswered_total"]
+    gateway.process.send_signal(signal.SIGUSR1)
+    statuses = []
+
+    def replaced() -> bool:
+        statuses.append(ask(gateway, key))
+        return gateway.said("limits_handed_over") and gateway.said("the workers are replaced")
+
+    until(replaced, "the process that counts has no successor")
+    statuses += [ask(gateway, key) for _ in range(5)]
+    assert set(statuses) == {429}
+    assert [pid for pid in counting(gateway) if pid != first] != []
+    assert metrics(gateway)["extproc_limits_unanswered_total"] == unanswered
 
 
 def test_the_sdks_wait_as_long_as_they_are_told(gateway: Gateway) -> None:

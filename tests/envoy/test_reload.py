@@ -1,15 +1,22 @@
-"""Files written again reach a running Envoy: models, teams and keys change without a restart, streams go on."""
+"""Files written again reach a running Envoy: models, teams and keys change without a restart, streams go on; what Envoy
+refuses is taken back and said in its words."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
+import pytest
 
 from extproc.bootstrap import build
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
+from extproc.up.delivery import Delivery, Refused
+from extproc.up.envoy_admin import EnvoyAdmin
 from tests.envoy.running import Answer, Provider, RunningEnvoy, free_port
 
 
@@ -58,3 +65,68 @@ def test_models_teams_and_keys_change_while_a_stream_runs() -> None:
         finally:
             envoy.stop()
             provider.stop()
+
+
+class Delivered:
+    """An Envoy whose files a `Delivery` writes."""
+
+    def __init__(self, provider: Provider) -> None:
+        backend = Backend(api="openai", url=f"http://127.0.0.1:{provider.port}", key="k")
+        self.config = Config(
+            listen=f"127.0.0.1:{free_port()}", backends={"b": backend},
+            models=[ModelRule(match="m", attempts=[Attempt(backend="b", model="m")])])
+        self.envoy = RunningEnvoy(self.config)
+        self.delivery = Delivery(self.envoy.layout, EnvoyAdmin(f"unix:{self.envoy.layout.envoy_admin}"))
+        self.delivery.first(self.config)  # as they are
+        self._heard = 0
+
+    def with_backend(self, name: str, **changes: object) -> Config:
+        """And a rule of the same name for it."""
+        backend = msgspec.structs.replace(self.config.backends["b"], **changes)
+        rule = ModelRule(match=name, attempts=[Attempt(backend=name, model="m")])
+        self.envoy.stand_in.routes[name] = rule.id
+        return msgspec.structs.replace(self.config, backends={**self.config.backends, name: backend},
+                                       models=[*self.config.models, rule])
+
+    def deliver(self, config: Config, *, removing: bool = False) -> None:
+        async def main() -> None:
+            delivering = asyncio.ensure_future(self.delivery.deliver(config, removing=removing))
+            while not delivering.done():
+                await asyncio.wait([delivering], timeout=0.02)
+                for line in self.envoy.log[self._heard:]:
+                    self._heard += 1
+                    self.delivery.heard(line.rstrip("\n"))
+            await delivering
+
+        asyncio.run(main())
+
+    def files(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.envoy.layout.config.iterdir()}
+
+
+@pytest.fixture
+def delivered() -> Iterator[Delivered]:
+    provider = Provider().start()
+    made = Delivered(provider)
+    yield made
+    made.envoy.stop()
+    provider.stop()
+
+
+def test_what_envoy_refuses_is_named_and_taken_back(delivered: Delivered, tmp_path: Path) -> None:
+    """A file of trusted certificates that is gone between the check and the change; an address that is not ours."""
+    before = delivered.files()
+    for changed, said in (
+            (delivered.with_backend("c", url="https://c.example", ca=str(tmp_path / "gone.pem")), "gone.pem"),
+            (msgspec.structs.replace(delivered.with_backend("c"), listen="192.0.2.1:10000"), "192.0.2.1:10000")):
+        with pytest.raises(Refused, match=f"Envoy refused a part of the configuration: .*{said}"):
+            delivered.deliver(changed)
+        assert delivered.envoy.ask("m").status == 200, "what was there serves"
+        delivered.deliver(delivered.config, removing=True)
+        assert delivered.files() == before
+        assert delivered.envoy.ask("m").status == 200
+        assert delivered.envoy.ask("c").status == 503, "no route any more"
+    delivered.deliver(delivered.with_backend("c"))
+    assert [delivered.envoy.ask(model).status for model in ("m", "c")] == [200, 200]
+    delivered.deliver(delivered.config, removing=True)
+    assert delivered.files() == before

@@ -17,6 +17,7 @@ import pytest
 
 from extproc.bootstrap import static_bootstrap, validate_with_envoy
 from extproc.config import Attempt, Backend, Config, EdgeTls, ModelRule
+from extproc.up.certificates import Certificates
 from tests.envoy.certificates import authority, certificate, needs_openssl
 from tests.envoy.running import Answer, Provider, RunningEnvoy, free_port
 
@@ -82,6 +83,12 @@ def by_link(folder: Path, name: str) -> None:
             (live / file).symlink_to(Path("..data") / file)
 
 
+def in_place(folder: Path, name: str) -> None:
+    """The files stay the same, with another content."""
+    for made, live in zip(certificate(folder, "trusted", "DNS:localhost", name), ("tls.crt", "tls.key"), strict=True):
+        shutil.copy(made, folder / "live" / live)
+
+
 def configuration(folder: Path, port: int) -> Config:
     return Config(
         listen=f"127.0.0.1:{free_port()}", tls=EdgeTls(
@@ -116,12 +123,28 @@ def test_clients_connect_with_tls_and_only_with_tls(start: Callable[[int], Secur
         provider.stop()
 
 
-@pytest.mark.fault
-@pytest.mark.parametrize("change", [by_rename, by_link])
+class Followed:
+    """The files of a running Envoy's certificate under the eyes of `extproc up`; `said` is what an operator reads."""
+
+    def __init__(self, envoy: SecureEnvoy) -> None:
+        self.said: list[str] = []
+        self.serial = envoy.serial
+        self.certificates = Certificates(lambda: envoy.config.tls, envoy.layout.bell, self.said.append)
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + 20
+        while not holds():
+            assert time.monotonic() < end, f"{what}: {self.said}"
+            self.certificates.look()
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("change", [by_rename, by_link, in_place])
 def test_a_new_certificate_is_used_without_a_restart_while_streams_go_on(
         start: Callable[[int], SecureEnvoy], folder: Path, change: Callable[[Path, str], None]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as slow:
         envoy = start(slow.getsockname()[1])
+        followed = Followed(envoy)
         before = envoy.serial()
         answers: list[Answer] = []
         asking = threading.Thread(target=lambda: answers.append(envoy.ask("m")))
@@ -130,13 +153,28 @@ def test_a_new_certificate_is_used_without_a_restart_while_streams_go_on(
             provider.recv(65536)
             provider.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nha")
             change(folder, "second")
-            end = time.monotonic() + 30
-            while envoy.serial() == before:
-                assert time.monotonic() < end, "the old certificate is still shown"
-                time.sleep(0.02)
+            followed.until(lambda: envoy.serial() != before, "the old certificate is still shown")
             provider.sendall(b"lf")
             asking.join(10)
         assert [answer.body for answer in answers] == [b"half"]
+        assert followed.said == [
+            f"tls: new connections get the certificate that {folder}/live/tls.crt holds now"]
+
+
+def test_half_of_a_pair_is_not_used(start: Callable[[int], SecureEnvoy], folder: Path) -> None:
+    envoy = start(1)
+    followed = Followed(envoy)
+    before = envoy.serial()
+    made, key = certificate(folder, "trusted", "DNS:localhost", "second")
+    shutil.copy(made, folder / "live" / "tls.crt")
+    followed.until(lambda: bool(followed.said), "the two files do not belong together")
+    assert "cannot be used (KEY_VALUES_MISMATCH); the certificate before stays in use" in followed.said[0]
+    assert envoy.serial() == before
+    shutil.copy(key, folder / "live" / "tls.key")
+    followed.until(lambda: envoy.serial() != before, "the old certificate is still shown")
+    (folder / "live" / "tls.key").write_text("")
+    followed.until(lambda: len(followed.said) == 3, "an empty file is no key")
+    assert "cannot be used" in followed.said[2]
 
 
 def test_the_private_key_stands_in_no_file_of_the_gateway(start: Callable[[int], SecureEnvoy], folder: Path) -> None:

@@ -25,10 +25,12 @@ from tests.envoy.test_own_replies import anthropic_error
 
 @dataclass
 class Locks:
-    """A provider that answers by the key: `status` of it (200 by default), with `headers`. `asked` lists the keys."""
+    """A provider that answers by the key: `status` of it (200 by default), with `headers` and, where `errors` has one, a
+    chunked body. `asked` lists the keys."""
 
     status: dict[str, int] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
 
@@ -40,15 +42,25 @@ class Locks:
 
             def do_POST(self) -> None:
                 locks.bodies.append(read_body(self))
-                key = self.headers.get("authorization", "").removeprefix("Bearer ")
+                key = self.headers.get("x-goog-api-key") or self.headers["authorization"].removeprefix("Bearer ")
                 locks.asked.append(key)
                 status = locks.status.get(key, 200)
                 body = json.dumps({"key": key, "status": status}).encode()
                 self.send_response(status)
+                if key in locks.errors:
+                    self._send_chunked(locks.errors[key])
+                    return
                 for name, value in ({**locks.headers, "content-length": str(len(body))}).items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
+
+            def _send_chunked(self, body: bytes) -> None:
+                self.send_header("transfer-encoding", "chunked")
+                self.end_headers()
+                for part in (body[:20], body[20:]):
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+                self.wfile.write(b"0\r\n\r\n")
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -121,6 +133,35 @@ def test_other_errors_are_not_about_the_key(provider: Locks, start: Any) -> None
     provider.status = {"one": 500, "two": 400}
     assert sorted(envoy.ask("m").status for _ in range(4)) == [400, 400, 500, 500]
     assert len(provider.asked) == 4
+
+
+def googles(reason: str) -> bytes:
+    """An error as Google sends it. Source: google.rpc.Status, ErrorInfo."""
+    return json.dumps({"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.",
+                                 "status": "INVALID_ARGUMENT", "details": [{
+                                     "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason,
+                                     "domain": "googleapis.com"}]}}, indent=2).encode()
+
+
+def test_a_key_that_google_calls_a_wrong_request_rests_too(provider: Locks, start: Any) -> None:
+    backend = Backend(api="gemini", url=provider.url, keys=["bad", "good"])
+    envoy = start([], backends={"b": backend, "spare": backend})
+    provider.status["bad"], provider.errors["bad"] = 400, googles("API_KEY_INVALID")
+    answers = [envoy.ask("m") for _ in range(4)]
+    assert [answer.status for answer in answers] == [200] * 4
+    assert (provider.asked.count("bad"), provider.asked.count("good")) == (1, 4)
+    assert [line.partition("backends.")[2] for line in envoy.log if "the key rests" in line] == [
+        "b.keys[0]: the provider answered 400; the key rests for 60 s\n"]
+
+
+@pytest.mark.parametrize("error", [googles("SOMETHING_ELSE"), b"", googles("API_KEY_INVALID") + b" " * 3_000_000])
+def test_googles_other_400s_reach_the_client_whole(provider: Locks, start: Any, error: bytes) -> None:
+    backend = Backend(api="gemini", url=provider.url, keys=["one", "two"])
+    envoy = start([], backends={"b": backend, "spare": backend})
+    provider.status, provider.errors = {"one": 400, "two": 400}, {"one": error, "two": error}
+    answers = [envoy.ask("m") for _ in range(2)]
+    assert [(answer.status, answer.body) for answer in answers] == [(400, error)] * 2
+    assert sorted(provider.asked) == ["one", "two"]
 
 
 def test_when_all_keys_are_held_back_the_client_is_told_when_to_come_again(provider: Locks, start: Any) -> None:

@@ -159,7 +159,7 @@ def _text(value: Any) -> str:
     return "" if which is None else str(getattr(value, which))
 
 
-class _Servicer(service_grpc.TraceServiceServicer):  # type: ignore[misc]
+class _Servicer(service_grpc.TraceServiceServicer):
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
 

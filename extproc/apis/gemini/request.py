@@ -9,7 +9,6 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import msgspec
-from msgspec.structs import replace
 
 from extproc.apis.base import Dropped, EncodedRequest, ProviderRequest, Target
 from extproc.apis.gemini.contents import encode_contents
@@ -19,10 +18,9 @@ from extproc.apis.gemini.wire import Body, Part, SystemInstruction
 from extproc.conversation import Request
 from extproc.dialects import writing
 from extproc.errors import BadRequest
-from extproc.limits import Limits
 from extproc.names import build_name_map
 from extproc.pairing import pair
-from extproc.profiles.gemini import GeminiDoor, GeminiModel, gemini_door, gemini_model
+from extproc.profiles.gemini import GeminiDoor, gemini_door, gemini_model
 
 _ENCODER = msgspec.json.Encoder()
 _DEFAULT_VERSION = {"studio": "/v1beta", "vertex": "/v1"}
@@ -38,7 +36,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     model = gemini_model(target.model)
     door = gemini_door(target.endpoint, target.base_path, target.provider)
     names = build_name_map(request, NAME_MAX, NAME, NAMESPACES)
-    styled = _styled(target, model)
+    styled = target.prompted(native=model.functions)
     if styled is not None:
         target = styled
     request = writing.written(request, target, names, dropped)
@@ -65,13 +63,6 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     sent = ProviderRequest(method="POST", path=model_path(target.model, target.base_path, door) + verb, headers=head,
                            body=_ENCODER.encode(body))
     return EncodedRequest(sent, names, styled)
-
-
-def _styled(target: Target, model: GeminiModel) -> Target | None:
-    """The target with tools in the prompt, where nobody said how they go and the model takes none natively."""
-    if model.functions or target.tool_style != "auto":
-        return None
-    return replace(target, tool_style="prompted", max_tools=min(target.max_tools, Limits().prompted_tools))
 
 
 def model_path(model: str, base_path: str, door: GeminiDoor) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import msgspec
-from msgspec.structs import replace
 
 from extproc.apis.base import Dropped, EncodedRequest, ProviderRequest, Target
 from extproc.apis.openai.messages import encode_messages
@@ -27,7 +26,6 @@ from extproc.apis.openai.wire import Body, StreamOptions
 from extproc.conversation import Request, Text
 from extproc.dialects import writing
 from extproc.errors import BadRequest
-from extproc.limits import Limits
 from extproc.names import build_name_map
 from extproc.pairing import pair
 
@@ -39,7 +37,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     `BadRequest` for tool results without a call, two tools of one name, too many tools, a choice of a tool that is
     not offered, several answers from a provider that gives one, and a conversation of which nothing is left to
     send."""
-    styled = _styled(target)
+    styled = target.prompted(native=target.profile.native_tools)
     target = styled or target
     profile = target.profile
     names = build_name_map(request, profile.tool_name_max)
@@ -88,13 +86,6 @@ def chat_path(target: Target) -> str:
     if "/deployments/" not in base:
         base = f"{base.removesuffix('/openai')}/openai/deployments/{quote(target.model, safe='')}"
     return f"{base}/chat/completions?api-version={version}"
-
-
-def _styled(target: Target) -> Target | None:
-    """The target with tools in the prompt, where nobody said how they go and the endpoint takes none."""
-    if target.profile.native_tools or target.tool_style != "auto":
-        return None
-    return replace(target, tool_style="prompted", max_tools=min(target.max_tools, Limits().prompted_tools))
 
 
 def _with_extra(body: bytes, extra: dict[str, object]) -> bytes:

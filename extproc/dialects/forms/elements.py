@@ -192,7 +192,7 @@ class ElementCalls:
         if not tag.empty:
             following = yield from self._members(io, call)
         if call.writer is None:
-            io.note("skipped_call")
+            io.left_out("skipped_call")
             return following, False
         if io.tape.clean or not io.tape.ended:
             self._send_wrapped(call)

@@ -214,7 +214,7 @@ class TokenSections:
         name = self.infer(io, header, raw)
         if name is None:
             region.unoffered = region.unoffered or self.names_a_tool(header)
-            io.note("skipped_call")
+            io.left_out("skipped_call")
             return
         writer = io.call(name)
         writer.repaired("inferred_name")

@@ -25,7 +25,7 @@ from tests.e2e.gemini.talk import (
 from tests.e2e.wire import HELLO, payload, stream
 from tests.providers import openai
 from tests.providers.gemini import GeminiProvider, blocked, calls, parts, text
-from tests.providers.gemini_wire import error, error_body, overloaded, quota, response, sse
+from tests.providers.gemini_wire import error, error_body, invalid_key, overloaded, quota, response, sse
 from tests.providers.openai import OpenAIProvider
 
 DOWN = openai.status(503, openai.openai_error("down"))
@@ -105,7 +105,8 @@ def test_the_same_model_behind_two_doors(client: anthropic.Anthropic, gemini: Ge
 
 
 FAILS = [pytest.param(error(code, "no"), id=str(code)) for code in (403, 404, 429, 500, 503, 504)]
-FAILS += [pytest.param(sse([error_body(503, "busy")]), id="an error as the first event"),
+FAILS += [pytest.param(invalid_key(), id="a refused key, which is a 400 at Google"),
+          pytest.param(sse([error_body(503, "busy")]), id="an error as the first event"),
           pytest.param(sse([response([]), error_body(503, "busy")]), id="an error before the first content"),
           pytest.param(sse([]), id="an empty stream"),
           pytest.param(sse([response([])]), id="an end before the first content"),

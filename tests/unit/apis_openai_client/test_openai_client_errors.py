@@ -16,7 +16,7 @@ from extproc.errors import BadRequest
     ("invalid_request", 400, "invalid_request_error", None), ("invalid_request", 422, "invalid_request_error", None),
     ("authentication", 401, "authentication_error", "invalid_api_key"),
     ("billing", 402, "insufficient_quota", "insufficient_quota"), ("permission", 403, "permission_error", None),
-    ("not_found", 404, "not_found_error", None), ("conflict", 409, "invalid_request_error", None),
+    ("not_found", 404, "invalid_request_error", None), ("conflict", 409, "invalid_request_error", None),
     ("too_large", 413, "invalid_request_error", "request_too_large"),
     ("rate_limit", 429, "rate_limit_error", "rate_limit_exceeded"), ("server", 500, "server_error", None),
     ("unavailable", 503, "server_error", "unavailable"), ("timeout", 504, "server_error", "timeout"),

@@ -69,9 +69,10 @@ def test_one_route_per_rule_and_one_group_per_attempt() -> None:
     config = one_backend("http://127.0.0.1:1/v1", models=[ModelRule(match="m", attempts=attempts)],
                          limits=Limits(replay=1000), timeouts=Timeouts(stream_idle=7))
     routes = manager(config, "edge")["route_config"]["virtual_hosts"][0]["routes"]
-    assert [route["name"] for route in routes] == ["healthz", config.models[0].id, "nothing"]
+    assert [route["name"] for route in routes] == ["healthz", config.models[0].way, "unknown-rule", "nothing"]
     route = routes[1]
-    assert route["match"]["headers"] == [{"name": "x-extproc-route", "string_match": {"exact": config.models[0].id}}]
+    way = f"{config.models[0].way}."
+    assert route["match"]["headers"] == [{"name": "x-extproc-route", "string_match": {"prefix": way}}]
     assert route["request_body_buffer_limit"] == 1000
     assert (route["route"]["timeout"], route["route"]["idle_timeout"]) == ("0s", "7s")
     assert route["route"]["retry_policy"]["num_retries"] == 1
@@ -92,10 +93,15 @@ def test_outlier_detection_never_on_a_hop() -> None:
     assert "outlier_detection" not in cluster(config, "hop-b")
 
 
-def test_a_worker_is_never_ejected() -> None:
-    """An ejection outlasts the worker's restart, and would keep it out when the other one dies."""
+def test_a_worker_that_cannot_be_reached_is_put_aside_for_a_moment() -> None:
+    """Until it passes a health check: longer would outlast its restart, and keep it out when the other one dies. Its own
+    answers never count."""
     made = cluster(one_backend("http://127.0.0.1:1/v1"), "processor")
-    assert "outlier_detection" not in made
+    found = made["outlier_detection"]
+    assert found["consecutive_local_origin_failure"] == 1
+    assert found["split_external_local_origin_errors"] is True
+    assert found["successful_active_health_check_uneject_host"] is True
+    assert {found[name] for name in found if name.startswith("enforcing_")} == {0}
     assert made["health_checks"][0]["grpc_health_check"] == {}
 
 

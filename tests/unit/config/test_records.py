@@ -36,7 +36,7 @@ def test_a_rule_is_found_by_its_id() -> None:
 
 @pytest.mark.parametrize("match", ["claude-*", "*", "Ünï/ code\n", "x" * 300])
 def test_a_rule_id_fits_a_header_and_follows_the_content(match: str) -> None:
-    assert re.fullmatch(r"[a-z0-9-]{1,60}-[0-9a-f]{8}", rule(match).id)
+    assert re.fullmatch(r"[a-z0-9-]{1,60}-[0-9a-f]{8}\.[0-9a-f]{8}", rule(match).id)
     assert rule(match).id == rule(match).id
     assert rule(match).id != rule(match, model="y").id
 
@@ -45,8 +45,25 @@ def test_a_rule_id_stays_when_a_version_brings_new_keys() -> None:
     """Envoy's bootstrap and the processor may be of two versions during an upgrade."""
     assert rule("m").id == ModelRule(
         match="m", attempts=[Attempt(backend="b", model="x", safety={}, max_output_tokens=None)]).id
-    assert rule("m").id == "m-" + hashlib.sha256(
-        b'{"match":"m","attempts":[{"backend":"b","model":"x"}]}').hexdigest()[:8]
+    way = "m-" + digest(b'["m",[["b",null]]]')
+    assert rule("m").id == f"{way}." + digest(b'{"match":"m","attempts":[{"backend":"b","model":"x"}]}')
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:8]
+
+
+@pytest.mark.parametrize(("changed", "way", "content"), [
+    (ModelRule(match="m", attempts=[Attempt(backend="b", model="y")]), False, True),
+    (ModelRule(match="m", attempts=[Attempt(backend="b", model="x", max_output_tokens=5)]), False, True),
+    (ModelRule(match="m", attempts=[Attempt(backend="b", model="x")], list=["m"]), False, False),
+    (ModelRule(match="m*", attempts=[Attempt(backend="b", model="x")]), True, True),
+    (ModelRule(match="m", attempts=[Attempt(backend="c", model="x")]), True, True),
+    (ModelRule(match="m", attempts=[Attempt(backend="b", model="x", weight=2)]), True, True)])
+def test_the_way_is_what_envoy_must_know_and_the_id_what_a_request_is_served_by(
+        changed: ModelRule, way: bool, content: bool) -> None:
+    assert (changed.way != rule("m").way, changed.id != rule("m").id) == (way, content)
+    assert changed.id.startswith(f"{changed.way}.")
 
 
 def test_names_of_nobody_suggest_the_nearest() -> None:

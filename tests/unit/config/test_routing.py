@@ -167,7 +167,7 @@ def test_rules_keep_their_names_where_nothing_new_is_said() -> None:
     plain, weighted = (ModelRule(match="m", attempts=[Attempt(backend="b", model="x", weight=weight)])
                        for weight in (None, 1))
     said = hashlib.sha256(b'{"match":"m","attempts":[{"backend":"b","model":"x"}]}').hexdigest()
-    assert plain.id == f"m-{said[:8]}"
+    assert plain.id == f"{plain.way}.{said[:8]}"
     assert weighted.id != plain.id
 
 

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from extproc.call_counts import CallCounts
 from extproc.config import LimitKey
 from extproc.conversation import Usage
 from extproc.dialects.reading import Repair
@@ -34,8 +35,8 @@ SCRAPED = {"instance"}
 """Labels that Prometheus adds."""
 COLUMNS = 24
 
-_METRIC = re.compile(r"\bextproc_\w+")
-_SELECTOR = re.compile(r"(\bextproc_\w+)(?:\{([^{}]*)\})?")
+_METRIC = re.compile(r"\b(?:extproc_|gen_ai_(?:client|server)_)\w+")
+_SELECTOR = re.compile(rf"({_METRIC.pattern})(?:\{{([^{{}}]*)\}})?")
 _MATCHER = re.compile(r'\s*(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"\s*(?:,|$)')
 _BY = re.compile(r"\bby \(([^)]*)\)")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
@@ -57,9 +58,18 @@ def metrics_text() -> str:
     exchanges = PrometheusMetrics(schemas=schemas)
     exchanges.began("translate")
     exchanges.finished(Record(
-        hop="translate", rule="rule", backend="backend", team="team", outcome="ok", status=200, attempt=1, ms=1.0,
-        ms_first_token=1.0, usage=Usage(input=1, output=1, cached=1, reasoning=1), tool_calls=1, text_calls=1,
-        unoffered_calls=1, repairs=[Repair("tool", "$", "code_fence")], dropped=["seed"]))
+        hop="translate", operation="chat", api="anthropic", provider="openai", provider_api="openai", rule="rule",
+        model_setting="model", backend="backend", team="team", outcome="ok", status=200, attempt=1, stream=True, ms=2.0,
+        ms_first_token=1.0, usage=Usage(input=1, output=2, cached=1, cache_write=1, reasoning=1),
+        calls={"native": CallCounts(total=4, repaired=1, unreadable=1, unoffered=1, refused=1)},
+        repairs=[Repair("tool", "$", "code_fence")], dropped=["seed"], hints=["user"]))
+    exchanges.began("translate")
+    exchanges.finished(Record(hop="translate", outcome="provider_error", failure="rate_limit", status=429, attempt=1,
+                              retried=True, ms=1.0, usage=Usage(input=1, estimated=True)))
+    exchanges.began("select")
+    exchanges.finished(Record(hop="select", outcome="error", reason="unknown_model", status=404))
+    exchanges.started()
+    exchanges.lagged(0.1, 0.1)
     limits = LimitMetrics()
     key = LimitKey("team", "rule", "requests_per_minute")
     state = State(key, 1, 0, 60, over=True, counted=True)
@@ -99,8 +109,13 @@ def panels(dashboard: Json) -> list[Json]:
 
 
 @pytest.fixture(scope="module")
-def asked(dashboard: Json, panels: list[Json]) -> list[str]:
+def asked(dashboard: Json) -> list[str]:
+    return questions(dashboard)
+
+
+def questions(dashboard: Json) -> list[str]:
     """Every query in PromQL: of panels, annotations and, for their metric, variables."""
+    panels = [panel for top in dashboard["panels"] for panel in (top, *top.get("panels", []))]
     return [*(target["expr"] for panel in panels for target in panel.get("targets", [])),
             *(one["expr"] for one in dashboard["annotations"]["list"] if "expr" in one),
             *(one["query"]["query"] for one in dashboard["templating"]["list"] if one["type"] == "query")]
@@ -157,8 +172,8 @@ def test_a_legend_names_what_its_query_leaves(panels: list[Json]) -> None:
 
 def test_values_that_are_looked_for_are_ones_that_are_counted(asked: list[str]) -> None:
     """A misspelled value finds nothing, and a panel without figures looks like good news."""
-    known = {"hop": {SelectExchange.hop, TranslateExchange.hop, "onehop"}, "outcome": set(get_args(Outcome)),
-             "kind": {"input", "output", "cached", "reasoning", "all", "text", "unoffered"}}
+    known = {"hop": {SelectExchange.hop, TranslateExchange.hop, "onehop"}, "outcome": {*get_args(Outcome), "retried"},
+             "gen_ai_token_type": {"input", "output"}, "kind": {"loss", "hint"}}
     looked_for = [(label, value) for _, matchers in selectors(asked) for label, _, values in matchers
                   if label in known for value in values.split("|")]
     assert {label for label, _ in looked_for} == set(known)
@@ -171,8 +186,9 @@ def test_counters_are_asked_for_their_rate(asked: list[str]) -> None:
     for query in asked:
         if query.startswith("label_values"):
             continue
-        for found in re.finditer(r"(\w*)\(?\b(extproc_\w+(?:_total|_bucket|_count|_sum))\b", query):
-            assert found[1] in ("rate", "increase"), query
+        for found in re.finditer(rf"(\w*)\(?({_METRIC.pattern})\b", query):
+            if found[2].endswith(("_total", "_bucket", "_count", "_sum")):
+                assert found[1] in ("rate", "increase"), query
 
 
 def test_brackets_close(asked: list[str]) -> None:

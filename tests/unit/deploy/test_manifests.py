@@ -32,7 +32,8 @@ def test_the_kustomization_takes_every_file(folder: Path) -> None:
 
 def test_the_component_takes_its_file() -> None:
     assert documents(SIDECAR / "monitoring" / "kustomization.yaml") == [{
-        "apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component", "resources": ["servicemonitor.yaml"]}]
+        "apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component",
+        "resources": ["servicemonitor.yaml", "prometheusrule.yaml"]}]
 
 
 @pytest.mark.parametrize("folder", [SIDECAR, GATEWAY], ids=lambda folder: folder.name)

@@ -46,6 +46,20 @@ def test_a_reset_before_anything_went_on_was_used_all_the_same() -> None:
     assert (usage.input > 0, usage.estimated) == (True, True)
 
 
+def test_a_client_that_leaves_before_the_answer_has_used_the_prompt() -> None:
+    """As the limits count it, which cannot know better then."""
+    play = asked()
+    usage = play.exchange.closed(play.now).usage
+    assert usage is not None
+    assert (usage.input, usage.output) == (play.metadata()["input"], 0)
+
+
+def test_a_client_that_leaves_an_error_has_used_nothing() -> None:
+    play = asked()
+    play >> response_headers(503, **JSON)
+    assert play.exchange.closed(play.now).usage is None
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_an_error_in_place_of_an_answer_costs_nothing(stream: bool) -> None:
     """Also under status 200, where another attempt follows."""

@@ -156,8 +156,9 @@ def test_health_and_one_exchange_from_end_to_end(tmp_path: Path) -> None:
             assert (line["hop"], line["outcome"], line["request_id"]) == ("translate", "ok", "req-9")
             assert line["usage"]["output"] == 2
             text = generate_latest(run.registry).decode()
-            assert 'extproc_tokens_total{backend="alpha",kind="input",rule="one",team=""} 7.0' in text
+            assert 'gen_ai_token_type="input",provider_api="openai",team=""} 7.0' in text
             assert 'extproc_streams{hop="translate"} 0.0' in text
+            assert "extproc_workers 1.0" in text
 
     asyncio.run(play())
 

@@ -71,7 +71,7 @@ def test_what_is_not_a_log_line_stays_as_it_is(other: str) -> None:
 
 
 def test_a_workers_small_talk_is_left_out_and_its_warnings_are_not() -> None:
-    assert show.readable('{"level": "info", "event": "ready", "pid": 1}') is None
+    assert show.readable('{"level": "info", "event": "serving", "pid": 1}') is None
     said = show.readable('{"level": "error", "event": "internal_error", "error": "KeyError: x"}')
     assert said is not None
     assert "internal_error KeyError: x" in said
@@ -111,3 +111,18 @@ def test_a_teams_key_is_named_by_its_variable_or_not_at_all() -> None:
     teams = {"red": Team(key=["first-key", "second-key"]), "blue": Team(key="k")}
     assert token(teams, {"OTHER": "x", "RED_KEY": "second-key"}) == '"$RED_KEY"   # the key of team red'
     assert token(teams, {"not a name": "second-key"}) == "PUT-THE-KEY-OF-TEAM-red-HERE   # the key of team red"
+
+
+def test_a_line_of_envoys_own_is_shown_like_the_others() -> None:
+    """By its path, or the rule where it was known; what the processor tells as well is not shown twice."""
+    own = {"event": "exchange", "hop": "edge", "level": "warning", "path": "/v1/messages", "status": 401,
+           "outcome": "error", "reason": "invalid_api_key", "ms": 0}
+    shown = show.readable(json.dumps(own))
+    assert shown is not None
+    assert " ".join(shown.split()[1:]) == "/v1/messages error invalid_api_key 401 0.0s"
+    lost = {"event": "exchange", "hop": "translate", "level": "warning", "rule": "claude-*", "backend": "b",
+            "status": 502, "outcome": "error", "reason": "ext_proc_error", "ms": 3}
+    assert "claude-* @ b" in str(show.readable(json.dumps(lost)))
+    handshake = {"event": "connection", "hop": "edge", "level": "warning", "reason": "TLS_error:bad"}
+    assert "warning: connection TLS_error:bad" in str(show.readable(json.dumps(handshake)))
+    assert show.readable(json.dumps({**own, "event": "access", "level": "info"})) is None

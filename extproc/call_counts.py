@@ -1,0 +1,59 @@
+"""How the tool calls of one answer fared, by the way in which the model wrote them: figures for log and metrics.
+
+The sequencer counts what is wrong with native calls, the readers of dialects count their own. Nothing is decided by
+these figures, and they hold no name of a tool and no argument.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+NATIVE = "native"
+"""The provider's API told the call apart itself; every other way is the name of a dialect."""
+
+
+class CallCounts(msgspec.Struct, omit_defaults=True, gc=False):
+    """Calls of one answer that were written in one way."""
+
+    total: int = 0
+    """All that the model made, those that are told below among them."""
+    repaired: int = 0
+    """Calls of which something was wrong and was put right."""
+    unreadable: int = 0
+    """Calls that are no call: arguments that are not JSON or broke off; they went out as they were, or were left out
+    where not even the tool was to be read."""
+    unoffered: int = 0
+    """Calls of tools that the request did not offer. Native ones went out, those in text were left out."""
+    refused: int = 0
+    """Calls that did not match the tool's schema where `tools.arguments` is `strict`: the answer failed."""
+
+    @property
+    def failed(self) -> int:
+        """Calls that no client can run as they are."""
+        return self.unreadable + self.unoffered + self.refused
+
+
+class CallTally:
+    """The counts of one answer while it is read."""
+
+    __slots__ = ("by_dialect", "native")
+
+    def __init__(self) -> None:
+        self.native = CallCounts()
+        """Without a total: what reads native calls does not see which of them go out."""
+        self.by_dialect: dict[str, CallCounts] = {}
+
+    def of(self, dialect: str) -> CallCounts:
+        """The counts of calls that were read as this dialect."""
+        found = self.by_dialect.get(dialect)
+        if found is None:
+            found = self.by_dialect[dialect] = CallCounts()
+        return found
+
+    def counts(self, sent: int, unoffered: int) -> dict[str, CallCounts]:
+        """All counts by dialect. `sent`: calls that went to the client; `unoffered`: native ones among them that name
+        no offered tool."""
+        written = sum(one.total - one.refused for one in self.by_dialect.values())
+        native = msgspec.structs.replace(self.native, unoffered=unoffered)
+        native.total = max(sent - written, 0) + native.refused
+        return {NATIVE: native, **self.by_dialect} if native.total else dict(self.by_dialect)

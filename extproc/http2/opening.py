@@ -1,0 +1,146 @@
+"""HEADERS and CONTINUATION -> a new stream with its call, or a refusal; trailers of the client.
+
+Where HTTP/2 is broken the stream or the connection ends with an error code; where the request is fine but no gRPC call
+of ours, it gets an answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from extproc.http2.headers import Fields, Head, MalformedError, check_trailers, is_grpc, read_request, refusal, size_of
+from extproc.http2.limits import CONTINUATIONS, COST_LATE, COST_REFUSED
+from extproc.http2.stream import Stream
+from extproc.http2.wire import (
+    END_HEADERS,
+    END_STREAM,
+    HAS_PRIORITY,
+    PADDED,
+    Code,
+    ProtocolError,
+    StreamError,
+    rst_stream,
+)
+from extproc.server.rpc import Status
+
+if TYPE_CHECKING:
+    from extproc.http2.connection import Connection
+
+
+class Block:
+    """A header block of which the end has not come yet."""
+
+    def __init__(self, stream_id: int, ends_stream: bool, first: bytes) -> None:
+        self.stream_id = stream_id
+        self.ends_stream = ends_stream
+        self.parts = [first]
+        self.size = len(first)
+
+
+def headers(connection: Connection, flags: int, stream_id: int, payload: bytes) -> None:
+    """HEADERS. Raises ProtocolError, StreamError."""
+    if not stream_id % 2:
+        raise ProtocolError(Code.PROTOCOL_ERROR, "clients use odd stream numbers")
+    start, end = 0, len(payload)
+    if flags & PADDED:
+        if not payload:
+            raise ProtocolError(Code.FRAME_SIZE_ERROR, "HEADERS are too short")
+        start, end = 1, end - payload[0]
+    if flags & HAS_PRIORITY:
+        start += 5
+    if start > end:
+        raise ProtocolError(Code.PROTOCOL_ERROR, "more padding than payload")
+    block = Block(stream_id, bool(flags & END_STREAM), payload[start:end])
+    if flags & END_HEADERS:
+        _on_block(connection, block)
+    else:
+        connection.block, connection.plain = block, False
+
+
+def continuation(connection: Connection, flags: int, _stream_id: int, payload: bytes) -> None:
+    """CONTINUATION, which the connection lets through only inside a block of the same stream. Raises as above."""
+    block = connection.block
+    if block is None:
+        raise ProtocolError(Code.PROTOCOL_ERROR, "CONTINUATION of nothing")
+    block.parts.append(payload)
+    block.size += len(payload)
+    if block.size > connection.limits.header_block or len(block.parts) > CONTINUATIONS:
+        raise ProtocolError(Code.ENHANCE_YOUR_CALM, "too many headers")
+    if flags & END_HEADERS:
+        connection.block, connection.plain = None, True
+        _on_block(connection, block)
+
+
+def _on_block(connection: Connection, block: Block) -> None:
+    fields = connection.reader.read(b"".join(block.parts))
+    stream = connection.streams.get(block.stream_id)
+    if stream is not None:
+        _on_trailers(stream, block, fields)
+    elif block.stream_id <= connection.last_id:
+        if any(name == b":method" for name, _ in fields):
+            raise ProtocolError(Code.PROTOCOL_ERROR, "a request on a stream that has been")
+        connection.spend(COST_LATE)  # Trailers that crossed our end of the stream.
+    elif block.stream_id <= connection.last_served:
+        connection.last_id = block.stream_id
+        _open(connection, block, fields)
+    else:
+        connection.spend(COST_LATE)  # It crossed our GOAWAY: the peer knows that it is not served.
+
+
+def _on_trailers(stream: Stream, block: Block, fields: Fields) -> None:
+    if stream.remote_ended:
+        raise StreamError(stream.id, Code.STREAM_CLOSED, "HEADERS after the end")
+    if not block.ends_stream:
+        raise StreamError(stream.id, Code.PROTOCOL_ERROR, "trailers that do not end the stream")
+    try:
+        check_trailers(fields)
+    except MalformedError as error:
+        raise StreamError(stream.id, Code.PROTOCOL_ERROR, f"malformed: {error}") from error
+    stream.remote_ended = True
+    stream.deliver()
+
+
+def _open(connection: Connection, block: Block, fields: Fields) -> None:
+    if len(connection.streams) >= connection.limits.streams:
+        raise StreamError(block.stream_id, Code.REFUSED_STREAM, "too many streams")
+    try:
+        head = read_request(fields)
+    except MalformedError as error:
+        raise StreamError(block.stream_id, Code.PROTOCOL_ERROR, f"malformed: {error}") from error
+    status = 405 if head.method != b"POST" else 200 if is_grpc(head.content_type) else 415
+    if status != 200:
+        connection.spend(COST_REFUSED)
+        connection.out.headers(block.stream_id, END_STREAM, refusal(status))
+        if not block.ends_stream:
+            connection.out.control(rst_stream(block.stream_id, Code.NO_ERROR))
+        return
+    stream = Stream(block.stream_id, connection, connection.out, connection.limits.stream_window)
+    stream.remote_ended = block.ends_stream
+    connection.streams[stream.id] = stream
+    refused = _reason_to_refuse(connection, head, fields)
+    if refused is not None:
+        stream.end(*refused)
+        connection.spend(COST_REFUSED)
+        return
+    if head.timeout is not None:
+        due = connection.now + head.timeout
+        connection.deadlines[stream.id] = due
+        connection.next_deadline = min(connection.next_deadline, due)
+    try:
+        stream.call = connection.methods[head.path](head.metadata, stream)
+    except Exception as error:  # as for every call: other streams must not pay for it
+        connection.crashed(stream, error)
+        return
+    stream.deliver()
+
+
+def _reason_to_refuse(connection: Connection, head: Head, fields: Fields) -> tuple[Status, str] | None:
+    if size_of(fields) > connection.limits.header_list:
+        return Status.RESOURCE_EXHAUSTED, f"metadata of more than {connection.limits.header_list} bytes"
+    if head.path not in connection.methods:
+        return Status.UNIMPLEMENTED, f"no method {head.path}"
+    if head.timeout is not None and head.timeout < 0:
+        return Status.INTERNAL, "malformed grpc-timeout"
+    if head.timeout == 0:
+        return Status.DEADLINE_EXCEEDED, "the deadline is over"
+    return None

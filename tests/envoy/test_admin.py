@@ -1,0 +1,110 @@
+"""/healthz, /readyz and /metrics of a running gateway, while its parts go away and come back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.gateway import Gateway, configuration, descendants
+from tests.e2e.wire import request, stream
+from tests.providers.http import Gate
+from tests.providers.openai import OpenAIProvider
+from tests.providers.openai import stream as deltas
+
+READY = (200, {"ready": True, "missing": []})
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[OpenAIProvider]:
+    made = OpenAIProvider(strict=False)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def gateway(provider: OpenAIProvider, tmp_path: Path) -> Iterator[Gateway]:
+    config = configuration(provider.url)
+    config["teams"]["test"]["limits"] = {"requests_per_minute": 1000}
+    running = Gateway(config, tmp_path)
+    yield running
+    if running.process.poll() is None:
+        assert running.terminate() == 0, running.output
+
+
+def readyz(gateway: Gateway) -> tuple[int, Any]:
+    answer = request(f"http://{gateway.admin}", "GET", "/readyz", headers={})
+    assert answer.headers["content-type"] == "application/json"
+    return answer.status, answer.json()
+
+
+def metric(gateway: Gateway) -> str:
+    text = request(f"http://{gateway.admin}", "GET", "/metrics", headers={}).body.decode()
+    return next(line for line in text.splitlines() if line.startswith("extproc_ready "))
+
+
+def until(gateway: Gateway, wanted: tuple[int, Any]) -> None:
+    end = time.monotonic() + 15
+    while (found := readyz(gateway)) != wanted:
+        assert time.monotonic() < end, found
+        threading.Event().wait(0.02)
+
+
+def missing(*what: str) -> tuple[int, Any]:
+    return 503, {"ready": False, "missing": list(what)}
+
+
+def children(gateway: Gateway, command: str) -> list[int]:
+    """The gateway's own processes that run this command of extproc, or Envoy."""
+    return [pid for pid in descendants(gateway.process.pid)
+            if f"\0{command}\0" in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")]
+
+
+NO_WORKER = "workers: none answers its health check"
+NO_COUNTING = "limits: the process that counts does not answer its health check"
+
+
+def test_what_is_missing_is_named(gateway: Gateway) -> None:
+    """The process itself is alive all the while."""
+    assert readyz(gateway) == READY
+    assert metric(gateway) == "extproc_ready 1"
+    one, two = children(gateway, "worker")
+    os.kill(one, signal.SIGKILL)
+    assert readyz(gateway) == READY  # the other serves
+    os.kill(two, signal.SIGKILL)
+    until(gateway, missing(NO_WORKER))
+    assert metric(gateway) == "extproc_ready 0" or readyz(gateway) == READY  # its successor may be there already
+    assert request(f"http://{gateway.admin}", "GET", "/healthz", headers={}).body == b"ok\n"
+    until(gateway, READY)
+
+    [counting] = children(gateway, "limits")
+    os.kill(counting, signal.SIGKILL)
+    until(gateway, missing(NO_COUNTING))
+    until(gateway, READY)
+
+    [envoy] = gateway.envoy_pids()
+    os.kill(envoy, signal.SIGSTOP)
+    assert readyz(gateway) == missing("Envoy: does not answer")
+    os.kill(envoy, signal.SIGCONT)
+    until(gateway, READY)
+
+
+def test_a_gateway_that_stops_is_not_ready(gateway: Gateway, provider: OpenAIProvider) -> None:
+    """As soon as it is told to, while its answers go on."""
+    gate = Gate()
+    provider.script(deltas([{"content": "before "}, gate, {"content": "after"}]))
+    with stream(gateway.base_url) as answer:
+        answer.until("content_block_delta")
+        gateway.process.send_signal(signal.SIGTERM)
+        until(gateway, missing("the gateway is stopping"))
+        assert request(f"http://{gateway.admin}", "GET", "/healthz", headers={}).status == 200
+        gate.open()
+        answer.read()
+    assert gateway.process.wait(15) == 0

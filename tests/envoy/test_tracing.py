@@ -1,0 +1,228 @@
+"""Traces: which provider is told of one, and the spans that Envoy sends to a collector."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.gateway import Gateway, configuration, free_port
+from tests.e2e.wire import ANTHROPIC, payload, post, request, stream
+from tests.envoy.log_lines import added_by
+from tests.providers.http import Gate
+from tests.providers.openai import OpenAIProvider, status, text
+from tests.providers.openai import stream as deltas
+from tests.providers.otlp import Collector, Span
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+TRACEPARENT = f"00-{TRACE}-b7ad6b7169203331-01"
+NOT_SAMPLED = f"00-{TRACE}-b7ad6b7169203331-00"
+TRACED = {**ANTHROPIC, "traceparent": TRACEPARENT, "tracestate": "vendor=1", "baggage": "user=hidden"}
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[OpenAIProvider]:
+    made = OpenAIProvider(strict=False)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    made = Collector()
+    yield made
+    made.stop()
+    assert made.violations == []
+
+
+def settings(provider: OpenAIProvider, **changes: Any) -> dict[str, Any]:
+    """`private` is on loopback and so told of traces, `public` is said not to be."""
+    config = configuration(provider.url, workers=1, **changes)
+    config["backends"] = {"private": {"api": "openai", "url": provider.url, "key": "k"},
+                          "public": {"api": "openai", "url": provider.url, "key": "k", "trace": False}}
+    config["models"] = [{"match": name, "attempts": [{"backend": name, "model": "scripted"}]}
+                        for name in ("private", "public")]
+    config["models"].append({"match": "both", "attempts": [{"backend": "public", "model": "one"},
+                                                           {"backend": "private", "model": "two"}]})
+    return config
+
+
+def ask(gateway: Gateway, provider: OpenAIProvider, model: str,
+        headers: dict[str, str] | None = None) -> dict[str, str]:
+    """The headers that the provider got."""
+    provider.clear()
+    provider.always(text("hello"))
+    assert post(gateway.base_url, payload(model), headers=headers or ANTHROPIC).status == 200
+    return provider.last.headers
+
+
+def test_without_a_collector_a_trace_is_passed_on_where_it_may(provider: OpenAIProvider, tmp_path: Path) -> None:
+    gateway = Gateway(settings(provider), tmp_path)
+    try:
+        told = ask(gateway, provider, "private", TRACED)
+        assert (told["traceparent"], told["tracestate"]) == (TRACEPARENT, "vendor=1")
+        assert "baggage" not in told
+        assert not {"traceparent", "tracestate", "baggage"} & set(ask(gateway, provider, "public", TRACED))
+        for broken in ("nonsense", TRACEPARENT.upper(), f"{TRACEPARENT}-more", f"00-{'0' * 32}-b7ad6b7169203331-01"):
+            told = ask(gateway, provider, "private", {**TRACED, "traceparent": broken})
+            assert not {"traceparent", "tracestate"} & set(told)
+        assert "traceparent" not in ask(gateway, provider, "private")
+    finally:
+        assert gateway.terminate() == 0
+
+
+def by_id(spans: list[Span]) -> dict[str, Span]:
+    return {span.id: span for span in spans}
+
+
+def hops(spans: list[Span], trace: str) -> tuple[list[Span], list[Span]]:
+    """The spans of the edge and those of attempts, in this trace. (Envoy adds one for each call of the processor.)"""
+    mine = [span for span in spans if span.trace == trace and not span.name.startswith("async ")]
+    return ([span for span in mine if not span.name.startswith("attempt ")],
+            [span for span in mine if span.name.startswith("attempt ")])
+
+
+@pytest.mark.parametrize("kind", ["grpc", "http"])
+def test_both_hops_are_spans_of_one_trace(provider: OpenAIProvider, tmp_path: Path, collector: Collector,
+                                          kind: str) -> None:
+    (collector.start_grpc if kind == "grpc" else collector.start_http)()
+    tenant = "blue" if kind == "grpc" else "50%"
+    gateway = Gateway(settings(provider, tracing={
+        "otlp": collector.url, "service": "my-gateway", "headers": {"X-Tenant": tenant}}), tmp_path)
+    try:
+        told = ask(gateway, provider, "private", TRACED)
+        spans = collector.wait_for(lambda spans: all(map(len, hops(spans, TRACE))), "two spans")
+        [edge], [attempt] = hops(spans, TRACE)
+        assert edge.parent == TRACEPARENT[36:52]
+        assert attempt.parent == edge.id
+        # The provider is told of the attempt.
+        assert told["traceparent"] == f"00-{TRACE}-{attempt.id}-01"
+        assert told["tracestate"] == "vendor=1"
+        assert "baggage" not in told
+        assert {span.service for span in spans} == {"my-gateway"}
+        assert (edge.name, edge.kind, attempt.kind) == ("POST /v1/messages", "SERVER", "CLIENT")
+        assert attempt.name == "attempt private"
+        assert {name: attempt.attributes.get(name) for name in (
+            "gen_ai.operation.name", "gen_ai.request.model", "gen_ai.response.model", "gen_ai.provider.name",
+            "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.response.finish_reasons",
+            "extproc.backend", "extproc.attempt", "extproc.team", "http.status_code")} == {
+            "gen_ai.operation.name": "chat", "gen_ai.request.model": "private", "gen_ai.response.model": "scripted",
+            "gen_ai.provider.name": "generic", "gen_ai.usage.input_tokens": "21", "gen_ai.usage.output_tokens": "7",
+            "gen_ai.response.finish_reasons": "stop", "extproc.backend": "private", "extproc.attempt": "1",
+            "extproc.team": "test", "http.status_code": "200"}
+        assert (edge.attributes["gen_ai.request.model"], edge.attributes["extproc.team"]) == ("private", "test")
+        assert collector.headers[0]["x-tenant"] == tenant
+
+        # A provider that is not told has its spans all the same.
+        assert "traceparent" not in ask(gateway, provider, "public", {
+            **ANTHROPIC, "traceparent": TRACEPARENT.replace(TRACE, "1" * 32)})
+        collector.wait_for(lambda spans: len(hops(spans, "1" * 32)[1]) == 1, "the attempt at a public provider")
+
+        # Each attempt is a span; the query is in none.
+        provider.clear()
+        provider.script(status(500), text("hello"))
+        assert request(gateway.base_url, "POST", "/v1/messages?key=hidden", payload("both"), {
+            **ANTHROPIC, "traceparent": TRACEPARENT.replace(TRACE, "2" * 32)}).status == 200
+        spans = collector.wait_for(lambda spans: len(hops(spans, "2" * 32)[1]) == 2 and
+                                   len(hops(spans, "2" * 32)[0]) == 1, "two attempts")
+        [edge], attempts = hops(spans, "2" * 32)
+        assert [(span.attributes["extproc.backend"], span.attributes["extproc.attempt"], span.failed)
+                for span in sorted(attempts, key=lambda span: span.attributes["extproc.attempt"])] == [
+            ("public", "1", True), ("private", "2", False)]
+        assert {span.parent for span in attempts} == {edge.id}
+        assert "hidden" not in repr(collector.spans)
+    finally:
+        assert gateway.terminate() == 0
+
+
+def test_only_what_is_sampled(provider: OpenAIProvider, tmp_path: Path, collector: Collector) -> None:
+    """The share counts for requests that bring no trace; one that does says it itself. What is not sampled is still
+    handed on as a trace."""
+    collector.start_grpc()
+    gateway = Gateway(settings(provider, tracing={"otlp": collector.url, "sampling": 0}), tmp_path)
+    try:
+        told = ask(gateway, provider, "private")
+        assert told["traceparent"].endswith("-00")
+        assert ask(gateway, provider, "private", {
+            **ANTHROPIC, "traceparent": NOT_SAMPLED.replace(TRACE, "3" * 32)})["traceparent"].endswith("-00")
+        ask(gateway, provider, "private", {**ANTHROPIC, "x-client-trace-id": "1"})
+        ask(gateway, provider, "private", TRACED)
+        spans = collector.wait_for(lambda spans: len(spans) >= 2, "those that were asked for")
+        assert {span.trace for span in spans} == {TRACE}
+    finally:
+        assert gateway.terminate() == 0
+
+
+def test_tracing_comes_and_goes_while_a_stream_runs(provider: OpenAIProvider, tmp_path: Path,
+                                                    collector: Collector) -> None:
+    """It changes every listener: new ones take what comes, the old ones finish what they have."""
+    collector.start_grpc()
+    plain = settings(provider)
+    gateway = Gateway(plain, tmp_path)
+
+    def change(generation: int, **changes: Any) -> None:
+        gateway.config_file.write_text(json.dumps({**plain, **changes}))
+        gateway.wait_for_line(re.compile(rf"in force now \(generation {generation},"), 20)
+
+    def ask_twice() -> str:
+        """The first request after a change may still take a connection between the hops that was there before, and
+        ends it. What the provider is told by the second one."""
+        ask(gateway, provider, "private", TRACED)
+        return ask(gateway, provider, "private", TRACED)["traceparent"]
+
+    try:
+        gate = Gate()
+        provider.script(deltas([{"content": "before "}, gate, {"content": "after"}]))
+        with stream(gateway.base_url, payload("private")) as running:
+            running.until("content_block_delta")
+            change(2, tracing={"otlp": collector.url})
+            told = ask_twice()
+            spans = collector.wait_for(lambda spans: len(hops(spans, TRACE)[0]) == 2 and hops(spans, TRACE)[1] != [],
+                                       "spans of both hops")
+            assert told.split("-")[2] in [span.id for span in hops(spans, TRACE)[1]]
+            change(3)
+            assert ask_twice() == TRACEPARENT
+            gate.open()
+            running.read()
+            assert running.text == "before after"
+    finally:
+        assert gateway.terminate() == 0
+
+
+def test_a_collector_that_is_away_costs_no_request(provider: OpenAIProvider, tmp_path: Path) -> None:
+    gateway = Gateway(settings(provider, tracing={"otlp": f"http://127.0.0.1:{free_port()}"}), tmp_path)
+    try:
+        added_by(gateway, lambda: [ask(gateway, provider, "private") for _ in range(5)], at_least=5)
+        [entry] = added_by(gateway, lambda: ask(gateway, provider, "private", TRACED))
+        assert (entry["trace_id"], entry["outcome"]) == (TRACE, "ok")
+    finally:
+        assert gateway.terminate() == 0
+
+
+def test_a_printed_bootstrap_has_it_all_but_the_keys(provider: OpenAIProvider, tmp_path: Path) -> None:
+    """`extproc envoy-config` for an Envoy that runs elsewhere."""
+    file = tmp_path / "extproc.yaml"
+    file.write_text(json.dumps(settings(provider, tracing={
+        "otlp": "https://collector.example", "sampling": 0.1, "headers": {"Authorization": "Bearer ${TOKEN}"}})))
+
+    def printed(*options: str) -> str:
+        return subprocess.run([sys.executable, "-m", "extproc", "envoy-config", "--config", str(file), *options],
+                              check=True, capture_output=True, text=True, env={**os.environ, "TOKEN": "hidden-token"},
+                              timeout=60).stdout
+
+    shown = printed()
+    assert "hidden-token" not in shown
+    assert "Bearer hidden-token" in printed("--with-secrets")
+    made = yaml.safe_load(shown)
+    [collector] = [one for one in made["static_resources"]["clusters"] if one["name"] == "traces"]
+    assert collector["transport_socket"]["name"] == "envoy.transport_sockets.tls"
+    assert shown.count("https://collector.example:4318/v1/traces") == 3  # the edge and two hops

@@ -1,0 +1,113 @@
+"""The tables of docs/operations.md that are made from the code: fields and events of the log, metrics, alerts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+import extproc
+from extproc.config.reference import field_docstrings
+from extproc.exchange import record
+from extproc.server.metrics import LABELS
+from tests.unit.deploy.test_alerts import rules
+from tests.unit.deploy.test_dashboard import metrics_text
+
+_SOURCE = Path(extproc.__file__).parent
+_LEVELS = ("debug", "info", "warning", "error")
+
+ON_METRICS = {
+    "hop": "hop", "api": "client_api", "team": "team", "operation": "gen_ai_operation_name",
+    "rule": "gen_ai_request_model", "model_setting": "gen_ai_response_model", "backend": "backend",
+    "provider": "gen_ai_provider_name", "provider_api": "provider_api", "attempt": "attempt", "status": "status",
+    "outcome": "outcome", "reason": "reason", "failure": "error_type",
+}
+"""Fields of the log that are labels of the metrics."""
+
+EVENTS: Mapping[str, str] = {
+    "serving": "A worker listens and takes requests.",
+    "configured": "A worker has taken another configuration: its generation, and the streams that run on.",
+    "handing_over": "A worker whose successor serves finishes its streams.",
+    "draining": "A worker was told to end and takes no new streams for long.",
+    "closed": "It listens no more; streams that run are finished.",
+    "stopped": "It has ended.",
+    "not_started": "A process could not listen on its address, and why.",
+    "not_configured": "A worker could not read what the gateway wrote for it; it keeps what it had.",
+    "internal_error": "A fault of the gateway: the exception with its traceback, under the request's id.",
+    "library": "A warning of a library.",
+    "routed": "A request went on from the edge to an attempt.",
+    "limits_ready": "The process that counts limits serves.",
+    "limits_reloaded": "It has taken another configuration.",
+    "limits_handed_over": "Its successor has its counters and counts on.",
+    "limits_taken_back": "Its successor is gone; it counts on from what it had.",
+    "limits_not_reloaded": "It could not, and keeps what it had.",
+    "counters_not_read": "The file of counters could not be read: counting begins at zero.",
+    "counters_not_saved": "The file of counters could not be written.",
+}
+"""What each event beside `exchange` means."""
+
+
+def log_record() -> str:
+    """Every field of an exchange's line."""
+    meanings = field_docstrings(record.Record, record)
+    return _table(("field", "meaning", "label on `/metrics`"), (
+        (f"`{field.encode_name}`", _one_line(meanings[field.name]),
+         f"`{ON_METRICS[field.name]}`" if field.name in ON_METRICS else "")
+        for field in msgspec.structs.fields(record.Record)))
+
+
+def log_events() -> str:
+    """Every other event, with its level."""
+    seen = set(_events())
+    missing = {event for _, event in seen} - EVENTS.keys()
+    assert not missing, f"tests/telemetry_tables.py does not say what these events of the log mean: {missing}"
+    found = sorted(seen, key=lambda one: (list(EVENTS).index(one[1]), one[0]))
+    return _table(("event", "level", "meaning"), ((f"`{event}`", level, EVENTS[event]) for level, event in found))
+
+
+def _events() -> Iterator[tuple[str, str]]:
+    """Calls of `line` with the texts of level and event."""
+    for path in _SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "line":
+                continue
+            level, event = [one.value if isinstance(one, ast.Constant) else None for one in node.args[:2]]
+            if isinstance(event, str):
+                for one in [level] if level in _LEVELS else ("warning", "error"):
+                    yield str(one), event
+
+
+def metrics() -> str:
+    """Every metric of /metrics with its labels; those that all figures of exchanges have are `...`."""
+    rows = []
+    for family in text_string_to_metric_families(metrics_text()):
+        name = family.name + ("_total" if family.type == "counter" else "")
+        if name.endswith("_created"):
+            continue
+        labels = dict.fromkeys(label for sample in family.samples for label in sample.labels if label != "le")
+        own = [f"`{label}`" for label in labels if label not in LABELS]
+        shared = set(LABELS) <= set(labels)
+        some = [] if shared else [f"`{label}`" for label in labels if label in LABELS]
+        rows.append((f"`{name}`", family.type, ", ".join([*(["..."] if shared else some), *own]),
+                     family.documentation))
+    return _table(("metric", "type", "labels", "meaning"), rows)
+
+
+def alerts() -> str:
+    """Every rule of alerts.yml."""
+    return _table(("alert", "severity", "after", "what it tells"), (
+        (f"`{rule['alert']}`", rule["labels"]["severity"], rule.get("for", "at once"),
+         rule["annotations"]["description"].replace("{{ ", "`").replace(" }}", "`")) for rule in rules()))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _table(head: tuple[str, ...], rows: object) -> str:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+             for row in (head, *rows)]  # type: ignore[misc]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
