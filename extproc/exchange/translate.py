@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 
-from msgspec.structs import replace
-
 from extproc.config import Config
 from extproc.config.versions import plain_name
-from extproc.conversation import Failure, Usage
+from extproc.conversation import Failure
 from extproc.errors import RequestError
 from extproc.exchange import messages
+from extproc.exchange.accounting import Accounting, Figures
 from extproc.exchange.attempt import (
     Choice,
     Misrouted,
@@ -30,7 +29,7 @@ from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.content import Asked, Body, read_asked
 from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
-from extproc.exchange.record import MAX_REPAIRS, Record, usage_figures
+from extproc.exchange.record import MAX_REPAIRS, Record
 from extproc.exchange.routes import Endpoint, find_endpoint
 from extproc.exchange.select import trailers_refused
 from extproc.exchange.trace_context import trace_headers, trace_id
@@ -46,20 +45,6 @@ FIRST_TOKEN_TIMEOUT = "first_token_timeout"
 
 LINGER = 1.0
 """Seconds for which a complete answer waits for the provider to close, so that its connection can be used again."""
-
-ESTIMATE_EVERY = 2.0
-"""Seconds between two estimates of the tokens used, while the answer streams."""
-
-ESTIMATE_BYTES = 4096
-"""Bytes of the provider's stream after which there is another estimate at the latest: what an answer that is cut off
-used since the last one is counted nowhere."""
-
-_BREAKS = frozenset({"server", "timeout"})
-"""How whole answers fail that break off or fall silent."""
-
-_BYTES_PER_TOKEN = 4
-_BYTES_PER_EVENT = 200
-"""An event of a provider's stream with its frame: about one token."""
 
 _PASSED = frozenset({"date", "retry-after", "retry-after-ms", "x-should-retry"})
 _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
@@ -101,10 +86,7 @@ class TranslateExchange(Exchange):
         self._commit_at: float | None = None
         self._first_token_at: float | None = None
         self._linger_until: float | None = None
-        self._next_estimate = now
-        self._next_estimate_at = ESTIMATE_BYTES
-        self._prompt_size = 0
-        self._received = 0
+        self._accounting = Accounting(self.record)
 
     def closed(self, now: float) -> Record:
         record, choice = super().closed(now), self._choice
@@ -122,7 +104,7 @@ class TranslateExchange(Exchange):
                 or "content-encoding" in self._headers or bool(self._intake and self._intake.heavy))
         # A whole answer is decoded and encoded in one go at its end.
         return (part == "response_body" and message.response_body.end_of_stream and not self._head_sent
-                and self._received + len(message.response_body.body) > HEAVY_BODY)
+                and self._accounting.received + len(message.response_body.body) > HEAVY_BODY)
 
     @property
     def next_deadline(self) -> float | None:
@@ -238,14 +220,14 @@ class TranslateExchange(Exchange):
         patience = choice.first_token(self.config)
         if patience is not None and self.record.stream:
             self._first_token_at = now + patience
-        self._prompt_size = len(request.body)
+        self._accounting.asked(len(request.body), only_counts=self._only_counts)
         routing = {":path": request.path}
         if request.method != self._headers.get(":method"):
             routing[":method"] = request.method
         if backend.is_traced:
             routing.update(trace_headers(self._headers))
         head = messages.request_head({**routing, **request.headers}, self._headers)
-        head = messages.with_metadata(head, self.metadata({**self._names(), **self._estimate()}))
+        head = messages.with_metadata(head, self.metadata({**self._names(), **self._accounting.estimate()}))
         return [head, *messages.chunks(messages.request_chunk, request.body, end=True)]
 
     def _note_request(self, asked: Asked, choice: Choice) -> None:
@@ -303,7 +285,7 @@ class TranslateExchange(Exchange):
             return self._local_reply(status, now)
         self._phase = Phase.ANSWER
         self._next_tick = now + TICK
-        self._next_estimate = now + ESTIMATE_EVERY
+        self._accounting.answered(headers.get(":status", ""), now)
         translation.start(status, {name: value for name, value in headers.items() if not name.startswith(":")})
         if message.response_headers.end_of_stream:
             return self._bodiless(translation.finish(), now)
@@ -322,7 +304,7 @@ class TranslateExchange(Exchange):
         translation = self._translation
         assert translation is not None
         part = message.response_body
-        self._received += len(part.body)
+        self._accounting.received += len(part.body)
         data = translation.feed(part.body, now) if part.body else b""
         if not part.end_of_stream:
             return self._answer(data, now) if data or translation.done or not self._head_sent else []
@@ -361,9 +343,8 @@ class TranslateExchange(Exchange):
             self._finished(out)
         elif translation.done and self._linger_until is None:
             self._linger_until = now + LINGER
-        elif out and (now >= self._next_estimate or self._received >= self._next_estimate_at):
-            self._next_estimate, self._next_estimate_at = now + ESTIMATE_EVERY, self._received + ESTIMATE_BYTES
-            out[-1] = messages.with_metadata(out[-1], self.metadata(self._estimate()))
+        elif out and self._accounting.is_due(now):
+            out[-1] = messages.with_metadata(out[-1], self.metadata(self._accounting.estimate(translation.usage)))
         return out
 
     def _bodiless(self, data: bytes, now: float) -> Responses:
@@ -435,7 +416,7 @@ class TranslateExchange(Exchange):
         record.calls = translation.calls
         record.repairs = translation.repairs[:MAX_REPAIRS]
         record.repaired = len(translation.repairs)
-        usage = self._usage()
+        usage = self._accounting.usage(translation.usage, failure)
         record.usage = usage if usage.input or usage.output else None
         record.dropped, record.hints = translation.dropped.losses, translation.dropped.hints
 
@@ -447,32 +428,11 @@ class TranslateExchange(Exchange):
                 "backend": record.backend, "api": record.api, "team": record.team, "attempt": record.attempt,
                 "operation": record.operation}
 
-    def _figures(self) -> dict[str, str | float | None]:
+    def _figures(self) -> Figures:
         """What was used, when all is over, and how it ended."""
-        usage, record = self._usage(), self.record
-        return {**usage_figures(usage), "estimated": usage.estimated, "finish": record.finish,
-                "failure": record.failure}
-
-    def _usage(self) -> Usage:
-        """The provider's figures; where it gave none for an answer that had begun, the estimate."""
-        usage: Usage = self._translation.usage if self._translation is not None else Usage()
-        told = (usage.input + usage.output > 0 and not usage.estimated) or self._only_counts
-        if not told and self._begun:
-            prompt, output = self._guess(usage)
-            return replace(usage, input=prompt, output=output, estimated=True)
-        return replace(usage, estimated=False) if usage.estimated else usage
-
-    @property
-    def _begun(self) -> bool:
-        """Whether there was an answer, also where it broke or the client left before any of it went on: its tokens are
-        used. What a provider says instead of an answer costs nothing."""
-        if self.record.status == 200:
-            return True
-        status = self._provider_headers.get(":status")
-        failure = self._translation.failure if self._translation is not None else None
-        if failure is None:
-            return status is None or status == "200"
-        return status == "200" and not self.record.stream and self._received > 0 and failure.kind in _BREAKS
+        translation = self._translation
+        assert translation is not None
+        return self._accounting.figures(translation.usage, translation.failure)
 
     @property
     def _endpoint(self) -> Endpoint | None:
@@ -482,15 +442,3 @@ class TranslateExchange(Exchange):
     def _only_counts(self) -> bool:
         endpoint = self._endpoint
         return endpoint is not None and endpoint.operation == "count_tokens"
-
-    def _estimate(self) -> dict[str, str | float | None]:
-        """The tokens used so far. A prompt that was only counted has used none."""
-        if self._only_counts:
-            return {"input": 0, "output": 0, "total": 0, "estimated": False}
-        prompt, output = self._guess(self._translation.usage if self._translation is not None else Usage())
-        return {"input": prompt, "output": output, "total": prompt + output, "estimated": True}
-
-    def _guess(self, told: Usage) -> tuple[int, int]:
-        """Tokens of prompt and output: the provider's own figures as far as they go, else by size."""
-        size = _BYTES_PER_EVENT if self.record.stream else _BYTES_PER_TOKEN
-        return told.input or self._prompt_size // _BYTES_PER_TOKEN, max(told.output, self._received // size)

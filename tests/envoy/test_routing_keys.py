@@ -25,8 +25,8 @@ from tests.envoy.test_own_replies import anthropic_error
 
 @dataclass
 class Locks:
-    """A provider that answers by the key: `status` of it (200 by default), with `headers` and, where `errors` has one, a
-    chunked body. `asked` lists the keys."""
+    """A provider that answers by the key: `status` of it (200 by default), with `headers` and, where `errors` has one,
+    a chunked body. `asked` lists the keys."""
 
     status: dict[str, int] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
