@@ -108,8 +108,8 @@ class Translation:
         self._scrubber = Scrubber(secrets)
         self._prompt_size = 0
         self.conversation: Request | None = None
-        """The decoded request, once `request` returned; of a request that passes as it is only what its answer needs
-        to know, without messages."""
+        """Of the decoded request, once `request` returned, what its answer needs to know: without the messages, which
+        would take their memory as long as the answer streams."""
         self.head: Head | None = None
         """The response head for the client; None while it is withheld."""
         self.dropped = Dropped()
@@ -164,6 +164,7 @@ class Translation:
         if self._lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
                              + ". Leave these out, or let the gateway drop them (lossy: report).")
+        conversation = msgspec.structs.replace(conversation, messages=[], system=[], extra={})
         self.conversation = conversation
         self._prompt_size = len(encoded.request.body)
         digest = hashlib.blake2b(encoded.request.body, digest_size=16).digest()

@@ -42,10 +42,10 @@ def processor_cluster(sockets: Sequence[str]) -> cluster.Cluster:
     """One endpoint per worker, so that Envoy balances streams and not connections. Health checks forgive a worker that
     is busy for a while; keep-alive notices one that is frozen.
 
-    A dead worker refuses connections at once, and the stream goes to the next one (`filters`), but only while Envoy holds
-    all of its request: of larger ones every other one would fail until the worker is back, since a dead worker has the
-    fewest requests. So the first failure puts it aside, until it passes a health check. Where all are put aside, all are
-    tried."""
+    A dead worker refuses connections at once, and the stream goes to the next one (`filters`), but only while Envoy
+    holds all of its request: of larger ones every other one would fail until the worker is back, since a dead worker
+    has the fewest requests. So the first failure puts it aside, until it passes a health check. Where all are put
+    aside, all are tried."""
     made = cluster.Cluster(
         name=PROCESSOR,
         connect_timeout=seconds(1),

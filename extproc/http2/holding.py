@@ -47,5 +47,3 @@ class Holding:
     def forget(self, stream: Stream) -> None:
         """The stream is gone, and what was kept of it."""
         self.stopped.pop(stream.id, None)
-        if self._favoured is stream:
-            self._favoured = None

@@ -94,7 +94,7 @@ class Stream:
         out = self._out
         size = len(message) + PREFIX_SIZE
         if (size <= self.send_window and size <= out.window and size <= out.room and size <= out.max_frame
-                and not self.queued and not out.queued):
+                and not out.queued):  # with windows that are open our own would be queued there
             self.send_window -= size
             out.window -= size
             out.room -= size

@@ -208,7 +208,9 @@ def _settle_garbage() -> None:
     collection every few hundred allocations."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    # A stream leaves a ring of objects behind, with all that its request held: those of the oldest generation too are
+    # looked at often enough, which costs milliseconds because what lives as long as the process is none of them.
+    gc.set_threshold(50_000, 10, 2)
 
 
 def run_worker(config: Config, address: str, *, debug_bodies: bool = False, health_wait: float = HEALTH_WAIT,

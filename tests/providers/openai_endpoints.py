@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from tests.providers.http import Exchange, Reply
 from tests.providers.openai import Answer, OpenAIProvider, Seen, cut, json, openai_error, sse, status
+from tests.providers.scripted import decoded
 
 EMBEDDING_FIELDS = {"model", "input", "encoding_format", "dimensions", "user"}
 RESPONSE_FIELDS = {"model", "input", "instructions", "stream", "tools", "tool_choice", "reasoning", "store", "include",
@@ -31,24 +32,16 @@ class OpenAIEndpoints(OpenAIProvider):
         self._models = models
         self._key = key
 
-    def respond(self, exchange: Exchange) -> Reply:
+    def judge(self, exchange: Exchange) -> tuple[Seen, Reply | None]:
         path = exchange.path.partition("?")[0]
         fields = {"/v1/embeddings": EMBEDDING_FIELDS, "/v1/responses": RESPONSE_FIELDS}.get(path)
         if fields is None or exchange.method != "POST":
-            return super().respond(exchange)
-        seen = self._kept(exchange, fields)
-        if seen.violation is not None:
-            return status(400, openai_error(seen.violation))
-        if path == "/v1/embeddings" and not self._script:
-            return embeddings(seen.body)
-        answer = self._next()
-        return answer if isinstance(answer, Reply) else answer(seen)
-
-    def _kept(self, exchange: Exchange, fields: set[str]) -> Seen:
-        """The request on the record, judged by the rules of these paths rather than those of chats."""
-        seen = self._record(exchange)
+            return super().judge(exchange)
+        seen = Seen(exchange, decoded(exchange.raw), None)
         seen.violation = self._violation(seen, fields)
-        return seen
+        if seen.violation is not None:
+            return seen, status(400, openai_error(seen.violation))
+        return seen, embeddings(seen.body) if path == "/v1/embeddings" and not self._script else None
 
     def _violation(self, seen: Seen, fields: set[str]) -> str | None:
         body = seen.body

@@ -94,8 +94,8 @@ def test_outlier_detection_never_on_a_hop() -> None:
 
 
 def test_a_worker_that_cannot_be_reached_is_put_aside_for_a_moment() -> None:
-    """Until it passes a health check: longer would outlast its restart, and keep it out when the other one dies. Its own
-    answers never count."""
+    """Until it passes a health check: longer would outlast its restart, and keep it out when the other one dies. What
+    it answers never counts."""
     made = cluster(one_backend("http://127.0.0.1:1/v1"), "processor")
     found = made["outlier_detection"]
     assert found["consecutive_local_origin_failure"] == 1

@@ -147,13 +147,13 @@ class Talk:
         while True:
             size = min(len(data), self.client.local_flow_control_window(stream), 16_384)
             last = size == len(data)
+            if not size and data:
+                raise AssertionError(f"stuck with {len(data)} bytes")
             self.client.send_data(stream, data[:size], end_stream=end and last)
             data = data[size:]
             self.go()
             if last:
                 return
-            if not self.client.local_flow_control_window(stream):
-                raise AssertionError(f"stuck with {len(data)} bytes")
 
     def raw(self, *frames: bytes) -> None:
         """Bytes that `h2` would not send."""

@@ -23,13 +23,16 @@ def test_a_message_larger_than_every_window_arrives() -> None:
 
 
 def test_windows_are_given_back_in_halves_not_for_every_message() -> None:
-    talk = Talk(limits=Limits(stream_window=64 * KB))
+    talk = Talk(limits=Limits(stream_window=64 * KB, connection_window=140 * KB))
     stream = talk.ask()
     window = talk.client.local_flow_control_window(stream)
     talk.say(stream, bytes(30 * KB))
     assert talk.client.local_flow_control_window(stream) == window - 30 * KB - 5
     talk.say(stream, bytes(3 * KB))
     assert talk.client.local_flow_control_window(stream) == window
+    for _ in range(6):
+        talk.say(stream, bytes(8 * KB))
+        assert talk.client.outbound_flow_control_window >= 70 * KB
 
 
 def test_a_busy_call_stops_its_sender_and_no_other() -> None:
@@ -98,6 +101,26 @@ def test_one_who_stops_in_the_middle_does_not_hold_up_those_that_were_stopped() 
     assert talk.client.local_flow_control_window(two)
 
 
+def test_nothing_is_remembered_of_messages_that_are_over() -> None:
+    talk = Talk(limits=Limits(stream_window=64 * KB, buffered=100 * KB))
+    for _ in range(5):
+        talk.say(talk.ask(), bytes(90 * KB))
+    one, two, three = talk.ask(), talk.ask(), talk.ask()
+    for stream in (one, two):
+        talk.push(stream, packed(bytes(90 * KB))[:40 * KB])
+        assert talk.client.local_flow_control_window(stream) == 64 * KB
+    talk.push(three, packed(bytes(90 * KB))[:40 * KB])
+    assert talk.client.local_flow_control_window(three) == 64 * KB, "past the bound, and the one that goes on"
+    talk.push(two, bytes(40 * KB))
+    assert talk.client.local_flow_control_window(two) == 24 * KB
+    assert set(talk.server.holding.stopped) == {two}
+    for stream in (one, three):
+        talk.push(stream, bytes(15 * KB))
+    talk.client.reset_stream(two)
+    talk.go()
+    assert not talk.server.holding.stopped
+
+
 def test_more_than_the_window_of_a_stream() -> None:
     talk = Talk(limits=Limits(stream_window=64 * KB))
     stream = talk.ask(b"x")
@@ -108,6 +131,14 @@ def test_more_than_the_window_of_a_stream() -> None:
     assert talk.answers[stream].reset is Code.FLOW_CONTROL_ERROR
     assert not talk.server.finished
     assert talk.calls[0].heard[-1] == "closed"
+
+
+def test_a_whole_message_over_the_window_of_its_stream() -> None:
+    talk = Talk(limits=Limits(stream_window=10 * KB))
+    stream = talk.ask(b"x")
+    talk.raw(_data(stream, bytes(11 * KB)))
+    assert talk.answers[stream].reset is Code.FLOW_CONTROL_ERROR
+    assert talk.calls[0].heard == [b"x", "closed"]
 
 
 def test_the_window_of_the_connection_is_given_back_as_it_is_read() -> None:

@@ -25,10 +25,12 @@ def test_a_connection_that_says_nothing_is_closed() -> None:
 def test_a_silent_peer_is_asked_and_kept_while_it_answers() -> None:
     talk = Talk(echo)
     talk.ask(b"x")
-    for _ in range(5):
-        talk.now = talk.server.next_deadline
+    began = talk.now
+    for _ in range(20):
+        talk.now = max(talk.now, talk.server.next_deadline)
         talk.pass_time(0)
-    assert not talk.server.finished, "h2 answers our PING by itself"
+        assert not talk.server.finished, "h2 answers our PING by itself"
+    assert talk.now > began + 9 * LIMITS.keepalive
 
 
 def test_a_peer_that_vanished_is_given_up() -> None:
@@ -131,6 +133,13 @@ def test_the_goodbye_of_the_peer_lets_running_streams_end() -> None:
     talk.go()
     assert talk.answers[stream].ended
     assert talk.server.finished
+
+
+def test_a_stream_behind_the_goodbye_of_an_idle_peer_is_not_opened() -> None:
+    talk = Talk(echo)
+    talk.server.receive(goaway(0, Code.NO_ERROR) + frame(1, 4, 1, literal(HEAD)), talk.now)
+    assert talk.server.finished
+    assert not talk.calls
 
 
 def test_nothing_is_read_after_the_end() -> None:

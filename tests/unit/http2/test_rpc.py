@@ -124,6 +124,16 @@ def test_a_stream_that_ends_inside_a_message() -> None:
     assert talk.calls[0].heard == [b"whole", "closed"]
 
 
+def test_the_middle_of_a_message_that_looks_like_a_message() -> None:
+    talk = Talk()
+    stream = talk.ask()
+    trap = packed(b"trap")
+    talk.push(stream, packed(b"start" + trap)[:10])
+    talk.push(stream, trap)
+    talk.say(stream, b"next")
+    assert talk.calls[0].messages == [b"start" + trap, b"next"]
+
+
 def test_trailers_of_the_client_end_its_side() -> None:
     talk = Talk()
     stream = talk.ask(b"one")
@@ -169,6 +179,17 @@ def test_timeouts_that_are_over_or_unreadable(timeout: str, status: int) -> None
     stream = talk.ask(headers=head(grpc_timeout=timeout))
     assert talk.answers[stream].status[0] == status
     assert not talk.calls
+
+
+def test_a_deadline_is_over_also_while_the_transport_takes_nothing() -> None:
+    talk = Talk()
+    stream = talk.ask(b"one", headers=head(grpc_timeout="1S"))
+    talk.server.pause(True)
+    talk.pass_time(1.1)
+    assert talk.calls[0].heard == [b"one", "closed"]
+    talk.server.pause(False)
+    talk.go()
+    assert talk.answers[stream].reset is Code.CANCEL
 
 
 def test_a_deadline_in_the_middle_of_an_answer_is_a_reset() -> None:
