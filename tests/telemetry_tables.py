@@ -35,6 +35,9 @@ EVENTS: Mapping[str, str] = {
     "closed": "It listens no more; streams that run are finished.",
     "stopped": "It has ended.",
     "not_started": "A process could not listen on its address, and why.",
+    "http2_connection": "Envoy's connection to a worker was ended for breaking the rules of HTTP/2.",
+    "http2_stream": "One stream of such a connection was reset for the same reason.",
+    "call_crashed": "A mistake of the processor ended a call; the client got an error.",
     "not_configured": "A worker could not read what the gateway wrote for it; it keeps what it had.",
     "internal_error": "A fault of the gateway: the exception with its traceback, under the request's id.",
     "library": "A warning of a library.",
@@ -72,7 +75,11 @@ def _events() -> Iterator[tuple[str, str]]:
     """Calls of `line` with the texts of level and event."""
     for path in _SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "line":
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr == "log" and node.args and isinstance(node.args[0], ast.Constant):
+                yield "warning", node.args[0].value  # what the transport tells (`extproc.server.transports`)
+            if node.func.attr != "line":
                 continue
             level, event = [one.value if isinstance(one, ast.Constant) else None for one in node.args[:2]]
             if isinstance(event, str):

@@ -6,12 +6,17 @@ Only the chosen one is loaded. Everything above the seam (`extproc.server.rpc`) 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Protocol
 
 from extproc.server.rpc import Methods
 
 VARIABLE = "EXTPROC_TRANSPORT"
-TRANSPORTS = ("grpcio", "native")
+TRANSPORTS = ("native", "grpcio")
+"""The first one is the default."""
+
+Log = Callable[..., None]
+"""A line about the transport: its event, then details by name."""
 
 
 class Server(Protocol):
@@ -32,12 +37,12 @@ def chosen_transport() -> str:
     return name
 
 
-def make_server(transport: str, methods: Methods) -> Server:
-    """A server of `methods` that does not listen yet."""
+def make_server(transport: str, methods: Methods, log: Log | None = None) -> Server:
+    """A server of `methods` that does not listen yet. `log` hears of broken connections."""
     if transport == "native":
         from extproc.server.native import NativeServer
 
-        return NativeServer(methods)
+        return NativeServer(methods, log=log)
     from extproc.server.grpcio import GrpcioServer
 
     return GrpcioServer(methods)

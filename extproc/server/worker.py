@@ -64,7 +64,8 @@ class Worker:
         self._serving = False
         self._health = Health(self._healthy)
         self._transport = transport or chosen_transport()
-        self._server = make_server(self._transport, {**self.streams.methods, **self._health.methods})
+        self._server = make_server(self._transport, {**self.streams.methods, **self._health.methods},
+                                   partial(log.line, "warning"))
         self._hurry = asyncio.Event()
         self._metrics = metrics
         self._lag = LagMonitor(metrics.lagged)

@@ -25,6 +25,7 @@ from extproc.exchange.pb import external_processor_pb2 as pb
 from extproc.server.log import Log, secrets_of
 from extproc.server.metrics import PrometheusMetrics
 from extproc.server.stream import SERVICE
+from extproc.server.transports import TRANSPORTS, VARIABLE
 from extproc.server.worker import Worker, run_worker
 from tests.unit.exchange.playbook import (
     config,
@@ -39,6 +40,12 @@ from tests.unit.exchange.test_translate import ASK, DONE, HELLO, STOP
 SELECT = (("x-extproc-role", "select"),)
 TRANSLATE = (("x-extproc-role", "translate"), ("x-extproc-backend", "alpha"))
 HOP = {"x_extproc_api": "anthropic", "x_request_id": "req-9"}
+
+
+@pytest.fixture(autouse=True, params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rule here holds on every transport."""
+    monkeypatch.setenv(VARIABLE, request.param)
 
 
 class Lines(list[dict[str, Any]]):
