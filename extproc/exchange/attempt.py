@@ -120,13 +120,13 @@ def make_translation(config: Config, api: str, backend: Backend, choice: Choice,
                              status=404)
         return PassThrough(
             backend.api, attempt.provider_model(choice.rule.match, model), endpoint.passes_to,
-            provider=backend.provider, url=backend.url, withhold=not choice.last, limits=config.limits,
+            provider=backend.provider, url=backend.url, withhold=True, limits=config.limits,
             ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
     client = endpoint.client if endpoint is not None else api
     return Translation(
         client, backend.api,
         attempt.provider_model(choice.rule.match, model), backend.provider, url=backend.url,
-        withhold=not choice.last, lossy=config.lossy, max_output_tokens=attempt.max_output_tokens,
+        withhold=True, lossy=config.lossy, max_output_tokens=attempt.max_output_tokens,
         tool_style=tools.style, tool_choice=tools.choice, parallel_tool_calls=tools.parallel, max_tools=tools.max,
         read_dialects=tools.read, arguments=tools.arguments,
         limits=config.limits, ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id,

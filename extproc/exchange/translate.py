@@ -1,8 +1,9 @@
 """The backend hop: one attempt on one provider, translated both ways; also the whole of one-hop mode.
 
 Envoy's messages in, Envoy's messages out, a `Translation` in between. The request's head is withheld until its body is
-complete and translated; the response's head until the Translation shows one (with a further attempt to come: until
-the first content or `commit_after`, so that an error before it becomes a status and fails over). Chooses no route,
+complete and translated; the response's head until the provider's first byte, because Envoy takes nothing of an answer's
+body before it has sent some itself (with a further attempt to come: until the first content or `commit_after`). What
+fails before that is a status, and fails over. Chooses no route,
 opens no socket, never ends without an answer.
 """
 
@@ -81,6 +82,8 @@ class TranslateExchange(Exchange):
         self._choice: Choice | None = None
         self._provider_headers: dict[str, str] = {}
         self._head_sent = False
+        self._body_seen = False
+        self._commits = False
         self._sent_at = now
         self._next_tick = now
         self._commit_at: float | None = None
@@ -149,7 +152,7 @@ class TranslateExchange(Exchange):
             return self._too_late(now)
         if self._commit_at is not None and now >= self._commit_at:
             self._commit_at = None
-            self._translation.commit()
+            self._commit()
         self._next_tick = now + TICK
         return self._answer(self._translation.tick(now), now)
 
@@ -289,9 +292,18 @@ class TranslateExchange(Exchange):
         translation.start(status, {name: value for name, value in headers.items() if not name.startswith(":")})
         if message.response_headers.end_of_stream:
             return self._bodiless(translation.finish(), now)
-        if self._choice is not None and not self._choice.last:
+        if self._choice is None or self._choice.last:
+            # Any other body may still turn out to be an error.
+            self._commits = headers.get("content-type", "").strip().lower().startswith("text/event-stream")
+        else:
             self._commit_at = max(now + self.config.timeouts.commit_after, self._first_token_at or 0)
         return self._answer(translation.tick(now), now)
+
+    def _commit(self) -> None:
+        """Nothing is withheld from now on, or from the first byte on."""
+        self._commits = True
+        if self._body_seen and self._translation is not None:
+            self._translation.commit()
 
     def _too_late(self, now: float) -> Responses:
         """A head came but no token: an error with a status where the head is still withheld, and so a further
@@ -304,6 +316,10 @@ class TranslateExchange(Exchange):
         translation = self._translation
         assert translation is not None
         part = message.response_body
+        if not self._body_seen:
+            self._body_seen = True
+            if self._commits:
+                translation.commit()
         self._accounting.received += len(part.body)
         data = translation.feed(part.body, now) if part.body else b""
         if not part.end_of_stream:
@@ -327,6 +343,8 @@ class TranslateExchange(Exchange):
                 if end or trailers:
                     raise RuntimeError("the answer ended without a head")
                 return out
+            if not self._body_seen:
+                return self._instead(data, now)
             out.append(messages.response_head(*self._head(now)))
         failed = translation.failure is not None
         end = end or (failed and not trailers)
@@ -346,6 +364,17 @@ class TranslateExchange(Exchange):
         elif out and self._accounting.is_due(now):
             out[-1] = messages.with_metadata(out[-1], self.metadata(self._accounting.estimate(translation.usage)))
         return out
+
+    def _instead(self, data: bytes, now: float) -> Responses:
+        """The answer failed before the first byte of its body: chunks of ours would be refused by Envoy, which answers
+        with this instead."""
+        translation = self._translation
+        assert translation is not None
+        assert translation.head is not None
+        failure = translation.failure
+        self._sum_up()
+        reason = self.record.reason or (failure.kind if failure is not None else "provider_error")
+        return self.answer(translation.head.status, translation.head.headers, data, reason, now)
 
     def _bodiless(self, data: bytes, now: float) -> Responses:
         """The provider sent a head only; no chunk can follow, so a body goes out together with the head."""

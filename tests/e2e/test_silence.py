@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -67,3 +68,22 @@ def test_p12_slow_is_not_silent(impatient: Gateway, provider: OpenAIProvider) ->
             gate.open()
         answer.read()
     assert answer.text == "abc"
+
+
+def test_p12_a_head_and_then_thinking(impatient: Gateway, provider: OpenAIProvider) -> None:
+    """Longer than the time between pings: Envoy would take a ping here for a mistake, and reset the stream."""
+    gate = Gate()
+    provider.script(sse([gate, chunk({"content": "late"}), chunk({}, finish="stop")]))
+    opening = threading.Timer(1.7, gate.open)
+    opening.start()
+    with stream(impatient.base_url) as answer:
+        answer.read()
+    opening.join()
+    assert answer.text == "late"
+
+
+def test_p12_a_head_and_then_silence_is_a_status(impatient: Gateway, provider: OpenAIProvider) -> None:
+    provider.script(sse([Gate()]))
+    answer = post(impatient.base_url, payload(stream=True))
+    assert (answer.status, answer.error()[0]) == (504, "timeout_error")
+    assert provider.last.exchange.closed.wait(1)

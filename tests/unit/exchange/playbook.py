@@ -109,8 +109,10 @@ class Playbook:
         self.now = now
         self.unread: list[pb.ProcessingResponse] = []
         self.said: list[pb.ProcessingResponse] = []
+        self._body_sent: set[str] = set()
 
     def __rshift__(self, message: pb.ProcessingRequest) -> Playbook:
+        self._body_sent.add(message.WhichOneof("request") or "")
         self._say(self.exchange.receive(message, self.now))
         return self
 
@@ -160,5 +162,9 @@ class Playbook:
 
     def _say(self, responses: list[bytes]) -> None:
         said = [pb.ProcessingResponse.FromString(response) for response in responses]
+        for one in said:
+            part = one.WhichOneof("response")
+            if part in ("request_body", "response_body"):
+                assert part in self._body_sent, "Envoy calls a body spurious of which it has sent nothing yet"
         self.unread += said
         self.said += said

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from extproc.config import Attempt, Backend, ModelRule
-from extproc.conversation import Failure
 from extproc.exchange.translate import TranslateExchange
 from extproc.limits import Limits
 from tests.unit.exchange.playbook import (
@@ -185,14 +184,15 @@ def test_a_body_past_the_limit() -> None:
 def test_a_stream_flows_event_by_event() -> None:
     play = asked()
     play >> response_headers(**SSE, content_length="99", set_cookie="s=1", x_ratelimit_remaining="5", server="up")
-    [head] = play.take()
+    play << []
+    play >> response_body(HELLO)
+    head, *parts = play.take()
     assert head[0] == "response head"
     assert head[1][":status"] == "200"
     assert head[1]["content-type"].startswith("text/event-stream")
     assert play.removed() >= {"content-length", "set-cookie", "server"}
     assert "x-ratelimit-remaining" not in play.removed()
-    play >> response_body(HELLO)
-    assert "content_block_delta" in events(play.take())
+    assert "content_block_delta" in events(parts)
     play >> response_body(STOP) >> response_body(DONE)
     assert events(play.take())[-1] == "message_stop"
     play >> response_body(b"", end=True) << [("response body", b"", True)]
@@ -345,7 +345,7 @@ def test_the_first_content_ends_withholding() -> None:
 
 def test_after_commit_after_the_head_goes_out_and_pings_begin() -> None:
     play = asked("two")
-    play >> response_headers(**SSE)
+    play >> response_headers(**SSE) >> response_body(b": hm\n\n")
     play.wait(7.9) << []
     play.wait(0.2)
     assert play.take()[0][0] == "response head"
@@ -355,10 +355,41 @@ def test_after_commit_after_the_head_goes_out_and_pings_begin() -> None:
     assert events(play.take())[-1] == "error"
 
 
-def test_the_last_attempt_withholds_nothing() -> None:
+def test_the_last_attempt_withholds_the_head_until_the_first_byte() -> None:
     play = asked("two", 2, "beta")
-    play >> response_headers(**SSE)
+    play >> response_headers(**SSE) << []
+    play >> response_body(b": hm\n\n")
     assert play.take()[0][0] == "response head"
+
+
+@pytest.mark.parametrize(("model", "attempt", "backend"), [("two", 1, "alpha"), ("two", 2, "beta")])
+def test_p12_a_head_and_then_silence_is_a_status(model: str, attempt: int, backend: str) -> None:
+    """Envoy takes no chunk, and so no ping and no error event, before it has sent a byte of the body itself."""
+    play = asked(model, attempt, backend)
+    play >> response_headers(**SSE)
+    play.wait(239) << []
+    play.wait(2)
+    [(kind, status, body, _)] = play.take()
+    assert (kind, status, body["error"]["type"]) == ("immediate", 504, "timeout_error")
+    record = play.exchange.closed(play.now)
+    assert (record.outcome, record.failure, record.status) == ("provider_error", "timeout", 504)
+
+
+def test_after_commit_after_the_first_byte_opens_the_stream() -> None:
+    play = asked("two")
+    play >> response_headers(**SSE)
+    play.wait(30) << []
+    play >> response_body(b": hm\n\n")
+    assert play.take()[0][0] == "response head"
+    play.wait(11)
+    assert events(play.take())[-1] == "ping"
+
+
+def test_an_answer_that_nobody_can_read_is_a_status() -> None:
+    play = asked()
+    play >> response_headers(content_type="application/json", content_encoding="lzw")
+    [(kind, status, body, _)] = play.take()
+    assert (kind, status, body["error"]["type"]) == ("immediate", 502, "api_error")
 
 
 # ------------------------------------------------------------------------------------------------------------- hazards
@@ -402,10 +433,26 @@ def test_an_exception_before_the_head_is_a_500_in_the_clients_shape(at: str) -> 
     assert "secret" not in body["error"]["message"]
 
 
-def test_an_exception_after_the_head_is_an_error_event_and_an_end() -> None:
+def test_an_exception_at_the_first_byte_is_a_status() -> None:
     play = hop(make=broken("feed"))
-    play >> routed(play) >> request_body(ASK) >> response_headers(**SSE)
+    play >> routed(play) >> request_body(ASK)
     play.take()
+    play >> response_headers(**SSE) >> response_body(HELLO)
+    [(kind, status, body, _)] = play.take()
+    assert (kind, status, body["error"]["type"]) == ("immediate", 500, "api_error")
+    assert isinstance(play.exchange.crash, ZeroDivisionError)
+    assert play.exchange.closed(play.now).outcome == "error"
+
+
+def test_an_exception_after_the_head_is_an_error_event_and_an_end() -> None:
+    play = asked()
+    play >> response_headers(**SSE) >> response_body(HELLO)
+    play.take()
+
+    def feed(data: bytes, now: float) -> bytes:
+        raise ZeroDivisionError
+
+    play.exchange._translation.feed = feed  # type: ignore[attr-defined]
     play >> response_body(HELLO)
     parts = play.take()
     assert events(parts)[-1] == "error"
@@ -415,14 +462,14 @@ def test_an_exception_after_the_head_is_an_error_event_and_an_end() -> None:
 
 
 def test_when_even_the_error_event_fails_the_stream_breaks_and_never_ends_cleanly() -> None:
-    play = hop(make=broken("feed"))
-    play >> routed(play) >> request_body(ASK) >> response_headers(**SSE)
+    play = asked()
+    play >> response_headers(**SSE) >> response_body(HELLO)
     play.take()
 
-    def fail(failure: Failure) -> bytes:
+    def fail(*_: object) -> bytes:
         raise KeyError
 
-    play.exchange._translation._real.fail = fail  # type: ignore[attr-defined]
+    play.exchange._translation.feed = play.exchange._translation.fail = fail  # type: ignore[attr-defined]
     play >> response_body(HELLO)
     [(kind, status, _, _)] = play.take()
     assert (kind, status) == ("immediate", 500)
@@ -492,7 +539,7 @@ def test_one_hop_checks_and_translates_by_itself() -> None:
     head, body = play.take()
     assert head[1][":path"] == "/base/v1/chat/completions"
     assert json.loads(body[1])["model"] == "vendor/one"
-    play >> response_headers(**SSE)
+    play >> response_headers(**SSE) >> response_body(HELLO)
     assert play.take()[0][0] == "response head"
 
 

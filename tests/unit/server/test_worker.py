@@ -104,10 +104,12 @@ async def running(tmp_path: Path, *, debug_bodies: bool = False, make: Any = Non
     if make is not None:
         worker.streams._make = make
     await worker.start()
-    async with grpc.aio.insecure_channel(address) as channel:
-        yield Running(worker, channel, lines, registry, settings)
-    worker.hurry()
-    await worker.stop()
+    try:
+        async with grpc.aio.insecure_channel(address) as channel:
+            yield Running(worker, channel, lines, registry, settings)
+    finally:
+        worker.hurry()
+        await worker.stop()
 
 
 async def reply(call: Any) -> tuple[Any, ...]:
@@ -130,8 +132,8 @@ async def begin_answer(run: Running) -> Any:
     assert (await reply(call))[0] == "request head"
     assert (await reply(call))[0] == "request body"
     await call.write(response_headers(content_type="text/event-stream"))
-    assert (await reply(call))[0] == "response head"
     await call.write(response_body(HELLO))
+    assert (await reply(call))[0] == "response head"
     assert b"Hello" in (await reply(call))[1]
     return call
 
