@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench import core, passed, requests, sides, streams
+from tests.bench.load import BrokenStreamError
 from tests.bench.sides import Running
 from tests.bench.streams import Measured, share
 
@@ -35,6 +36,7 @@ class Results:
         self.streams: dict[str, list[Measured]] = {}
         self.requests: dict[str, list[requests.Cost]] = {}
         self.first: dict[str, list[float]] = {}
+        self.failed: list[str] = []
 
     def tables(self) -> list[Table]:
         return [self._streams(), self._first(), self._requests()]
@@ -75,6 +77,7 @@ class Results:
                                             for w in one.windows]} for one in found]
                         for name, found in self.streams.items()},
             "requests": {name: [asdict(cost) for cost in costs] for name, costs in self.requests.items()},
+            "failed": self.failed,
             "first": {name: [share(times, 0.5), share(times, 0.99)] for name, times in self.first.items()},
         }, indent=1) + "\n"
 
@@ -89,15 +92,19 @@ def run(opens: dict[str, Open], counts: list[int], *, quick: bool, say: Callable
     results = Results()
     for name, start in opens.items():
         with start() as running:
-            for count in counts:
-                say(f"{name}: {count} streams")
-                measured = uvloop.run(streams.measure(running, count, 1.5 if quick else 4.0, 3))
-                results.streams.setdefault(name, []).append(measured)
             say(f"{name}: requests")
             results.first[name] = uvloop.run(requests.first_tokens(running, 60 if quick else 400))
             results.requests[name] = [
                 uvloop.run(requests.measure(running, size, max(3, min(40, 40_000_000 // size) // (4 if quick else 1))))
                 for size in requests.SIZES]
+            for count in counts:
+                say(f"{name}: {count} streams")
+                try:
+                    measured = uvloop.run(streams.measure(running, count, 1.5 if quick else 3.0, 3))
+                except (TimeoutError, BrokenStreamError) as error:
+                    results.failed.append(f"{name}: {count} streams: {error or 'not all had begun after a minute'}")
+                    break
+                results.streams.setdefault(name, []).append(measured)
     return results
 
 
@@ -148,6 +155,8 @@ def main() -> None:
                       say=lambda text: Console(stderr=True).print(f"[dim]{text}"))
     for table in results.tables():
         console.print(table)
+    for failure in results.failed:
+        console.print(f"not measured: {failure}")
     if options.json:
         options.json.write_text(results.as_json())
     if options.plot:

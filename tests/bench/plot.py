@@ -22,16 +22,17 @@ def draw(figures: dict[str, Any], target: Path) -> None:
 
     figure, (cpu, way, size) = pyplot.subplots(1, 3, figsize=(15, 4.5))
     names = list(figures["streams"])
-    counts = [one["streams"] for one in figures["streams"][names[0]]]
+    counts = max(([one["streams"] for one in found] for found in figures["streams"].values()), key=len)
     for number, name in enumerate(names):
-        places = [index + (number - len(names) / 2 + 0.5) * 0.8 / len(names) for index in range(len(counts))]
         found = figures["streams"][name]
+        places = [index + (number - len(names) / 2 + 0.5) * 0.8 / len(names) for index in range(len(found))]
         processor = [statistics.median(w["processor"] for w in one["windows"]) for one in found]
         envoy = [statistics.median(w["envoy"] for w in one["windows"]) for one in found]
         cpu.bar(places, processor, 0.8 / len(names), color=COLOURS[name], label=NAMES[name])
         cpu.bar(places, envoy, 0.8 / len(names), bottom=processor, color=COLOURS[name], alpha=0.35)
-        way.plot(counts, [one["p50"] for one in found], color=COLOURS[name], marker="o", label=f"{NAMES[name]} p50")
-        way.plot(counts, [one["p99"] for one in found], color=COLOURS[name], marker="o", linestyle=":")
+        for share, style in (("p50", "-"), ("p99", ":")):
+            way.plot(counts[:len(found)], [one[share] for one in found], color=COLOURS[name], marker="o",
+                     linestyle=style)
         costs = figures["requests"][name]
         size.plot([one["size"] / 1000 for one in costs], [one["processor"] + one["envoy"] for one in costs],
                   color=COLOURS[name], marker="o")

@@ -14,6 +14,7 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from random import random
 
 import uvloop
 
@@ -46,12 +47,13 @@ class Steady:
         self._loop = asyncio.get_running_loop()
         self._write = write
         self._pause = 1 / hertz
-        self._due = self._loop.time()
         self._timer = self._loop.call_soon(self._tick)
+        # Streams that begin together do not go on in step.
+        self._due = self._loop.time() - self._pause * random()
 
     def _tick(self) -> None:
         self._write(b"%b%019d%b" % (_BEFORE, time.monotonic_ns(), _AFTER))
-        self._due = max(self._due + self._pause, self._loop.time())
+        self._due += self._pause
         self._timer = self._loop.call_at(self._due, self._tick)
 
     def stop(self) -> None:
