@@ -117,12 +117,18 @@ class NativeServer:
         return one
 
     def _bind_file(self, path: str) -> socket.socket:
+        """Listens under another name first: whoever connects to `path` meanwhile finds the predecessor there."""
         with suppress(FileNotFoundError):
-            if stat.S_ISSOCK(os.lstat(path).st_mode):
-                os.unlink(path)
+            if not stat.S_ISSOCK(os.lstat(path).st_mode):
+                raise FileExistsError(errno.EEXIST, "something else has this name")
+        unborn = path[:-1] + "~"  # no longer than the path itself: what a socket's path may hold is short
+        with suppress(FileNotFoundError):
+            os.unlink(unborn)
         one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            one.bind(path)
+            one.bind(unborn)
+            one.listen(BACKLOG)
+            os.rename(unborn, path)
         except OSError:
             one.close()
             raise

@@ -1,0 +1,51 @@
+"""Figures of the benchmark -> the tables of docs/performance.md: `python -m tests.bench.page docs/bench.json`."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
+START, END = "<!-- bench -->\n", "<!-- end -->"
+
+
+def tables(figures: dict[str, Any]) -> Iterator[str]:
+    yield ("| side | streams | events/s | processor, us per event | Envoy, us per event | on the way, p50 / p99 | "
+           "memory per stream, processor / Envoy |")
+    yield "|---|---|---|---|---|---|---|"
+    for side, found in figures["streams"].items():
+        for one in found:
+            spent = [_spread([window[part] for window in one["windows"]]) for part in ("rate", "processor", "envoy")]
+            memory = f"{one['processor_kb']:.0f} / {one['envoy_kb']:.0f} KB" if one["streams"] >= 100 else ""
+            yield (f"| {side} | {one['streams']} | {' | '.join(spent)} | {one['p50']:.2f} / {one['p99']:.2f} ms | "
+                   f"{memory} |")
+    yield from (f"\nNot measured: {failure}." for failure in figures["failed"])
+    yield "\n| side | " + " | ".join(f"{one['size'] / 1000:g} KB" for one in next(iter(figures["requests"].values()))
+                                     ) + " | first token, p50 / p99 |"
+    yield "|---|" + "---|" * (len(next(iter(figures["requests"].values()))) + 1)
+    for side, costs in figures["requests"].items():
+        first = figures["first"][side]
+        yield (f"| {side} | " + " | ".join(f"{one['processor']:.1f} + {one['envoy']:.1f} ms" for one in costs)
+               + f" | {first[0]:.2f} / {first[1]:.2f} ms |")
+    yield ("\nThe second table is CPU per request over both hops, processor + Envoy, by the size of a request (tools, "
+           "then turns of a\ncall and its result of 6 KB each), and the time to a first token of short requests.")
+
+
+def _spread(values: list[float]) -> str:
+    middle, low, high = statistics.median(values), min(values), max(values)
+    return f"{middle:.0f}" if round(low) == round(high) else f"{middle:.0f} ({low:.0f}-{high:.0f})"
+
+
+def main() -> None:
+    head, _, rest = PAGE.read_text().partition(START)
+    _, _, tail = rest.partition(END)
+    figures = json.loads(Path(sys.argv[1]).read_text())
+    PAGE.write_text(head + START + "\n".join(tables(figures)) + "\n" + END + tail)
+
+
+if __name__ == "__main__":
+    main()
