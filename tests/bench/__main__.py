@@ -102,7 +102,7 @@ def run(opens: dict[str, Open], counts: list[int], *, quick: bool, say: Callable
                 try:
                     measured = uvloop.run(streams.measure(running, count, 1.5 if quick else 3.0, 3))
                 except (TimeoutError, BrokenStreamError) as error:
-                    results.failed.append(f"{name}: {count} streams: {str(error) or 'not all had begun after a minute'}")
+                    results.failed.append(f"{name}: {count} streams: {str(error) or 'not all began within a minute'}")
                     break
                 results.streams.setdefault(name, []).append(measured)
     return results
