@@ -118,6 +118,7 @@ def up(config: OptionalConfig = None,
     """Run Envoy and the workers in the foreground until Ctrl-C or SIGTERM."""
     from extproc.up import run_up
 
+    _check_transport()
     with _problems_printed():
         code = run_up(config, port, env=os.environ)
     raise typer.Exit(code)
@@ -135,6 +136,7 @@ def serve(config: ConfigOption,
     """Run the workers alone, for an Envoy that runs elsewhere."""
     from extproc.up import run_serve
 
+    _check_transport()
     with _problems_printed():
         code = run_serve(config, listen or [DEFAULT_PROCESSOR], limits=limits)
     raise typer.Exit(code)
@@ -243,6 +245,16 @@ def demo(listen: Annotated[str, typer.Option("--listen")] = "127.0.0.1:0") -> No
     except ValueError as error:
         _fail(f"--listen: {error}")
     run_demo(host, port)
+
+
+def _check_transport() -> None:
+    """The workers would find it out one by one."""
+    from extproc.server.transports import chosen_transport
+
+    try:
+        chosen_transport()
+    except ValueError as error:
+        _fail(str(error))
 
 
 def _fail(reason: str) -> NoReturn:

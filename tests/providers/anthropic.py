@@ -34,7 +34,7 @@ class AnthropicProvider(ScriptedProvider[Seen]):
         return f"http://127.0.0.1:{self.port}/v1"
 
     def judge(self, exchange: Exchange) -> tuple[Seen, Reply | None]:
-        seen = Seen(exchange, decoded(exchange.raw), None)
+        seen = Seen(exchange, decoded(exchange.raw))
         path = exchange.path.partition("?")[0]
         if exchange.method == "POST" and path.endswith("/messages"):
             seen.violation = refusal(seen.body, exchange.headers)

@@ -35,7 +35,7 @@ from tests.providers.gemini_wire import (
     status,
 )
 from tests.providers.http import Exchange, Gate, Reply
-from tests.providers.scripted import ScriptedProvider, decoded
+from tests.providers.scripted import JsonRecord, ScriptedProvider, decoded
 
 KEY = "AIza-scripted-0123456789"
 TOKEN = "ya29.scripted-0123456789"
@@ -50,30 +50,15 @@ SIGNATURE_BYTES = (60, 700, 33, 3000)
 
 
 @dataclass
-class Seen:
-    """A recorded request. `body` is the decoded JSON (None when it was none), `violation` Google's refusal of it."""
+class Seen(JsonRecord):
+    """A recorded request with what its URL says."""
 
-    exchange: Exchange
-    body: Any
-    violation: str | None = None
     model: str = ""
     verb: str = ""
     sse: bool = False
     vertex: bool = False
     sign: Callable[[Part], str] = field(default=lambda part: "", repr=False)
     """A new signature for a part of the answer, from now on known to the provider."""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return self.exchange.headers
-
-    @property
-    def raw(self) -> bytes:
-        return self.exchange.raw
-
-    @property
-    def path(self) -> str:
-        return self.exchange.path
 
     @property
     def issuer(self) -> str:

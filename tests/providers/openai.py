@@ -38,7 +38,7 @@ class OpenAIProvider(ScriptedProvider[Seen]):
         return f"http://127.0.0.1:{self.port}/v1"
 
     def judge(self, exchange: Exchange) -> tuple[Seen, Reply | None]:
-        seen = Seen(exchange, decoded(exchange.raw), None)
+        seen = Seen(exchange, decoded(exchange.raw))
         refused = refusal(seen.body, self.endpoint) if exchange.method == "POST" else None
         if exchange.method == "POST":
             seen.violation = refused.message if refused else _misaddressed(exchange)

@@ -37,7 +37,7 @@ class OpenAIEndpoints(OpenAIProvider):
         fields = {"/v1/embeddings": EMBEDDING_FIELDS, "/v1/responses": RESPONSE_FIELDS}.get(path)
         if fields is None or exchange.method != "POST":
             return super().judge(exchange)
-        seen = Seen(exchange, decoded(exchange.raw), None)
+        seen = Seen(exchange, decoded(exchange.raw))
         seen.violation = self._violation(seen, fields)
         if seen.violation is not None:
             return seen, status(400, openai_error(seen.violation))

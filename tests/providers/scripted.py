@@ -32,7 +32,7 @@ class JsonRecord:
 
     exchange: Exchange
     body: Any
-    violation: str | None
+    violation: str | None = None
 
     @property
     def headers(self) -> dict[str, str]:

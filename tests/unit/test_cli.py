@@ -107,6 +107,13 @@ def test_every_command_reports_a_bad_configuration_without_a_traceback(command: 
 # ------------------------------------------------------------------------------------------------------ envoy-config
 
 
+@pytest.mark.parametrize("command", ["up", "serve"])
+def test_a_transport_that_nobody_knows_is_named_before_anything_starts(command: str, good: Path) -> None:
+    done = run(command, "--config", good, env={"EXTPROC_TRANSPORT": "pigeon"})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"EXTPROC_TRANSPORT: 'pigeon' is no transport; there are native, grpcio\n"
+
+
 def test_envoy_config_holds_keys_only_when_asked(good: Path) -> None:
     hidden = run("envoy-config", "--config", good, env={"KEY": "sk-very-secret"})
     assert hidden.returncode == 0, hidden.stderr
