@@ -19,6 +19,7 @@ from extproc.apis.body import checked
 from extproc.apis.body_reader import BROKEN, EMPTY, BodyReader
 from extproc.apis.provider_errors import complaint_of, decode_error, failure_from_chunk
 from extproc.apis.wire import refused
+from extproc.client_answer import Answer
 from extproc.conversation import Event, Failure, Finish, FinishReason, Passed, Request, Usage
 from extproc.limits import Limits
 from extproc.profiles.anthropic import messages_path
@@ -26,7 +27,7 @@ from extproc.relays.anthropic import counted
 from extproc.relays.anthropic_request import sent_headers
 from extproc.relays.base import COMMENT, RelayEncoder, readable, without_line_ends
 from extproc.relays.fields import Fields, fields_of, holds, joined, raw
-from extproc.translation import Answer, Translation
+from extproc.translation import Translation
 
 _LAST: dict[str, FinishReason] = {"response.completed": "stop", "response.incomplete": "length"}
 """After one of these a Responses stream is complete."""
@@ -58,7 +59,6 @@ class PassThrough(Translation):
             path += self._path.removeprefix("/messages")
         else:
             head, path = _openai_headers(headers), _openai_path(self._target, self._path)
-        self._prompt_size = len(body)
         return ProviderRequest(method="POST", path=path, headers=head, body=joined(fields))
 
     def _answer_of(self, conversation: Request, content_type: str) -> Answer:

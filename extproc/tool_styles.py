@@ -81,6 +81,12 @@ class CallReading:
                                     limits=self._limits, tally=self.tally)
         return self._scanner
 
+    def close(self) -> None:
+        """The answer is over and its figures are known."""
+        if self._scanner is not None:
+            self._scanner.close()
+            self._scanner = None
+
     @property
     def text_calls(self) -> int:
         """Tool calls that the model wrote as text."""

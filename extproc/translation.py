@@ -3,47 +3,26 @@
 `request` turns the client's body into the provider's request; then the provider's answer goes in by `start`, `feed` and
 `finish`, and what comes out is the answer in the client's API, errors included. It is sans-IO: it opens no socket and
 reads no clock (time comes in by `tick` and `feed`), so the gateway, the command line and the tests run the same code.
-It never retries, routes or authenticates: that is Envoy's.
+What of an answer goes out, and when, stands in its base `ClientAnswer`. It never retries, routes or authenticates:
+that is Envoy's.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from extproc.apis import CLIENT_APIS, PROVIDER_APIS
-from extproc.apis.base import (
-    AnswerDecoder,
-    AnswerEncoder,
-    ClientApi,
-    DecodeContext,
-    Dropped,
-    EncodedRequest,
-    NameMap,
-    ProviderRequest,
-)
+from extproc.apis.base import ClientApi, DecodeContext, Dropped, EncodedRequest, NameMap, ProviderRequest
 from extproc.call_counts import CallCounts
-from extproc.conversation import (
-    ArgumentsDelta,
-    Event,
-    Failure,
-    Finish,
-    Passed,
-    RedactedThinking,
-    Request,
-    Start,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallStart,
-    Usage,
-)
+from extproc.client_answer import Answer, ClientAnswer
+from extproc.conversation import Failure, Request, Usage
 from extproc.dialects.reading import ArgumentsMode, Repair
 from extproc.encoding import Decompressor, EncodingError, decompress, plain_error_body, refused_encoding
-from extproc.errors import BadRequest, RequestError
-from extproc.head import Head, advised, answer_head, completed
+from extproc.errors import BadRequest
 from extproc.ids import IdMinter, history_ids
 from extproc.limits import Limits
 from extproc.relays import SAME_APIS, Patched, Relay
@@ -52,20 +31,10 @@ from extproc.target import make_target
 from extproc.tokens import quick_estimate
 from extproc.tool_styles import TOOLS_HEADER, CallReading, with_style
 
-_CONTENT = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallStart, ArgumentsDelta)
-"""Events that commit a withheld answer: after them an error can no longer become a status."""
-
 _MAX_ERROR_BODY = 1 << 20
 
 
-class Answer(NamedTuple):
-    """What a 2xx answer needs."""
-
-    decoder: AnswerDecoder
-    encoder: AnswerEncoder
-
-
-class Translation:
+class Translation(ClientAnswer):
     """One exchange. Methods are called in the order `request`, `start`, (`feed` | `tick`)*, `finish`.
 
     client, upstream: names of APIs. provider: a profile's name (None: found by the URL's host and the model).
@@ -91,7 +60,7 @@ class Translation:
             raise ValueError(f"unknown client API {client!r}; known: {', '.join(sorted(CLIENT_APIS))}")
         if upstream not in PROVIDER_APIS:
             raise ValueError(f"unknown upstream API {upstream!r}; known: {', '.join(sorted(PROVIDER_APIS))}")
-        self._client = client_api or CLIENT_APIS[client]
+        super().__init__(client_api or CLIENT_APIS[client], Scrubber(secrets), request_id, withhold=withhold)
         self._provider = PROVIDER_APIS[upstream]
         self._relay = SAME_APIS.get(client) if client == upstream else None
         self._limits = limits or Limits()
@@ -101,35 +70,14 @@ class Translation:
         self._reading = CallReading((dialect,) if dialect is not None else read_dialects, reasoning_open, arguments,
                                     self._limits)
         self._lossy = lossy
-        self._withhold = withhold
         self._ping_interval = ping_interval
         self._idle_timeout = idle_timeout
-        self._request_id = request_id
-        self._scrubber = Scrubber(secrets)
-        self._prompt_size = 0
-        self.conversation: Request | None = None
-        """Of the decoded request, once `request` returned, what its answer needs to know: without the messages, which
-        would take their memory as long as the answer streams."""
-        self.head: Head | None = None
-        """The response head for the client; None while it is withheld."""
-        self.dropped = Dropped()
-        self.failure: Failure | None = None
-        self.finish_reason: str | None = None
-        self.done = False
-        """Nothing more will come out: a finish or a failure went out, or waits in `feed`'s next result."""
-        self.tool_calls = 0
-        self.content_began = False
-        """The first content (text, reasoning or a call) went out or waits to."""
+        self._prompt_estimate: Callable[[], int] = partial(quick_estimate, 0)
         self._status = 0
         self._patched = False
-        self._answer: Answer | None = None
         self._context: DecodeContext | None = None
         self._message_id = ""
-        self._response_headers: dict[str, str] = {}
         self._inflate: Decompressor | None = None
-        self._error_body: bytearray | None = None
-        self._held: list[bytes] = []
-        self._began = False
         self._spoke = False
         self._heard = False
         self._last_out: float | None = None
@@ -166,7 +114,7 @@ class Translation:
                              + ". Leave these out, or let the gateway drop them (lossy: report).")
         conversation = msgspec.structs.replace(conversation, messages=[], system=[], extra={})
         self.conversation = conversation
-        self._prompt_size = len(encoded.request.body)
+        self._prompt_estimate = partial(quick_estimate, len(encoded.request.body))
         digest = hashlib.blake2b(encoded.request.body, digest_size=16).digest()
         self._message_id = "msg_" + hashlib.blake2b(digest, digest_size=12, person=b"message").hexdigest()
         self._reading.prepare(conversation, self._target, encoded.names)
@@ -225,13 +173,6 @@ class Translation:
     def repairs(self) -> list[Repair]:
         """What was repaired in the arguments of calls."""
         return self._reading.repairs
-
-    def _prompt_estimate(self) -> int:
-        return quick_estimate(self._prompt_size)
-
-    def _refusal(self, failure: Failure) -> RequestError:
-        error = self._client.error(self._scrubbed(failure), self._request_id)
-        return RequestError(error.status, error.headers, error.body, failure)
 
     # ------------------------------------------------------------------------------------------------------ answer
 
@@ -342,13 +283,6 @@ class Translation:
         """Ends the exchange from outside (a watchdog, a lost connection): the error for the client."""
         return self._released() if self.done else self._fail(failure)
 
-    def commit(self) -> None:
-        """Ends withholding: from now on an error is an error event. Bytes that were held come with the next call."""
-        self._withhold = False
-        if (self.head is None and not self.done and self._answer is not None and self.conversation is not None
-                and self.conversation.stream):
-            self._set_head()
-
     def tick(self, now: float) -> bytes:
         """Time passes (seconds on any steady clock): pings after silence, an error after too long a silence."""
         if self._heard or self._last_in is None:
@@ -368,105 +302,20 @@ class Translation:
             out += self._begin() + self._answer.encoder.ping()
         return out
 
+    def close(self) -> None:
+        """Frees the memory of an exchange that is over, whether its answer was read to the end or not. Its figures
+        (usage, calls, repairs) are gone then and nothing may be fed. Who does not call it leaves that to the garbage
+        collector."""
+        if self._answer is not None:
+            self._answer.decoder.close()
+            self._answer = None
+        self._reading.close()
+
     @property
     def usage(self) -> Usage:
         """Tokens of this exchange, as far as the provider told them."""
         return self._answer.decoder.usage if self._answer is not None else Usage()
 
-    @property
-    def client_stream(self) -> bool:
-        """Whether the client asked for a stream."""
-        return self.conversation is not None and self.conversation.stream
-
-    # --------------------------------------------------------------------------------------------------- mechanics
-
-    def _events(self, events: list[Event]) -> bytes:
-        if self.content_began and self.head is not None and len(events) == 1:
-            only = events[0]
-            if type(only) is Passed:  # the usual case where bytes pass
-                self.tool_calls += only.calls
-                return only.data
-        assert self._answer is not None
-        last = events[-1] if events else None
-        if isinstance(last, Failure):
-            return self._write(events[:-1]) + self._fail(last)
-        if isinstance(last, Finish):
-            self.done = True
-            self.finish_reason = last.reason
-        return self._write(events)
-
-    def _write(self, events: list[Event]) -> bytes:
-        """Encodes events; opens the head when they hold content or the end."""
-        if not events:
-            return b""
-        assert self._answer is not None
-        if self._began:
-            if isinstance(events[0], Start):
-                events = events[1:]
-        else:
-            self._began = True
-            if not isinstance(events[0], Start):
-                events = [Start(), *events]
-        data = self._answer.encoder.events(events)
-        for event in events:
-            if type(event) is ToolCallStart:
-                self.tool_calls += 1
-            elif type(event) is Passed:
-                self.tool_calls += event.calls
-        if not self.content_began:
-            self.content_began = any(isinstance(event, _CONTENT) or (isinstance(event, Passed) and event.content)
-                                     for event in events)
-        if self.head is None:
-            if data:
-                self._held.append(data)
-            if not (self.done or (self.client_stream and self.content_began)):
-                return b""
-            self._set_head()
-            data = b""
-        return self._released() + data if self._held else data
-
-    def _begin(self) -> bytes:
-        """Nothing may precede the start of an answer: before a first ping it is written without the provider."""
-        return b"" if self._began else self._write([Start()])
-
-    def _set_head(self) -> None:
-        assert self._answer is not None
-        self._show(answer_head(self._answer.encoder.content_type, stream=self.client_stream))
-
-    def _show(self, head: Head) -> None:
-        self.head = completed(head, self._response_headers, self._scrubber, self._request_id, self.dropped,
-                              self._client.name)
-
-    def _fail(self, failure: Failure) -> bytes:
-        """A status and an error body while no head went out, else an error event; nothing follows."""
-        failure = self._scrubbed(failure)
-        self.failure = failure
-        self.done = True
-        if self.head is not None and self._answer is not None:
-            return self._released() + self._begin() + self._answer.encoder.events([failure])
-        self._held.clear()
-        error = self._client.error(failure, self._request_id)
-        by_provider = self._error_body is not None
-        self._show(Head(error.status, advised(error.headers, failure, by_provider=by_provider)))
-        return error.body
-
     def _unreadable(self, problem: EncodingError) -> bytes:
         """The body is not in the coding that it claims."""
         return self._fail(Failure("server", f"The provider's answer cannot be read: {problem}."))
-
-    def _keep(self, data: bytes) -> None:
-        if data:
-            self._held.append(data)
-
-    def _released(self) -> bytes:
-        """What was held, once the head is out."""
-        if not self._held or self.head is None:
-            return b""
-        held, self._held = b"".join(self._held), []
-        return held
-
-    def _scrubbed(self, failure: Failure) -> Failure:
-        scrub = self._scrubber.text
-        return msgspec.structs.replace(
-            failure, message=scrub(failure.message), code=None if failure.code is None else scrub(failure.code),
-            retry_after=None if failure.retry_after is None else scrub(failure.retry_after))

@@ -138,6 +138,9 @@ class AnswerDecoder(Protocol):
 
     def finish(self) -> list[Event]: ...
 
+    def close(self) -> None:
+        """Lets go of everything: the decoder is not used any more, nor are its figures asked for."""
+
 
 class AnswerEncoder(Protocol):
     """Writes one answer for the client. `events` returns the bytes of these events (a whole answer: b"" until the

@@ -94,6 +94,10 @@ class BodyReader:
                 self._end_of_stream()
         return self._take()
 
+    def close(self) -> None:
+        # Its parts call back: rings, which would keep the whole answer until the garbage collector comes by.
+        vars(self).clear()
+
     # ------------------------------------------------------------------------------------- stream or whole, by look
 
     def _decide(self, data: bytes) -> bytes | None:

@@ -130,6 +130,13 @@ class Scanner:
         """The text is over. `clean`: the model finished of its own accord."""
         self._end_channel(clean)
 
+    def close(self) -> None:
+        """Lets go of everything, in the middle of a call too: scanner, sequencer and forms refer to each other. Nothing
+        may be asked any more."""
+        if self._run is not None:
+            self._run.close()
+        vars(self).clear()
+
     @property
     def heard(self) -> bool:
         """Text came, shown or held back."""

@@ -1,42 +1,28 @@
 """The backend hop: one attempt on one provider, translated both ways; also the whole of one-hop mode.
 
-Envoy's messages in, Envoy's messages out, a `Translation` in between. The request's head is withheld until its body is
-complete and translated; the response's head until the provider's first byte, because Envoy takes nothing of an answer's
-body before it has sent some itself (with a further attempt to come: until the first content or `commit_after`). What
-fails before that is a status, and fails over. Chooses no route,
-opens no socket, never ends without an answer.
+Envoy's messages in, Envoy's messages out, a `Translation` in between. How the request goes out stands in `RequestHalf`;
+here stand the times, the answer and the ends. The response's head is withheld until the provider's first byte, because
+Envoy takes nothing of an answer's body before it has sent some itself (with a further attempt to come: until the first
+content or `commit_after`). What fails before that is a status, and fails over. Chooses no route, opens no socket, never
+ends without an answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
 
 from extproc.config import Config
-from extproc.config.versions import plain_name
 from extproc.conversation import Failure
-from extproc.errors import RequestError
 from extproc.exchange import messages
-from extproc.exchange.accounting import Accounting, Figures
-from extproc.exchange.attempt import (
-    Choice,
-    Misrouted,
-    Translating,
-    chosen_by_backend,
-    chosen_by_route,
-    make_translation,
-)
-from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
-from extproc.exchange.content import Asked, Body, read_asked
-from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
+from extproc.exchange.accounting import Figures
+from extproc.exchange.attempt import Translating, make_translation
+from extproc.exchange.base import HEAVY_BODY, Responses
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.record import MAX_REPAIRS, Record
-from extproc.exchange.routes import Endpoint, find_endpoint
+from extproc.exchange.request_half import Phase, RequestHalf
 from extproc.exchange.select import trailers_refused
-from extproc.exchange.trace_context import trace_headers, trace_id
 from extproc.failover import is_retried
 from extproc.head import LONGEST_VALUE
-from extproc.profiles.telemetry import provider_name
 
 TICK = 1.0
 """Seconds between two looks at the clock while an answer is on its way."""
@@ -51,53 +37,32 @@ _PASSED = frozenset({"date", "retry-after", "retry-after-ms", "x-should-retry"})
 _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
 
 
-class Phase(Enum):
-    """What the exchange waits for."""
-
-    REQUEST = auto()
-    PROVIDER = auto()
-    ANSWER = auto()
-
-
-class TranslateExchange(Exchange):
+class TranslateExchange(RequestHalf):
     """One attempt. `backend` is the name in the filter's gRPC metadata; `one_hop`: no edge hop came before. `find`: the
     configuration that knows the rule of a request that another one has routed."""
-
-    hop = "translate"
 
     def __init__(self, config: Config, backend: str, *, request_id: str, now: float, one_hop: bool = False,
                  translation: Callable[..., Translating] = make_translation,
                  find: Callable[[str], Config | None] | None = None) -> None:
-        self.hop = "onehop" if one_hop else "translate"
-        super().__init__(config, request_id=request_id, now=now)
-        self.record.backend = plain_name(backend)
-        self._find = find
-        self._backend = backend
-        self._intake = Intake(config, self.record, edge=False) if one_hop else None
-        self._body = self._intake.body if self._intake else Body(config.limits)
-        self._make = translation
-        self._phase = Phase.REQUEST
-        self._headers: dict[str, str] = {}
-        self._translation: Translating | None = None
-        self._choice: Choice | None = None
+        super().__init__(config, backend, request_id=request_id, now=now, one_hop=one_hop, translation=translation,
+                         find=find)
         self._provider_headers: dict[str, str] = {}
         self._head_sent = False
         self._body_seen = False
         self._commits = False
-        self._sent_at = now
         self._next_tick = now
         self._commit_at: float | None = None
-        self._first_token_at: float | None = None
         self._linger_until: float | None = None
-        self._accounting = Accounting(self.record)
 
     def closed(self, now: float) -> Record:
         record, choice = super().closed(now), self._choice
         record.retried = (record.outcome in ("error", "provider_error") and choice is not None and not choice.last
                           and is_retried(record.status))
+        if self._translation is not None:
+            self._translation.close()
         return record
 
-    # ------------------------------------------------------------------------------------------------- steps and times
+    # -------------------------------------------------------------------------------------------------- steps and times
 
     def is_heavy(self, message: ProcessingRequest) -> bool:
         part = message.WhichOneof("request")
@@ -156,101 +121,7 @@ class TranslateExchange(Exchange):
         self._next_tick = now + TICK
         return self._answer(self._translation.tick(now), now)
 
-    # --------------------------------------------------------------------------------------------------------- request
-
-    def _request_head(self, message: ProcessingRequest, now: float) -> Responses:
-        headers = self._headers = messages.read_headers(message.request_headers)
-        record = self.record
-        by_edge = headers.get("x-extproc-api") if self._intake is None else None
-        self.api = by_edge or request_api(headers)
-        record.api = self.api
-        record.path = headers.get(":path", "").partition("?")[0][:200]
-        record.request_id = headers.get("x-request-id", record.request_id)
-        record.trace_id = trace_id(headers)
-        record.team = headers.get("x-extproc-team")
-        if wrong := messages.wrong_body_mode(message, response=True):
-            raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
-        if self._intake is None and self._find is not None:
-            self.config = self._find(headers.get("x-extproc-route", "")) or self.config
-        if self._backend not in self.config.backends:
-            raise Misrouted(f"the filter names the backend {self._backend!r}, which is not configured")
-        if self._intake is not None:
-            answer = self._intake.head(headers, self.api)
-            if answer is not None:
-                return self._own(answer, now)
-        else:
-            self._choice = chosen_by_route(self.config, headers, self._backend)
-            self._body.expect(headers.get("content-length"))
-        return self._send_request(now) if message.request_headers.end_of_stream else []
-
-    def _request_body(self, message: ProcessingRequest, now: float) -> Responses:
-        if self._phase is not Phase.REQUEST:
-            return []
-        self._body.add(message.request_body.body)
-        return self._send_request(now) if message.request_body.end_of_stream else []
-
-    def _send_request(self, now: float) -> Responses:
-        """The whole request is there: translate it and send it on."""
-        if self._intake is not None:
-            found = self._intake.complete()
-            if isinstance(found, OwnAnswer):
-                return self._own(found, now)
-            asked, body = found.asked, found.body
-            self._choice = chosen_by_backend(found.rule, self._backend)
-            if self._choice is None:
-                raise Refused(f'The model "{asked.model[:200]}" is not served by the backend "{self._backend}".',
-                              reason="model_elsewhere", status=404, kind="not_found", code=MODEL_NOT_FOUND)
-        else:
-            body = self._body.decoded(self._headers.get("content-encoding"))
-            asked = read_asked(body, self.config.limits)
-        choice = self._choice
-        assert choice is not None
-        self._note_request(asked, choice)
-        backend = self.config.backends[self._backend]
-        translation = self._make(self.config, self.api, backend, choice, asked.model, self.record.request_id,
-                                 find_endpoint(self._headers.get(":path", "")))
-        self._translation = translation
-        given = {name: value for name, value in self._headers.items()
-                 if not name.startswith(":") and name != "content-encoding"}
-        try:
-            request = translation.request(body, given)
-        except RequestError as refusal:
-            self.record.failed(refusal.failure, "error")
-            return self.answer(refusal.status, refusal.headers, refusal.body, refusal.failure.kind, now)
-        self._body.chunks.clear()
-        self._phase = Phase.PROVIDER
-        self._sent_at = now
-        patience = choice.first_token(self.config)
-        if patience is not None and self.record.stream:
-            self._first_token_at = now + patience
-        self._accounting.asked(len(request.body), only_counts=self._only_counts)
-        routing = {":path": request.path}
-        if request.method != self._headers.get(":method"):
-            routing[":method"] = request.method
-        if backend.is_traced:
-            routing.update(trace_headers(self._headers))
-        head = messages.request_head({**routing, **request.headers}, self._headers)
-        head = messages.with_metadata(head, self.metadata({**self._names(), **self._accounting.estimate()}))
-        return [head, *messages.chunks(messages.request_chunk, request.body, end=True)]
-
-    def _note_request(self, asked: Asked, choice: Choice) -> None:
-        record = self.record
-        record.model = asked.model[:200]
-        endpoint = self._endpoint
-        record.stream = bool(asked.stream) or (endpoint is not None and endpoint.operation == "events")
-        if endpoint is not None:
-            record.api, record.operation = endpoint.client, endpoint.asks_for
-        backend = self.config.backends[self._backend]
-        record.provider = provider_name(backend.api, backend.host, backend.base_path, backend.provider)
-        record.provider_api = backend.api
-        record.rule = choice.rule.match
-        record.attempt = choice.number
-        record.model_setting = choice.attempt.model
-        record.provider_model = choice.attempt.provider_model(choice.rule.match, asked.model)[:200]
-        record.request_bytes = self._body.size
-
-    def _own(self, answer: OwnAnswer, now: float) -> Responses:
-        return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
+    # ------------------------------------------------------------------------------------------------ before the answer
 
     def _provider_silent(self, now: float) -> Responses:
         """No response head came; a status may still be sent while Envoy waits for the provider."""
@@ -277,7 +148,7 @@ class TranslateExchange(Exchange):
         seconds = round(self._first_token_at - self._sent_at, 3)
         return Failure(kind="timeout", status=504, message=f"The provider sent no token for {seconds:g} seconds.")
 
-    # ---------------------------------------------------------------------------------------------------------- answer
+    # ----------------------------------------------------------------------------------------------------------- answer
 
     def _response_head(self, message: ProcessingRequest, now: float) -> Responses:
         headers = self._provider_headers = messages.read_headers(message.response_headers)
@@ -405,7 +276,7 @@ class TranslateExchange(Exchange):
         self.record.failed(failure, "error")
         return self._fail(failure, "local_reply", now)
 
-    # ----------------------------------------------------------------------------------------------------------- ends
+    # ------------------------------------------------------------------------------------------------------------- ends
 
     def _fail(self, failure: Failure, reason: str, now: float) -> Responses:
         if not self._head_sent or self._translation is None:
@@ -449,25 +320,8 @@ class TranslateExchange(Exchange):
         record.usage = usage if usage.input or usage.output else None
         record.dropped, record.hints = translation.dropped.losses, translation.dropped.hints
 
-    # ---------------------------------------------------------------------------------------------------------- figures
-
-    def _names(self) -> dict[str, str | float | None]:
-        record = self.record
-        return {"rule": record.rule, "model": record.model, "provider_model": record.provider_model,
-                "backend": record.backend, "api": record.api, "team": record.team, "attempt": record.attempt,
-                "operation": record.operation}
-
     def _figures(self) -> Figures:
         """What was used, when all is over, and how it ended."""
         translation = self._translation
         assert translation is not None
         return self._accounting.figures(translation.usage, translation.failure)
-
-    @property
-    def _endpoint(self) -> Endpoint | None:
-        return find_endpoint(self._headers.get(":path", ""))
-
-    @property
-    def _only_counts(self) -> bool:
-        endpoint = self._endpoint
-        return endpoint is not None and endpoint.operation == "count_tokens"

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import grpc
 import msgspec
-import uvloop
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from extproc.config import Config, ConfigError
@@ -28,7 +27,7 @@ from extproc.limiting.pb.rate_limit_service_pb2 import RateLimitRequest, RateLim
 from extproc.limiting.service import SERVICE, LimitService, Observer
 from extproc.server.grpcio import OPTIONS
 from extproc.server.log import Log
-from extproc.server.worker import LOG_LEVEL
+from extproc.server.running import LOG_LEVEL, run_until_stopped
 
 SAVE_EVERY = 1.0
 """Seconds between two looks at what there is to save and whether the configuration changed."""
@@ -272,14 +271,7 @@ def run_limits(read: Callable[[], Config], source: Path, address: str, *, counte
                                 read=read, stamp=lambda: stamp_of(source), after=after,
                                 token=os.environ.get(TOKEN, "")))
 
-    try:
-        uvloop.run(main())
-    except RuntimeError as error:
-        if "listen" not in str(error) and "bind" not in str(error):
-            raise
-        log.line("error", "not_started", reason=str(error))
-        return 1
-    return 0
+    return run_until_stopped(main(), log)
 
 
 def stamp_of(path: Path) -> object:

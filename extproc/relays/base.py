@@ -74,6 +74,10 @@ class RelayReader(BodyReader):
     def heard(self) -> bool:
         return self._content_seen or self._other.heard
 
+    def close(self) -> None:
+        self._other.close()
+        super().close()
+
     # -------------------------------------------------------------------------------------------- for the subclasses
 
     def _pass_event(self, name: bytes, payload: bytes) -> None:

@@ -16,14 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import uvloop
-
 from extproc.config import Config
 from extproc.server.generations import Accepted
 from extproc.server.health import Health
 from extproc.server.lag import LagMonitor
 from extproc.server.log import LibraryHandler, Log, secrets_of
 from extproc.server.metrics import Metrics, PrometheusMetrics
+from extproc.server.running import LOG_LEVEL, run_until_stopped
 from extproc.server.stream import SERVICE, Streams
 from extproc.server.transports import chosen_transport, make_server
 
@@ -38,7 +37,6 @@ _REMEMBERED = 8
 """Configurations whose keys are masked in the log."""
 
 DEBUG_BODIES = "EXTPROC_DEBUG_BODIES"
-LOG_LEVEL = "EXTPROC_LOG_LEVEL"
 
 LONGEST_STREAM = 4 * 3600.0
 """Seconds that a running answer has where nothing is in a hurry: after a reload or behind a worker's successor."""
@@ -209,8 +207,9 @@ def _settle_garbage() -> None:
     collection every few hundred allocations."""
     gc.collect()
     gc.freeze()
-    # A stream leaves a ring of objects behind, with all that its request held: those of the oldest generation too are
-    # looked at often enough, which costs milliseconds because what lives as long as the process is none of them.
+    # A stream leaves nothing behind that needs this (`Exchange.closed`), but exceptions and libraries do: the oldest
+    # generation too is looked at often enough, which costs milliseconds because what lives as long as the process is
+    # not in it.
     gc.set_threshold(50_000, 10, 2)
 
 
@@ -230,11 +229,4 @@ def run_worker(config: Config, address: str, *, debug_bodies: bool = False, heal
         secrets = _Secrets(config, worker.streams)
         await serve(worker, None if accepted is None else partial(Accepted.read, accepted), log)
 
-    try:
-        uvloop.run(main())
-    except RuntimeError as error:
-        if "listen" not in str(error) and "bind" not in str(error):
-            raise
-        log.line("error", "not_started", reason=str(error))
-        return 1
-    return 0
+    return run_until_stopped(main(), log)

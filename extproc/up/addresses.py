@@ -1,4 +1,5 @@
-"""Addresses to listen on: is the port free, which one is; can a Unix socket be made there."""
+"""Addresses to listen on: which one the configuration means, is the port free, which one is; can a Unix socket be made
+there. Nothing stays open."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ import os
 import socket
 from pathlib import Path
 
+import msgspec
+
 from extproc.bootstrap.layout import socket_path_problem
+from extproc.config import Config, parse_address
 from extproc.up.children import StartError
 
 
@@ -47,6 +51,28 @@ def usable_socket(path: str) -> None:
         reason = reason or "there is something else of that name"
     if reason:
         raise StartError(f"cannot listen on {path}: {reason}")
+
+
+def listening(config: Config, port: int | None, now: Config | None) -> Config:
+    """`config` with the address that it shall listen on: a given port comes before the configured one, port 0 is any
+    free one. `now`: what a running gateway listens on. Raises StartError where that cannot be."""
+    host, chosen = parse_address(config.listen)
+    chosen = chosen if port is None else port
+    if now is not None:
+        host_now, port_now = parse_address(now.listen)
+        if host == host_now and chosen in (0, port_now):
+            return msgspec.structs.replace(config, listen=now.listen).with_literal_keys(config.literal_keys)
+        if chosen == port_now:
+            raise StartError(f"{host}:{chosen} and {host_now}:{port_now} cannot follow one another without a pause: "
+                             "take another port, or restart")
+    chosen = usable_port(host, chosen)
+    changed = msgspec.structs.replace(config, listen=show(host, chosen))
+    return changed.with_literal_keys(config.literal_keys)
+
+
+def reachable_host(host: str) -> str:
+    """How this machine reaches a listener on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def _reason(host: str, port: int, error: OSError) -> str:

@@ -12,8 +12,8 @@ import re
 import secrets
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
+from extproc.bootstrap.layout import RuntimeLayout
 from extproc.config import Config
 from extproc.limiting.handover import TOKEN
 from extproc.up.children import Line
@@ -25,16 +25,16 @@ _FIGURE = re.compile(r"^cluster\..*\.ratelimit\.error: (\d+)$", re.M)
 
 
 class Limits:
-    """At most one process, on one address. `accepted` is the file of accepted configurations, `counters` the one of the
-    counters where the configuration names none."""
+    """At most one process, on one address. In the runtime directory `layout` lie the accepted configurations and,
+    where these name no other place, the counters."""
 
-    def __init__(self, address: str, accepted: Path, counters: Path, *, env: Mapping[str, str], metrics: Path,
-                 on_line: Line, say: Line) -> None:
-        command = [sys.executable, "-m", "extproc", "limits", "--accepted", str(accepted), "--counters", str(counters),
-                   "--after", address]
+    def __init__(self, address: str, layout: RuntimeLayout, *, env: Mapping[str, str], on_line: Line,
+                 say: Line) -> None:
+        command = [sys.executable, "-m", "extproc", "limits", "--accepted", str(layout.accepted),
+                   "--counters", str(layout.counters), "--after", address]
         self._process = Workers([address], lambda place: [*command, "--listen", place],
-                                env={**env, TOKEN: secrets.token_hex(16)}, metrics=metrics, on_line=on_line, say=say,
-                                name="process that counts limits", overlap=True)
+                                env={**env, TOKEN: secrets.token_hex(16)}, metrics=layout.metrics, on_line=on_line,
+                                say=say, name="process that counts limits", overlap=True)
         self._started = False
 
     @staticmethod

@@ -53,6 +53,11 @@ def note(text: str) -> None:
     print(text, file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)
 
 
+def say(text: str) -> None:
+    """What the program tells of itself while it runs, on standard error."""
+    print(f"extproc: {text}", file=sys.stderr, flush=True)
+
+
 def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:

@@ -7,11 +7,7 @@ there is no gRPC metadata, no mutation rule and no retry of the call, and the ke
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +15,9 @@ import anthropic
 import pytest
 import yaml
 
-from tests.bench.plain_envoy import binary
-from tests.e2e.gateway import PROVIDER_KEY, ROOT, Process, configuration, free_port
-from tests.e2e.test_lifecycle import wait_until
-from tests.e2e.test_onehop import adapted
-from tests.e2e.wire import HELLO, payload, post, request
+from tests.e2e.gateway import PROVIDER_KEY, ROOT, configuration, free_port
+from tests.e2e.hand_written import adapted, running
+from tests.e2e.wire import HELLO, payload, post
 from tests.providers.openai import OpenAIProvider, calls, openai_error, status, text
 
 FOLDER = ROOT / "envoy" / "envoy-gateway"
@@ -83,30 +77,8 @@ def gateway(provider_server: OpenAIProvider, tmp_path_factory: pytest.TempPathFa
     own = configuration(provider_server.url, workers=1)
     config["backends"] = {config["one_hop"]: own["backends"]["plain"]}
     config["admin"] = f"127.0.0.1:{free_port()}"
-    (folder / "config.yaml").write_text(json.dumps(config))
-    (folder / "envoy.json").write_text(json.dumps(rendered(edge, processor, provider_server.port)))
-    workers = Process("extproc serve", [sys.executable, "-m", "extproc", "serve", "--config",
-                                        str(folder / "config.yaml"), "--listen", f"127.0.0.1:{processor}"])
-    envoy = None
-    try:
-        workers.wait_for_line(re.compile("ready"), 30)
-        envoy = Process("envoy", [binary(), "-c", str(folder / "envoy.json"), "--disable-hot-restart",
-                                  "--concurrency", "2", "--log-level", "warning"],
-                        {"OPENROUTER_KEY": f"Bearer {PROVIDER_KEY}"})
-
-        def serves() -> bool:
-            with suppress(OSError):
-                return request(f"http://127.0.0.1:{edge}", "GET", "/healthz").status == 200
-            return envoy.process.poll() is not None
-
-        wait_until(serves, 30, "Envoy serves")
-        assert envoy.process.poll() is None, envoy.output
-        yield f"http://127.0.0.1:{edge}"
-    finally:
-        if envoy is not None:
-            envoy.terminate()
-        code = workers.terminate()
-    assert code == 0, workers.output
+    with running(config, rendered(edge, processor, provider_server.port), folder, edge, processor) as url:
+        yield url
 
 
 def test_a_tool_cycle(gateway: str, provider: OpenAIProvider) -> None:

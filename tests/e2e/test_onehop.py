@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import anthropic
 import pytest
-import yaml
 
-from tests.bench.plain_envoy import binary
-from tests.e2e.gateway import PROVIDER_KEY, ROOT, Process, configuration, free_port
-from tests.e2e.test_lifecycle import wait_until
-from tests.e2e.wire import ANTHROPIC, HELLO, payload, post, request, stream
+from tests.e2e.gateway import PROVIDER_KEY, configuration, free_port
+from tests.e2e.hand_written import BACKEND, adapted, running
+from tests.e2e.wire import ANTHROPIC, HELLO, payload, post, stream
 from tests.providers.openai import OpenAIProvider, calls, chunk, openai_error, sse, status, text
 
-BACKEND = "openrouter"
 NOW: Any = {"name": "now", "input_schema": {"type": "object"}}
-
-
-def adapted(listen: int, processor: int, provider: int) -> dict[str, Any]:
-    """envoy/one-hop.yaml with this test's ports and a provider without TLS; everything else stays as shipped."""
-    config: dict[str, Any] = yaml.safe_load((ROOT / "envoy" / "one-hop.yaml").read_text())
-    config["admin"]["address"]["socket_address"]["port_value"] = free_port()
-    resources = config["static_resources"]
-    resources["listeners"][0]["address"]["socket_address"]["port_value"] = listen
-    clusters = {cluster["name"]: cluster for cluster in resources["clusters"]}
-    for name, port in (("processor", processor), (BACKEND, provider)):
-        place = clusters[name]["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]
-        place["address"] = {"socket_address": {"address": "127.0.0.1", "port_value": port}}
-        place.pop("hostname", None)
-    openrouter = clusters[BACKEND]
-    del openrouter["transport_socket"]
-    for options in openrouter["typed_extension_protocol_options"].values():
-        del options["auto_config"]  # HTTP/2 is negotiated in TLS only
-        options["explicit_http_config"] = {"http_protocol_options": {}}
-    return config
 
 
 @pytest.fixture(scope="module")
@@ -52,30 +26,8 @@ def one_hop(provider_server: OpenAIProvider, tmp_path_factory: pytest.TempPathFa
     config["backends"] = {BACKEND: config["backends"]["plain"]}
     config["models"] = [{"match": "claude-test", "attempts": [{"backend": BACKEND, "model": "scripted/model-1"}]}]
     del config["teams"]
-    (directory / "extproc.yaml").write_text(json.dumps(config))
-    (directory / "envoy.json").write_text(json.dumps(adapted(edge, processor, provider_server.port)))
-    workers = Process("extproc serve", [sys.executable, "-m", "extproc", "serve", "--config",
-                                        str(directory / "extproc.yaml"), "--listen", f"127.0.0.1:{processor}"])
-    envoy = None
-    try:
-        workers.wait_for_line(re.compile("ready"), 30)
-        envoy = Process("envoy", [binary(), "-c", str(directory / "envoy.json"), "--disable-hot-restart",
-                                  "--concurrency", "2", "--log-level", "warning"],
-                        {"OPENROUTER_KEY": f"Bearer {PROVIDER_KEY}"})
-
-        def serves() -> bool:
-            with suppress(OSError):
-                return request(f"http://127.0.0.1:{edge}", "GET", "/healthz").status == 200
-            return envoy.process.poll() is not None
-
-        wait_until(serves, 30, "Envoy serves")
-        assert envoy.process.poll() is None, envoy.output
-        yield f"http://127.0.0.1:{edge}"
-    finally:
-        if envoy is not None:
-            envoy.terminate()
-        code = workers.terminate()
-    assert code == 0, workers.output
+    with running(config, adapted(edge, processor, provider_server.port), directory, edge, processor) as url:
+        yield url
 
 
 def test_one_hop_tool_cycle(one_hop: str, provider: OpenAIProvider) -> None:

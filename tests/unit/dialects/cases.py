@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from extproc.conversation import ArgumentsDelta, Event, Failure, Finish, TextDelta, ThinkingDelta, ToolCallStart
 from extproc.translation import Translation
 from tests.playbook import delta
 
@@ -109,6 +110,26 @@ def answer(stream: bytes | list[bytes], tools: list[dict[str, Any]], *, model: s
             got["finish_reason"] = STOP_REASONS[event["delta"]["stop_reason"]]
         elif event["type"] == "error":
             got["finish_reason"] = "error"
+    return got
+
+
+def collected(events: list[Event]) -> dict[str, Any]:
+    """The same of what a provider's decoder makes of an answer."""
+    got: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": [], "finish_reason": None}
+    for event in events:
+        match event:
+            case TextDelta(text):
+                got["content"] += text
+            case ThinkingDelta(text):
+                got["reasoning"] += text
+            case ToolCallStart(_, name):
+                got["tool_calls"].append([name, ""])
+            case ArgumentsDelta(text):
+                got["tool_calls"][-1][1] += text
+            case Finish(reason):
+                got["finish_reason"] = reason
+            case Failure():
+                got["finish_reason"] = "error"
     return got
 
 

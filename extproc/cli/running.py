@@ -1,0 +1,155 @@
+"""Commands that run something until it is told to stop, or ask what runs elsewhere: `up`, `serve`, `limits`, `ready`,
+`drain`, and the hidden ones by which `up` and `serve` start their processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from extproc.cli.options import DEFAULT_ADMIN, DEFAULT_LIMITS, DEFAULT_PROCESSOR, ConfigOption, OptionalConfig
+from extproc.cli.problems import fail, load, problems_printed
+
+
+def up(config: OptionalConfig = None,
+       port: Annotated[int | None, typer.Option("--port", min=0, max=65535, show_default=False,
+                                                help="Listen on this port instead of the configured one.")] = None,
+       ) -> None:
+    """Run Envoy and the workers in the foreground until Ctrl-C or SIGTERM."""
+    from extproc.up import run_up
+
+    _check_transport()
+    with problems_printed():
+        code = run_up(config, port, env=os.environ)
+    raise typer.Exit(code)
+
+
+def serve(config: ConfigOption,
+          listen: Annotated[list[str] | None, typer.Option(
+              "--listen", show_default=False,
+              help=f"HOST:PORT or unix:/path of one worker; repeat it for more. Default: {DEFAULT_PROCESSOR}")] = None,
+          limits: Annotated[str, typer.Option(
+              "--limits", help="HOST:PORT or unix:/path of the process that counts, where teams have limits and no "
+                               "limits_service.address is configured.")] = DEFAULT_LIMITS,
+          ) -> None:
+    """Run the workers alone, for an Envoy that runs elsewhere."""
+    from extproc.up import run_serve
+
+    _check_transport()
+    with problems_printed():
+        code = run_serve(config, listen or [DEFAULT_PROCESSOR], limits=limits)
+    raise typer.Exit(code)
+
+
+def limits_service(config: Annotated[Path | None, typer.Option(
+                       "--config", help="The configuration file (YAML or JSON).", show_default=False)] = None,
+                   listen: Annotated[str, typer.Option("--listen", help="HOST:PORT or unix:/path.")] = DEFAULT_LIMITS,
+                   counters: Annotated[Path | None, typer.Option(
+                       "--counters", show_default=False,
+                       help="A file that keeps the counters over a restart; limits_service.counters comes first.",
+                   )] = None,
+                   metrics: Annotated[int | None, typer.Option(
+                       "--metrics", min=1, max=65535, show_default=False,
+                       help="Serve Prometheus metrics on this port of the loopback interface.")] = None,
+                   accepted: Annotated[Path | None, typer.Option("--accepted", hidden=True)] = None,
+                   after: Annotated[str, typer.Option("--after", hidden=True)] = "") -> None:
+    """Count what teams use, for gateways that name this address as limits_service.address (others count themselves)."""
+    from extproc.config import load_config
+    from extproc.limiting.metrics import LimitMetrics
+    from extproc.limiting.process import run_limits
+    from extproc.server.generations import Accepted
+
+    source = accepted or config
+    if source is None:
+        fail("--config is missing")
+    observer = LimitMetrics()
+    if metrics is not None:
+        from prometheus_client import start_http_server
+
+        start_http_server(metrics, "127.0.0.1", observer.registry)
+    with problems_printed():
+        code = run_limits((lambda: load_config(source, os.environ)) if accepted is None
+                          else lambda: Accepted.read(source)[0].serving.config,
+                          source, listen, counters=counters, observer=observer, after=after)
+    raise typer.Exit(code)
+
+
+def ready(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT where /readyz is served.")] = DEFAULT_ADMIN,
+          ) -> None:
+    """Ask a running gateway or processor whether it serves: exit code 0 when it does (for health checks)."""
+    import http.client
+
+    host, _, port = admin.rpartition(":")
+    try:
+        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=3)
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        said = answer.read(10_000)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        fail(f"{admin}: {error}")
+    if answer.status != 200:
+        try:
+            fail("; ".join(json.loads(said)["missing"]))
+        except (ValueError, KeyError, TypeError):
+            fail(f"{admin} answers {answer.status} to /readyz")
+    typer.echo("ready")
+
+
+def drain(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT or unix:/path of Envoy's admin endpoint.")],
+          patience: Annotated[float, typer.Option("--patience", min=0,
+                                                  help="Seconds that running answers may take.")] = 600,
+          settle: Annotated[float, typer.Option("--settle", min=0,
+                                                help="Seconds for which it goes on taking requests first, until load "
+                                                     "balancers have noticed that it goes.")] = 0) -> None:
+    """Let an Envoy that runs elsewhere finish: it takes no further requests, and this returns when the last has
+    ended."""
+    import asyncio
+    import time
+
+    from extproc.up.envoy_admin import EnvoyAdmin
+
+    time.sleep(settle)
+    try:
+        ended = asyncio.run(EnvoyAdmin(admin).drain(patience))
+    except ValueError as error:
+        fail(f"--admin: {error}")
+    if not ended:
+        fail(f"some answers were still running after {patience:g} s")
+
+
+def worker(listen: Annotated[str, typer.Option("--listen")], config: OptionalConfig = None,
+           accepted: Annotated[Path | None, typer.Option("--accepted")] = None) -> None:
+    """Run one worker process (started by `up` and `serve`, which say in a file what they accepted)."""
+    from extproc.server.generations import Accepted
+    from extproc.server.worker import run_worker
+
+    loaded = load(config) if accepted is None else Accepted.read(accepted)[0].serving.config
+    with problems_printed():
+        code = run_worker(loaded, listen, accepted=accepted)
+    raise typer.Exit(code)
+
+
+def demo(listen: Annotated[str, typer.Option("--listen")] = "127.0.0.1:0") -> None:
+    """Run the scripted demo provider alone. It serves HOST:PORT/v1 in OpenAI's format."""
+    from extproc.config import parse_address
+    from extproc.demo import run_demo
+
+    try:
+        host, port = parse_address(listen)
+    except ValueError as error:
+        fail(f"--listen: {error}")
+    run_demo(host, port)
+
+
+def _check_transport() -> None:
+    """The workers would find it out one by one."""
+    from extproc.server.transports import chosen_transport
+
+    try:
+        chosen_transport()
+    except ValueError as error:
+        fail(str(error))
