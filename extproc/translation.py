@@ -115,7 +115,7 @@ class Translation(ClientAnswer):
         conversation = msgspec.structs.replace(conversation, messages=[], system=[], extra={})
         self.conversation = conversation
         self._prompt_estimate = partial(quick_estimate, len(encoded.request.body))
-        digest = hashlib.blake2b(encoded.request.body, digest_size=16).digest()
+        digest = hashlib.sha256(encoded.request.body).digest()[:16]  # processors have instructions for it
         self._message_id = "msg_" + hashlib.blake2b(digest, digest_size=12, person=b"message").hexdigest()
         self._reading.prepare(conversation, self._target, encoded.names)
         minter = IdMinter(digest, ids)

@@ -1,12 +1,14 @@
 """The bytes of a request before anyone looks at its fields: valid UTF-8, valid JSON, not nested too deep.
 
-Called by the request decoders of the client APIs. Turns a body into one that every later decoder accepts, or into a 400
-that names the place.
+Called by the request decoders of the client APIs. Most bodies are what an API's records expect: `in_one_pass` reads
+them so. Every other body is `checked`, which turns it into one that every later decoder accepts, or into a 400 that
+names the place.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +23,35 @@ LARGE = 8 * 1024 * 1024
 """Bytes past which a body is asked how many values it holds before it is decoded."""
 MAX_CONTAINERS = 1_000_000
 """Objects and lists in a large body: each takes some sixty bytes once it is decoded, a few in the body."""
+
+
+T = TypeVar("T")
+
+
+def in_one_pass(body: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
+    """The body as a record. None: it needs a closer look (`checked`), which also finds the words for what is wrong with
+    it. The parts that the record holds as `msgspec.Raw` are valid JSON, but nothing is known of their depth
+    (`check_parts`)."""
+    if len(body) > LARGE:
+        _check_containers(body)
+    _check_utf8(body)
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def check_parts(parts: Iterable[bytes | msgspec.Raw], level: int, depth: int) -> None:
+    """Parts of a body that begin `level` levels deep in it and were not looked into. Raises BadRequest."""
+    for part in parts:
+        raw = bytes(part)
+        if raw.count(b"{") + raw.count(b"[") > depth - level:
+            try:
+                _check_depth([_decode(raw)], depth - level + 1, depth)
+            except RecursionError:
+                raise _too_deep(depth) from None
+            except msgspec.DecodeError as error:  # a number out of range
+                raise BadRequest(malformed(raw, str(error))) from None
 
 
 def checked(body: bytes, depth: int) -> bytes:
@@ -39,7 +70,7 @@ def checked(body: bytes, depth: int) -> bytes:
         raise _too_deep(depth) from None
     if not isinstance(tree, dict):
         raise BadRequest("the body: expected a JSON object")
-    _check_depth(tree, depth)
+    _check_depth([tree], depth, depth)
     return body
 
 
@@ -78,10 +109,9 @@ def _repaired(body: bytes, error: msgspec.DecodeError) -> tuple[bytes, object]:
     raise BadRequest(malformed(body, str(error))) from None
 
 
-def _check_depth(tree: dict[str, object], limit: int) -> None:
-    """Level by level, so that a body of any depth costs no recursion."""
-    level: list[Any] = [tree]
-    for _ in range(limit):
+def _check_depth(level: list[Any], levels: int, limit: int) -> None:
+    """Level by level, so that a body of any depth costs no recursion. `levels`: so many may there be."""
+    for _ in range(levels):
         level = [child for node in level for child in (node.values() if type(node) is dict else node)
                  if type(child) is dict or type(child) is list]
         if not level:

@@ -8,7 +8,7 @@ conversation model, and what only passes through stays the client's own bytes as
 from __future__ import annotations
 
 import re
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, get_origin
 
 import msgspec
 
@@ -33,8 +33,11 @@ class Shape(Generic[T]):
     `forbid_unknown_fields` makes the common case one pass: only an object that has an unknown field is read twice."""
 
     def __init__(self, record: type[T]) -> None:
+        self.record: type = get_origin(record) or record
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(record)
         self._known = {field.encode_name for field in msgspec.structs.fields(record)}
+        if (tag := self.record.__struct_config__.tag_field) is not None:
+            self._known.add(tag)
 
     def read(self, raw: Raw | bytes, path: str) -> tuple[T, list[str]]:
         """Raises BadRequest with the place below `path` ("" is the body itself)."""

@@ -1,6 +1,7 @@
 """Header blocks in -> checked request heads; status and text -> header blocks out.
 
-Reading uses `hpack` with bounds. What we write is the same few fields every time, so it is written by hand and enters
+Reading uses `hpack` with bounds; a peer that opens all its streams with the same block, as Envoy does, has it read once.
+What we write is the same few fields every time, so it is written by hand and enters
 no table: the peer may shrink its table as it likes, and a block costs nothing to make.
 """
 
@@ -48,26 +49,61 @@ class Head(NamedTuple):
     metadata: dict[str, str]
 
 
+class Headers:
+    """One header block, decoded. Several streams may share it."""
+
+    def __init__(self, fields: Fields) -> None:
+        self.fields = fields
+        self.size = sum(len(name) + len(value) + 32 for name, value in fields)
+        """As SETTINGS_MAX_HEADER_LIST_SIZE counts."""
+        self._head: Head | None = None
+
+    def head(self) -> Head:
+        """Of a request. Raises MalformedError."""
+        if self._head is None:
+            self._head = read_request(self.fields)
+        return self._head
+
+
 class HeaderReader:
     """The HPACK state of what the peer sends, for the life of a connection. `largest`: of a block, decoded."""
 
     def __init__(self, largest: int) -> None:
         self._decoder = hpack.Decoder(max_header_list_size=largest)
+        self._seen: dict[bytes, Headers] = {}
+        """Blocks that left the peer's table as it is, since it last changed: they mean the same when they come again."""
+        self._table: tuple[object, ...] = ()
 
-    def read(self, block: bytes) -> Fields:
+    def read(self, block: bytes) -> Headers:
         """Every block must come through here, also that of a stream which nobody wants: it changes the state. Raises
         ProtocolError."""
+        seen = self._seen.get(block)
+        if seen is not None:
+            return seen
         try:
-            return [(name, value) for name, value in self._decoder.decode(block, raw=True)]
+            headers = Headers([(name, value) for name, value in self._decoder.decode(block, raw=True)])
         except hpack.OversizedHeaderListError as error:
             raise ProtocolError(Code.ENHANCE_YOUR_CALM, "the header list is too large") from error
         except (hpack.HPACKError, IndexError, ValueError) as error:
             raise ProtocolError(Code.COMPRESSION_ERROR, f"HPACK: {error}") from error
+        if self._has_changed():
+            self._seen.clear()
+        elif len(self._seen) < _SEEN and len(block) <= _SMALL:
+            self._seen[block] = headers
+        return headers
+
+    def _has_changed(self) -> bool:
+        """Whether the table is another one than at the last block. What is added stands in front, as an object of its
+        own; what is thrown out, by that or by a smaller bound, shortens it."""
+        table = self._decoder.header_table
+        entries = table.dynamic_entries
+        now = (entries[0] if entries else None, len(entries), table.maxsize)
+        before, self._table = self._table, now
+        return not before or now[0] is not before[0] or now[1:] != before[1:]
 
 
-def size_of(fields: Fields) -> int:
-    """As SETTINGS_MAX_HEADER_LIST_SIZE counts."""
-    return sum(len(name) + len(value) + 32 for name, value in fields)
+_SEEN, _SMALL = 32, 1024
+"""Bounds of what a connection remembers: blocks, and bytes of one."""
 
 
 def read_request(fields: Fields) -> Head:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extproc.http2.headers import Fields, Head, MalformedError, check_trailers, is_grpc, read_request, refusal, size_of
+from extproc.http2.headers import Head, Headers, MalformedError, check_trailers, is_grpc, refusal
 from extproc.http2.limits import CONTINUATIONS, COST_LATE, COST_REFUSED
 from extproc.http2.stream import Stream
 from extproc.http2.wire import (
@@ -72,12 +72,12 @@ def continuation(connection: Connection, flags: int, _stream_id: int, payload: b
 
 
 def _on_block(connection: Connection, block: Block) -> None:
-    fields = connection.reader.read(b"".join(block.parts))
+    fields = connection.reader.read(block.parts[0] if len(block.parts) == 1 else b"".join(block.parts))
     stream = connection.streams.get(block.stream_id)
     if stream is not None:
         _on_trailers(stream, block, fields)
     elif block.stream_id <= connection.last_id:
-        if any(name == b":method" for name, _ in fields):
+        if any(name == b":method" for name, _ in fields.fields):
             raise ProtocolError(Code.PROTOCOL_ERROR, "a request on a stream that has been")
         connection.spend(COST_LATE)  # Trailers that crossed our end of the stream.
     elif block.stream_id <= connection.last_served:
@@ -87,24 +87,24 @@ def _on_block(connection: Connection, block: Block) -> None:
         connection.spend(COST_LATE)  # It crossed our GOAWAY: the peer knows that it is not served.
 
 
-def _on_trailers(stream: Stream, block: Block, fields: Fields) -> None:
+def _on_trailers(stream: Stream, block: Block, fields: Headers) -> None:
     if stream.remote_ended:
         raise StreamError(stream.id, Code.STREAM_CLOSED, "HEADERS after the end")
     if not block.ends_stream:
         raise StreamError(stream.id, Code.PROTOCOL_ERROR, "trailers that do not end the stream")
     try:
-        check_trailers(fields)
+        check_trailers(fields.fields)
     except MalformedError as error:
         raise StreamError(stream.id, Code.PROTOCOL_ERROR, f"malformed: {error}") from error
     stream.remote_ended = True
     stream.deliver()
 
 
-def _open(connection: Connection, block: Block, fields: Fields) -> None:
+def _open(connection: Connection, block: Block, fields: Headers) -> None:
     if len(connection.streams) >= connection.limits.streams:
         raise StreamError(block.stream_id, Code.REFUSED_STREAM, "too many streams")
     try:
-        head = read_request(fields)
+        head = fields.head()
     except MalformedError as error:
         raise StreamError(block.stream_id, Code.PROTOCOL_ERROR, f"malformed: {error}") from error
     status = 405 if head.method != b"POST" else 200 if is_grpc(head.content_type) else 415
@@ -134,8 +134,8 @@ def _open(connection: Connection, block: Block, fields: Fields) -> None:
     stream.deliver()
 
 
-def _reason_to_refuse(connection: Connection, head: Head, fields: Fields) -> tuple[Status, str] | None:
-    if size_of(fields) > connection.limits.header_list:
+def _reason_to_refuse(connection: Connection, head: Head, fields: Headers) -> tuple[Status, str] | None:
+    if fields.size > connection.limits.header_list:
         return Status.RESOURCE_EXHAUSTED, f"metadata of more than {connection.limits.header_list} bytes"
     if head.path not in connection.methods:
         return Status.UNIMPLEMENTED, f"no method {head.path}"

@@ -7,7 +7,6 @@ elsewhere, then running ones end, then it returns. The command line calls it; it
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -17,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from extproc.config import Config
+from extproc.server import memory
 from extproc.server.generations import Accepted
 from extproc.server.health import Health
 from extproc.server.lag import LagMonitor
@@ -179,7 +179,7 @@ async def serve(worker: Worker, read: Callable[[], tuple[Accepted, str]] | None 
     # The signal may have come before there was somebody to hear it; and then it is not sent again for this content.
     on_change()
     await worker.start()
-    _settle_garbage()
+    memory.settle()
     await told.wait()
     await (worker.hand_over() if handing_over else worker.stop())
 
@@ -200,17 +200,6 @@ class _Secrets:
             self._configs = [*new, *(one for one in self._configs if one not in new)][:_REMEMBERED]
         found = {key for config in self._configs for key in secrets_of(config)}
         return sorted(found, key=lambda key: (-len(key), key))
-
-
-def _settle_garbage() -> None:
-    """What lives as long as the process is never looked at again, and short-lived messages do not set off a
-    collection every few hundred allocations."""
-    gc.collect()
-    gc.freeze()
-    # A stream leaves nothing behind that needs this (`Exchange.closed`), but exceptions and libraries do: the oldest
-    # generation too is looked at often enough, which costs milliseconds because what lives as long as the process is
-    # not in it.
-    gc.set_threshold(50_000, 10, 2)
 
 
 def run_worker(config: Config, address: str, *, debug_bodies: bool = False, health_wait: float = HEALTH_WAIT,

@@ -1,14 +1,15 @@
 """Content blocks of the Messages API -> blocks of the conversation model.
 
 Called by `request` for every message and for the system prompt. Each block type has one reader in the table at the
-end; a type without one becomes `Opaque` and keeps its bytes. What a reader cannot carry it names in `dropped`. Pairing
-of calls and results is not looked at: the provider side does that for every client API.
+end; a type without one becomes `Opaque` and keeps its bytes. A block comes as a record already, or as it stands in a
+message that holds something unknown. What a reader cannot carry it names in `dropped`. Pairing of calls and results is
+not looked at: the provider side does that for every client API.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,55 +20,66 @@ from extproc.carrying import unloaded_id
 from extproc.conversation import Block, Media, Opaque, Text, Thinking, ToolCall, ToolResult
 
 Role = Literal["system", "user", "assistant"]
-Reader = Callable[[msgspec.Raw, str, Dropped], Sequence[Block]]
 
-_text = Shape(wire.TextBlock)
-_image = Shape(wire.ImageBlock)
-_document = Shape(wire.DocumentBlock)
 _source = Shape(wire.Source)
 _citations = Shape(wire.Citations)
-_search_result = Shape(wire.SearchResultBlock)
-_tool_use = Shape(wire.ToolUseBlock)
-_tool_result = Shape(wire.ToolResultBlock)
-_tool_reference = Shape(wire.ToolReferenceBlock)
-_thinking = Shape(wire.ThinkingBlock)
-_redacted = Shape(wire.RedactedThinkingBlock)
+_SHAPES: dict[str, Shape[Any]] = {
+    "text": Shape(wire.TextBlock),
+    "image": Shape(wire.ImageBlock),
+    "document": Shape(wire.DocumentBlock),
+    "search_result": Shape(wire.SearchResultBlock),
+    "tool_use": Shape(wire.ToolUseBlock),
+    "tool_result": Shape(wire.ToolResultBlock[msgspec.Raw]),
+    "tool_reference": Shape(wire.ToolReferenceBlock),
+    "thinking": Shape(wire.ThinkingBlock),
+    "redacted_thinking": Shape(wire.RedactedThinkingBlock),
+}
 
-_HOME: dict[str, tuple[Role, ...]] = {"tool_use": ("assistant",), "tool_result": ("user",),
-                                      "thinking": ("assistant",), "redacted_thinking": ("assistant",)}
+_HOME: dict[type, tuple[str, Role]] = {
+    wire.ToolUseBlock: ("tool_use", "assistant"), wire.ToolResultBlock: ("tool_result", "user"),
+    wire.ThinkingBlock: ("thinking", "assistant"), wire.RedactedThinkingBlock: ("redacted_thinking", "assistant")}
 """Blocks that belong to one role; elsewhere they would fail obscurely at the provider."""
 
 
-def read_content(content: str | list[msgspec.Raw] | None, role: Role, path: str, dropped: Dropped) -> list[Block]:
+def read_content(content: str | Sequence[msgspec.Raw | wire.KnownBlock] | None, role: Role, path: str,
+                 dropped: Dropped) -> list[Block]:
     """The blocks of one message. Empty text is left out: no API has a meaning for it and many refuse it."""
     if content is None or isinstance(content, str):
         return [Text(content)] if content else []
     blocks: list[Block] = []
-    for position, raw in enumerate(content):
+    for position, block in enumerate(content):
         place = f"{path}[{position}]"
-        kind = type_of(raw, place)
-        if role not in _HOME.get(kind, (role,)):
-            raise refused(place, f"a {kind} block is not allowed in a message of the role {role}")
-        reader = _READERS.get(kind)
-        blocks.extend(reader(raw, place, dropped) if reader else [_opaque(kind, raw)])
+        if isinstance(block, msgspec.Raw):
+            kind = type_of(block, place)
+            shape = _SHAPES.get(kind)
+            if shape is None:
+                blocks.append(_opaque(kind, block))
+                continue
+            _check_home(shape.record, role, place)
+            block, unknown = shape.read(block, place)
+            for field in unknown:
+                dropped.hint(f"{kind}.{field}")
+        else:
+            _check_home(type(block), role, place)
+        blocks.extend(_READERS[type(block)](block, place, dropped))
     return blocks
 
 
-def _read_text(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Text]:
-    block, unknown = _text.read(raw, path)
-    _name(dropped, "text", unknown)
+def _check_home(record: type, role: Role, place: str) -> None:
+    home = _HOME.get(record)
+    if home is not None and home[1] != role:
+        raise refused(place, f"a {home[0]} block is not allowed in a message of the role {role}")
+
+
+def _read_text(block: wire.TextBlock, path: str, dropped: Dropped) -> list[Text]:
     return [Text(block.text, cache=given(block.cache_control))] if block.text else []
 
 
-def _read_image(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media | Text]:
-    block, unknown = _image.read(raw, path)
-    _name(dropped, "image", unknown)
+def _read_image(block: wire.ImageBlock, path: str, dropped: Dropped) -> list[Media | Text]:
     return [_media("image", _read_source(block.source, path, dropped), path, cache=given(block.cache_control))]
 
 
-def _read_document(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media | Text]:
-    block, unknown = _document.read(raw, path)
-    _name(dropped, "document", unknown)
+def _read_document(block: wire.DocumentBlock, path: str, dropped: Dropped) -> list[Media | Text]:
     _note_citations(block.citations, path, dropped)
     source, cache = _read_source(block.source, path, dropped), given(block.cache_control)
     if source.type != "content":
@@ -84,7 +96,8 @@ def _read_document(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media 
 
 def _read_source(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.Source:
     source, unknown = _source.read(raw, f"{path}.source")
-    _name(dropped, "source", unknown)
+    for field in unknown:
+        dropped.hint(f"source.{field}")
     return source
 
 
@@ -116,19 +129,15 @@ def _note_citations(raw: msgspec.Raw, path: str, dropped: Dropped) -> None:
         dropped.loss("citations")
 
 
-def _read_search_result(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Text]:
-    block, unknown = _search_result.read(raw, path)
-    _name(dropped, "search_result", unknown)
+def _read_search_result(block: wire.SearchResultBlock, path: str, dropped: Dropped) -> list[Text]:
     _note_citations(block.citations, path, dropped)
     texts = [part.text for part in read_content(block.content, "user", f"{path}.content", dropped)
              if isinstance(part, Text)]
     return [Text("\n".join([block.title, block.source, *texts]), cache=given(block.cache_control))]
 
 
-def _read_tool_use(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[ToolCall]:
+def _read_tool_use(block: wire.ToolUseBlock, path: str, dropped: Dropped) -> list[ToolCall]:
     """The arguments stay the client's own bytes: prompt caches and models see what they saw before."""
-    block, unknown = _tool_use.read(raw, path)
-    _name(dropped, "tool_use", unknown)
     arguments = bytes(block.input).decode()
     if arguments == "null":
         arguments = ""
@@ -138,9 +147,7 @@ def _read_tool_use(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[ToolCa
     return [ToolCall(call_id, block.name, arguments, cache=given(block.cache_control), signature=signature)]
 
 
-def _read_tool_result(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[ToolResult]:
-    block, unknown = _tool_result.read(raw, path)
-    _name(dropped, "tool_result", unknown)
+def _read_tool_result(block: wire.ToolResultBlock[Any], path: str, dropped: Dropped) -> list[ToolResult]:
     content: list[Text | Media] = []
     for part in read_content(block.content, "user", f"{path}.content", dropped):
         if isinstance(part, Text | Media):
@@ -153,22 +160,16 @@ def _read_tool_result(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Too
                        cache=given(block.cache_control))]
 
 
-def _read_tool_reference(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Text]:
+def _read_tool_reference(block: wire.ToolReferenceBlock, path: str, dropped: Dropped) -> list[Text]:
     """The client's tool search found a tool; its definition arrives in `tools`, the model must learn the name."""
-    block, unknown = _tool_reference.read(raw, path)
-    _name(dropped, "tool_reference", unknown)
     return [Text(f"loaded tool: {block.tool_name}", cache=given(block.cache_control))]
 
 
-def _read_thinking(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Thinking]:
-    block, unknown = _thinking.read(raw, path)
-    _name(dropped, "thinking", unknown)
+def _read_thinking(block: wire.ThinkingBlock, path: str, dropped: Dropped) -> list[Thinking]:
     return [Thinking(block.thinking, signature=block.signature or None)]
 
 
-def _read_redacted(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Thinking]:
-    block, unknown = _redacted.read(raw, path)
-    _name(dropped, "redacted_thinking", unknown)
+def _read_redacted(block: wire.RedactedThinkingBlock, path: str, dropped: Dropped) -> list[Thinking]:
     return [Thinking("", redacted=block.data)]
 
 
@@ -177,19 +178,14 @@ def _opaque(kind: str, raw: msgspec.Raw) -> Opaque:
     return Opaque("anthropic", kind, data, text=server_blocks.text_of(data))
 
 
-def _name(dropped: Dropped, kind: str, unknown: Sequence[str]) -> None:
-    for field in unknown:
-        dropped.hint(f"{kind}.{field}")
-
-
-_READERS: dict[str, Reader] = {
-    "text": _read_text,
-    "image": _read_image,
-    "document": _read_document,
-    "search_result": _read_search_result,
-    "tool_use": _read_tool_use,
-    "tool_result": _read_tool_result,
-    "tool_reference": _read_tool_reference,
-    "thinking": _read_thinking,
-    "redacted_thinking": _read_redacted,
+_READERS: dict[type, Callable[[Any, str, Dropped], Sequence[Block]]] = {
+    wire.TextBlock: _read_text,
+    wire.ImageBlock: _read_image,
+    wire.DocumentBlock: _read_document,
+    wire.SearchResultBlock: _read_search_result,
+    wire.ToolUseBlock: _read_tool_use,
+    wire.ToolResultBlock: _read_tool_result,
+    wire.ToolReferenceBlock: _read_tool_reference,
+    wire.ThinkingBlock: _read_thinking,
+    wire.RedactedThinkingBlock: _read_redacted,
 }

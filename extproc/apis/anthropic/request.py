@@ -7,14 +7,15 @@ anything, never checks whether tool calls and results pair up (the provider side
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from extproc.apis.anthropic import wire
 from extproc.apis.anthropic.blocks import Role, read_content
 from extproc.apis.base import Dropped
-from extproc.apis.body import checked
+from extproc.apis.body import check_parts, checked, in_one_pass
 from extproc.apis.wire import Shape, given, refused
 from extproc.conversation import (
     Message,
@@ -29,7 +30,9 @@ from extproc.conversation import (
 )
 from extproc.limits import Limits
 
-_body = Shape(wire.RequestBody)
+_known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])
+_known_turn = msgspec.json.Decoder(wire.KnownTurn)
+_body = Shape(wire.RequestBody[msgspec.Raw])
 _turn = Shape(wire.Turn)
 _tool_head = Shape(wire.ToolHead)
 _tool = Shape(wire.ToolDefinition)
@@ -67,9 +70,7 @@ def decode_count_request(body: bytes, headers: Mapping[str, str], dropped: Dropp
 
 
 def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
-    wired, unknown = _body.read(checked(body, limits.json_depth), "")
-    for field in unknown:
-        dropped.hint(field)
+    wired = _read(body, dropped, limits.json_depth)
     if any(name.lower() == "anthropic-beta" for name in headers):
         dropped.hint("anthropic-beta")
     for field in ("context_management", "service_tier", "container"):
@@ -86,6 +87,30 @@ def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limit
         max_output_tokens=wired.max_tokens, temperature=wired.temperature, top_p=wired.top_p, top_k=wired.top_k,
         stop=_stop(wired.stop_sequences, dropped), stream=bool(wired.stream), thinking=thinking,
         output_format=output_format, user=_user(wired.metadata, dropped))
+
+
+def _read(body: bytes, dropped: Dropped,
+          depth: int) -> wire.RequestBody[wire.KnownTurn] | wire.RequestBody[msgspec.Raw]:
+    """The body in one pass, or, where it holds anything unknown or wrong, with messages to be read one by one."""
+    known = in_one_pass(body, _known)
+    if known is None:
+        wired, unknown = _body.read(checked(body, depth), "")
+        for field in unknown:
+            dropped.hint(field)
+        return wired
+    blocks = [block for turn in known.messages if isinstance(turn.content, list) for block in turn.content]
+    check_parts([block.input for block in blocks if type(block) is wire.ToolUseBlock], _INPUT, depth)
+    check_parts([block.cache_control for block in blocks if block.cache_control], _INPUT, depth)
+    check_parts(known.tools or (), 3, depth)
+    check_parts([value for field in _PARTS if (value := getattr(known, field))], 2, depth)
+    if isinstance(known.system, list):
+        check_parts(known.system, 3, depth)
+    return known
+
+
+_INPUT = 6
+"""The level of what a block of a message holds: below the body, its messages, one of them, its content, the block."""
+_PARTS = tuple(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw)
 
 
 # ------------------------------------------------------------------------------------------------ system and messages
@@ -122,20 +147,29 @@ def _stop(sequences: list[str] | None, dropped: Dropped) -> list[str]:
     return stop
 
 
-def _messages(messages: list[msgspec.Raw], dropped: Dropped) -> list[Message]:
+def _messages(messages: Sequence[wire.KnownTurn | msgspec.Raw], dropped: Dropped) -> list[Message]:
     if not messages:
         raise refused("messages", "expected at least one message")
     decoded = []
-    for position, raw in enumerate(messages):
+    for position, message in enumerate(messages):
         path = f"messages[{position}]"
-        turn, unknown = _turn.read(raw, path)
-        for field in unknown:
-            dropped.hint(f"messages.{field}")
+        turn = _turn_of(message, path, dropped) if isinstance(message, msgspec.Raw) else message
         role = _ROLES.get(turn.role)
         if role is None:
             raise refused(f"{path}.role", f"unknown role {turn.role!r}: expected user, assistant or system")
         decoded.append(Message(role, read_content(turn.content, role, f"{path}.content", dropped)))
     return decoded
+
+
+def _turn_of(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.KnownTurn | wire.Turn:
+    """One message of a body that was checked. Only what is odd about it is read block by block."""
+    try:
+        return _known_turn.decode(raw)
+    except msgspec.ValidationError:
+        turn, unknown = _turn.read(raw, path)
+    for field in unknown:
+        dropped.hint(f"messages.{field}")
+    return turn
 
 
 # -------------------------------------------------------------------------------------------------------------- tools
@@ -199,7 +233,7 @@ def _choice(raw: msgspec.Raw, dropped: Dropped) -> tuple[ToolChoice | None, bool
 # --------------------------------------------------------------------------------------- thinking, output, metadata
 
 
-def _reasoning_and_format(wired: wire.RequestBody,
+def _reasoning_and_format(wired: wire.RequestBody[Any],
                           dropped: Dropped) -> tuple[ThinkingConfig | None, OutputFormat | None]:
     effort, output_format = None, None
     if given(wired.output_format):

@@ -8,6 +8,7 @@ where several users (or several voices of the system, as in OpenAI's examples) s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -22,7 +23,8 @@ from extproc.apis.wire import Shape, given, is_string, refused
 from extproc.carrying import unloaded_id
 from extproc.conversation import Block, Media, Message, Opaque, Text, Thinking, ToolCall
 
-_turn = Shape(wire.Turn)
+_turn = Shape(wire.Turn[msgspec.Raw, msgspec.Raw])
+_known_turn: msgspec.json.Decoder[wire.KnownTurn] = msgspec.json.Decoder(wire.KnownTurn)
 _call = Shape(wire.Call)
 _function = Shape(wire.CalledFunction)
 _custom = Shape(wire.CalledCustom)
@@ -33,17 +35,16 @@ _LOST = frozenset({"", "null", "none", "undefined"})
 """Ids that are none (in lower case): servers without ids send these words, and clients echo them."""
 
 
-def decode_messages(messages: list[msgspec.Raw], dropped: Dropped, *,
+def decode_messages(messages: Sequence[wire.KnownTurn | msgspec.Raw], dropped: Dropped, *,
                     strays: bool = False) -> tuple[list[Text], list[Message]]:
     """The system texts and the rest of the conversation. `strays`: results that no call can be found for stay, instead
     of being refused here. Raises BadRequest with the place."""
     if not messages:
         raise refused("messages", "expected at least one message")
-    turns: list[wire.Turn] = []
+    turns: list[wire.AnyTurn] = []
     voices: dict[str, set[str]] = {}
-    for position, raw in enumerate(messages):
-        turn, unknown = _turn.read(raw, f"messages[{position}]")
-        note(dropped, "messages", unknown)
+    for position, sent in enumerate(messages):
+        turn = _read(sent, f"messages[{position}]", dropped) if isinstance(sent, msgspec.Raw) else sent
         turns.append(turn)
         if turn.name:
             voices.setdefault(turn.role, set()).add(turn.name)
@@ -65,7 +66,17 @@ def decode_messages(messages: list[msgspec.Raw], dropped: Dropped, *,
     return system, matched(entries, dropped, strays=strays)
 
 
-def _message(turn: wire.Turn, path: str, position: int, dropped: Dropped) -> Message:
+def _read(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.AnyTurn:
+    """One message of a body that was checked. Only what is odd about it is read part by part."""
+    try:
+        return _known_turn.decode(raw)
+    except msgspec.ValidationError:
+        turn, unknown = _turn.read(raw, path)
+    note(dropped, "messages", unknown)
+    return turn
+
+
+def _message(turn: wire.AnyTurn, path: str, position: int, dropped: Dropped) -> Message:
     if turn.role == "assistant":
         return Message("assistant", _marked(_assistant(turn, path, position, dropped), turn))
     if turn.tool_calls:
@@ -94,7 +105,7 @@ def _named(message: Message, name: str, voices: int, dropped: Dropped) -> Messag
     return Message(message.role, [msgspec.structs.replace(first, text=f"{name}: {first.text}"), *message.content[1:]])
 
 
-def _marked(blocks: list[Block], turn: wire.Turn) -> list[Block]:
+def _marked(blocks: list[Block], turn: wire.AnyTurn) -> list[Block]:
     """A cache mark on the message is one on its last block."""
     if given(turn.cache_control) and blocks and isinstance(blocks[-1], Text | Media | ToolCall):
         blocks[-1] = msgspec.structs.replace(blocks[-1], cache=True)
@@ -104,7 +115,7 @@ def _marked(blocks: list[Block], turn: wire.Turn) -> list[Block]:
 # ------------------------------------------------------------------------------------------------------------- results
 
 
-def _sent(turn: wire.Turn, path: str, dropped: Dropped) -> Sent:
+def _sent(turn: wire.AnyTurn, path: str, dropped: Dropped) -> Sent:
     content: list[Text | Media] = []
     for block in read_content(turn.content, "tool", f"{path}.content", dropped):
         if isinstance(block, Text | Media):
@@ -133,7 +144,7 @@ def _usable(call_id: str) -> str:
 # ----------------------------------------------------------------------------------------------------------- assistant
 
 
-def _assistant(turn: wire.Turn, path: str, position: int, dropped: Dropped) -> list[Block]:
+def _assistant(turn: wire.AnyTurn, path: str, position: int, dropped: Dropped) -> list[Block]:
     if given(turn.audio):
         dropped.loss("messages.audio")
     if given(turn.annotations) and bytes(turn.annotations).strip() != b"[]":
@@ -143,14 +154,19 @@ def _assistant(turn: wire.Turn, path: str, position: int, dropped: Dropped) -> l
         content.append(Text(turn.refusal))
     thoughts = ([] if any(isinstance(block, Thinking) for block in content)
                 else reasoning_of(turn, path, dropped))
+    called: Sequence[msgspec.Raw | wire.KnownCall] = turn.tool_calls or ()
     calls = [_read_call(raw, f"{path}.tool_calls[{at}]", f"{position}.{at}", dropped)
-             for at, raw in enumerate(turn.tool_calls or ())]
+             for at, raw in enumerate(called)]
     if given(turn.function_call):
         calls.append(_function_call(turn.function_call, f"{path}.function_call", _minted(f"{position}"), dropped))
     return laid_out(thoughts, content, calls)
 
 
-def _read_call(raw: msgspec.Raw, path: str, ordinal: str, dropped: Dropped) -> ToolCall:
+def _read_call(raw: msgspec.Raw | wire.KnownCall, path: str, ordinal: str, dropped: Dropped) -> ToolCall:
+    if isinstance(raw, wire.KnownCall):
+        call_id, signature = unloaded_id(raw.id)
+        return ToolCall(_usable(call_id) or _minted(ordinal), raw.function.name, raw.function.arguments,
+                        signature=signature)
     call, unknown = _call.read(raw, path)
     note(dropped, "tool_calls", unknown)
     call_id, signature = unloaded_id(call.id or "")

@@ -6,6 +6,8 @@ side's affair.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from extproc.apis.base import Dropped
@@ -24,7 +26,7 @@ _usage: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str,
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
-def output_limit(wired: wire.RequestBody, dropped: Dropped) -> int | None:
+def output_limit(wired: wire.RequestBody[Any], dropped: Dropped) -> int | None:
     """`max_completion_tokens`, else `max_tokens`. -1 means no limit (llama.cpp, LM Studio)."""
     for name in ("max_completion_tokens", "max_tokens"):
         value: int | None = getattr(wired, name)
@@ -89,7 +91,7 @@ def output_format(raw: msgspec.Raw, dropped: Dropped) -> OutputFormat | None:
 # ------------------------------------------------------------------------------------------------------------ reasoning
 
 
-def thinking_config(wired: wire.RequestBody, dropped: Dropped) -> tuple[ThinkingConfig | None, bool]:
+def thinking_config(wired: wire.RequestBody[Any], dropped: Dropped) -> tuple[ThinkingConfig | None, bool]:
     """What the client asks of reasoning, and whether it wants to read it. `reasoning_effort` (OpenAI) gives the effort,
     `reasoning` (OpenRouter), `thinking` (Anthropic, DeepSeek, Z.AI) and `enable_thinking` (DashScope) add to it."""
     config = _effort(wired.reasoning_effort, "reasoning_effort", dropped)

@@ -1,6 +1,7 @@
 """Content parts of a chat message -> blocks of the conversation model.
 
-Called by `messages` for every message. Each part type has one reader in the table at the end; the types of the
+Called by `messages` for every message. A part comes as a record already, or as it stands in a message that holds
+something unknown. Each part type has one reader in the table at the end; the types of the
 Responses API, of OpenRouter and of other servers are read where they mean the same. A type without a reader becomes
 `Opaque` and keeps its bytes. Fields that a reader cannot carry are named in `dropped`.
 """
@@ -20,9 +21,9 @@ from extproc.conversation import Block, Media, Opaque, Text, Thinking
 
 Reader = Callable[[msgspec.Raw, str, Dropped], Sequence[Block]]
 
-_text = Shape(wire.TextPart)
+_text = Shape(wire.TypedText)
 _refusal = Shape(wire.RefusalPart)
-_url_part = Shape(wire.UrlPart)
+_url_part = Shape(wire.TypedUrl)
 _url = Shape(wire.Url)
 _audio_part = Shape(wire.AudioPart)
 _audio = Shape(wire.Audio)
@@ -31,15 +32,22 @@ _file = Shape(wire.File)
 _string = msgspec.json.Decoder(str)
 
 
-def read_content(content: str | list[msgspec.Raw] | None, role: str, path: str, dropped: Dropped) -> list[Block]:
+def read_content(content: str | Sequence[msgspec.Raw | str | wire.KnownText | wire.KnownImage] | None, role: str,
+                 path: str, dropped: Dropped) -> list[Block]:
     """The blocks of one message. Empty text is left out: no API has a meaning for it and many refuse it."""
     if content is None or isinstance(content, str):
         return [Text(content)] if content else []
     blocks: list[Block] = []
     for position, raw in enumerate(content):
         place = f"{path}[{position}]"
-        if is_string(raw):
-            text = _string.decode(raw)
+        if isinstance(raw, wire.KnownText):
+            blocks += _text_of(raw)
+            continue
+        if isinstance(raw, wire.KnownImage):
+            blocks += _media_of("image", raw, raw.image_url, place, dropped)
+            continue
+        if isinstance(raw, str) or is_string(raw):
+            text = raw if isinstance(raw, str) else _string.decode(raw)
             blocks += [Text(text)] if text else []
             continue
         kind = type_of(raw, place)
@@ -60,6 +68,10 @@ def note(dropped: Dropped, place: str, unknown: Sequence[str]) -> None:
 def _read_text(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Text]:
     part, unknown = _text.read(raw, path)
     note(dropped, "text", unknown)
+    return _text_of(part)
+
+
+def _text_of(part: wire.TextPart) -> list[Text]:
     return [Text(part.text, cache=given(part.cache_control))] if part.text else []
 
 
@@ -75,19 +87,24 @@ def _by_url(kind: Kind) -> Reader:
     def read(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
         part, unknown = _url_part.read(raw, path)
         note(dropped, member, unknown)
-        cache = given(part.cache_control)
-        if part.file_id:
-            return [Media(kind, file_id=part.file_id, detail=part.detail, cache=cache)]
-        value: msgspec.Raw = getattr(part, member)
-        if not given(value):
-            raise refused(f"{path}.{member}", "this field is required")
-        if is_string(value):
-            return [media_of_url(kind, _string.decode(value), f"{path}.{member}", detail=part.detail, cache=cache)]
-        url, unknown = _url.read(value, f"{path}.{member}")
-        note(dropped, member, unknown)
-        return [media_of_url(kind, url.url, f"{path}.{member}.url", detail=url.detail or part.detail, cache=cache)]
+        return _media_of(kind, part, getattr(part, member), path, dropped)
 
     return read
+
+
+def _media_of(kind: Kind, part: wire.UrlPart, value: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
+    """`value`: the member of the part that has its name."""
+    member = f"{kind}_url"
+    cache = given(part.cache_control)
+    if part.file_id:
+        return [Media(kind, file_id=part.file_id, detail=part.detail, cache=cache)]
+    if not given(value):
+        raise refused(f"{path}.{member}", "this field is required")
+    if is_string(value):
+        return [media_of_url(kind, _string.decode(value), f"{path}.{member}", detail=part.detail, cache=cache)]
+    url, unknown = _url.read(value, f"{path}.{member}")
+    note(dropped, member, unknown)
+    return [media_of_url(kind, url.url, f"{path}.{member}.url", detail=url.detail or part.detail, cache=cache)]
 
 
 def _read_audio(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:

@@ -29,7 +29,7 @@ _list: msgspec.json.Decoder[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgsp
 _any = msgspec.json.Decoder()
 
 
-def reasoning_of(turn: wire.Turn, path: str, dropped: Dropped) -> list[Placed]:
+def reasoning_of(turn: wire.AnyTurn, path: str, dropped: Dropped) -> list[Placed]:
     """The thinking in the fields of an assistant message, in order."""
     blocks = _details(turn.reasoning_details, dropped) or _blocks(turn.thinking_blocks, path, dropped)
     plain = _plain(turn.reasoning_content) or _plain(turn.reasoning) or _plain(turn.thinking)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from extproc.apis.base import Dropped
-from extproc.apis.body import checked
+from extproc.apis.body import check_parts, checked, in_one_pass
 from extproc.apis.openai_client import wire
 from extproc.apis.openai_client.messages import decode_messages
 from extproc.apis.openai_client.parameters import (
@@ -28,8 +28,12 @@ from extproc.apis.wire import misplaced, refused
 from extproc.conversation import Request
 from extproc.limits import Limits
 
-_body: msgspec.json.Decoder[wire.RequestBody] = msgspec.json.Decoder(wire.RequestBody)
-_lenient: msgspec.json.Decoder[wire.RequestBody] = msgspec.json.Decoder(wire.RequestBody, strict=False)
+Body = wire.RequestBody[wire.KnownTurn] | wire.RequestBody[msgspec.Raw]
+
+_known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])
+_body: msgspec.json.Decoder[wire.RequestBody[msgspec.Raw]] = msgspec.json.Decoder(wire.RequestBody[msgspec.Raw])
+_lenient: msgspec.json.Decoder[wire.RequestBody[msgspec.Raw]] = msgspec.json.Decoder(wire.RequestBody[msgspec.Raw],
+                                                                                  strict=False)
 """Reads `"100"` and 100.0 as 100, as most servers of this format do."""
 _fields: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -54,22 +58,43 @@ def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, li
     return of_wire(*read_body(body, limits), dropped)
 
 
-def read_body(body: bytes, limits: Limits) -> tuple[wire.RequestBody, dict[str, msgspec.Raw]]:
+def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]]:
     """The known fields as a record, and all others that hold something as they stand there."""
-    body = checked(body, limits.json_depth)
-    try:
-        wired = _body.decode(body)
-    except msgspec.ValidationError as error:
+    wired: Body | None = in_one_pass(body, _known)
+    if wired is None:
+        body = checked(body, limits.json_depth)
         try:
-            wired = _lenient.decode(body)
-        except msgspec.ValidationError:
-            raise misplaced(error, "") from None
-    extra = {name: value.copy() for name, value in _fields.decode(body).items()
-             if name not in FIELDS and memoryview(value) != _NULL}
+            wired = _body.decode(body)
+        except msgspec.ValidationError as error:
+            try:
+                wired = _lenient.decode(body)
+            except msgspec.ValidationError:
+                raise misplaced(error, "") from None
+        return wired, _further(body)
+    extra = _further(body)
+    depth = limits.json_depth
+    check_parts(extra.values(), 2, depth)
+    check_parts([value for field in _PARTS if (value := getattr(wired, field))], 2, depth)
+    check_parts([*(wired.tools or ()), *(wired.functions or ())], 3, depth)
+    check_parts([value for turn in wired.messages for field in _TURN_PARTS if (value := getattr(turn, field))],
+                4, depth)
     return wired, extra
 
 
-def of_wire(wired: wire.RequestBody, extra: dict[str, msgspec.Raw], dropped: Dropped, *,
+def _further(body: bytes) -> dict[str, msgspec.Raw]:
+    return {name: value.copy() for name, value in _fields.decode(body).items()
+            if name not in FIELDS and memoryview(value) != _NULL}
+
+
+def _raw_fields(record: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(record) if field.type is msgspec.Raw)
+
+
+_PARTS = _raw_fields(wire.RequestBody)
+_TURN_PARTS = _raw_fields(wire.Turn)
+
+
+def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, *,
             strays: bool = False) -> ChatRequest:
     """The request. `strays`: the caller takes care of results without a call. Raises BadRequest with the place."""
     if wired.n is not None and not 1 <= wired.n <= _MOST_CHOICES:

@@ -1,23 +1,30 @@
-"""The Chat Completions request as it stands on the wire, as typed records for `apis.wire` to read.
+"""The Chat Completions request as it stands on the wire, as typed records.
 
-Used by the request modules of this package only. Nothing here knows the conversation model. Fields that servers and
+Most messages hold text, images by URL and calls of functions: such a request becomes a `RequestBody[KnownTurn]` in one
+pass. Whatever is else is read piece by piece (`RequestBody[Raw]`, `Turn[Raw, Raw]`, then part by part). Used by the
+request modules of this package only. Nothing here knows the conversation model. Fields that servers and
 clients added to the format stand here as soon as we understand them; what only passes through stays the client's own
 bytes as `msgspec.Raw`.
 """
 
 from __future__ import annotations
 
+from typing import Generic, Literal, TypeVar
+
 import msgspec
 
 Raw = msgspec.Raw
 
+T = TypeVar("T")
+C = TypeVar("C")
 
-class RequestBody(msgspec.Struct):
+
+class RequestBody(msgspec.Struct, Generic[T]):
     """POST /v1/chat/completions: what has a place in the conversation model. All other fields go to `Request.extra`,
     so nothing is forbidden here."""
 
     model: str
-    messages: list[Raw]
+    messages: list[T]
     stream: bool | None = None
     stream_options: Raw = Raw()
     max_tokens: int | None = None
@@ -47,14 +54,15 @@ class RequestBody(msgspec.Struct):
     thinking_budget: int | None = None
 
 
-class Turn(msgspec.Struct, forbid_unknown_fields=True):
-    """A message of any role. Of the fields behind `function_call` each is some server's; clients echo them all."""
+class Turn(msgspec.Struct, Generic[T, C], forbid_unknown_fields=True):
+    """A message of any role, with parts `T` and calls `C`. Of the fields behind `function_call` each is some server's;
+    clients echo them all."""
 
     role: str
-    content: str | list[Raw] | None = None
+    content: str | list[T] | None = None
     name: str | None = None
     tool_call_id: str | None = None
-    tool_calls: list[Raw] | None = None
+    tool_calls: list[C] | None = None
     refusal: str | None = None
     audio: Raw = Raw()
     annotations: Raw = Raw()
@@ -74,11 +82,22 @@ class Turn(msgspec.Struct, forbid_unknown_fields=True):
 # --------------------------------------------------------------------------------------------------------------- parts
 
 
-class TextPart(msgspec.Struct, forbid_unknown_fields=True):
-    type: str
+class TextPart(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A part of one of the types that mean text."""
+
     text: str | None
     cache_control: Raw = Raw()
     annotations: Raw = Raw()
+
+
+class TypedText(TextPart, forbid_unknown_fields=True, kw_only=True):
+    """The same with its type, whatever that is."""
+
+    type: str
+
+
+class KnownText(TextPart, tag_field="type", tag="text", forbid_unknown_fields=True, kw_only=True):
+    """The same of the type `text`."""
 
 
 class RefusalPart(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,17 +105,26 @@ class RefusalPart(msgspec.Struct, forbid_unknown_fields=True):
     refusal: str
 
 
-class UrlPart(msgspec.Struct, forbid_unknown_fields=True):
+class UrlPart(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A part that names its media by a URL: the member has the part's own name (`image_url`...) and holds an object or
     the URL alone. `detail` stands beside it in the words of the Responses API."""
 
-    type: str
     image_url: Raw = Raw()
     video_url: Raw = Raw()
     audio_url: Raw = Raw()
     detail: str | None = None
     file_id: str | None = None
     cache_control: Raw = Raw()
+
+
+class TypedUrl(UrlPart, forbid_unknown_fields=True, kw_only=True):
+    """The same with its type, whatever that is."""
+
+    type: str
+
+
+class KnownImage(UrlPart, tag_field="type", tag="image_url", forbid_unknown_fields=True, kw_only=True):
+    """The same of the type `image_url`."""
 
 
 class Url(msgspec.Struct, forbid_unknown_fields=True):
@@ -192,6 +220,24 @@ class CalledFunction(msgspec.Struct, forbid_unknown_fields=True):
 class CalledCustom(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     input: str = ""
+
+
+class KnownFunction(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    arguments: str = ""
+
+
+class KnownCall(msgspec.Struct, forbid_unknown_fields=True):
+    """A call of a function as this API's own clients send it."""
+
+    id: str
+    function: KnownFunction
+    type: Literal["function"] = "function"
+
+
+KnownTurn = Turn[str | KnownText | KnownImage, KnownCall]
+"""A message of parts and calls that we know, with fields that we know."""
+AnyTurn = Turn[Raw, Raw] | KnownTurn
 
 
 class ToolHead(msgspec.Struct):
