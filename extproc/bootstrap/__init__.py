@@ -6,14 +6,15 @@
     listeners.edge_listener -> filters (keys, limit, select) -> routes.edge_table -> clusters.hop
     -> listeners.internal_listener -> filters (translate, provider key) -> routes.hop_table -> clusters.provider
 
-Envoy's message types take most of a second to load. So they are loaded when a configuration is built, and never by who
-only needs a path or the binary.
+Envoy's message types take long to load, even as plain dataclasses (`plain_messages`). So they are loaded when a
+configuration is built, and never by who only needs a path or the binary.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extproc.bootstrap import plain_messages
 from extproc.bootstrap.layout import RuntimeLayout
 from extproc.bootstrap.validation import find_envoy, validate_with_envoy
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from extproc.bootstrap.files import EnvoyConfig, build, static_bootstrap
 
 __all__ = ["EnvoyConfig", "RuntimeLayout", "build", "find_envoy", "static_bootstrap", "validate_with_envoy"]
+
+plain_messages.install()
 
 
 def __getattr__(name: str) -> object:

@@ -54,7 +54,7 @@ def processor_cluster(sockets: Sequence[str]) -> cluster.Cluster:
             connection_keepalive=core.KeepaliveSettings(interval=seconds(10), timeout=seconds(10))))),
         circuit_breakers=no_breakers(),
         # Where no worker counts as healthy, all are tried: one that was just started is not known to be well yet.
-        common_lb_config=cluster.ClusterCommonLbConfig(healthy_panic_threshold=envoy_type.Percent(value=1)),
+        common_lb_config=cluster.ClusterCommonLbConfig(healthy_panic_threshold=envoy_type.Percent(value=1.0)),
         health_checks=[core.HealthCheck(
             timeout=seconds(2), interval=seconds(1), no_traffic_interval=seconds(1),
             # One that was started again is wanted soon: the next to die may be the only other.

@@ -7,12 +7,12 @@ tests. Nothing here starts or asks Envoy.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import betterproto2
+import msgspec
 from envoy_data_plane.envoy.config.bootstrap import v3 as bootstrap
 from envoy_data_plane.envoy.config.cluster import v3 as cluster
 from envoy_data_plane.envoy.config.core import v3 as core
@@ -25,10 +25,9 @@ from extproc.bootstrap.edge_tls import edge_secrets
 from extproc.bootstrap.layout import LIMITS_ADDRESS, RuntimeLayout
 from extproc.bootstrap.provider_clusters import provider_clusters
 from extproc.bootstrap.proxies import proxy_listener
-from extproc.bootstrap.rendering import extension, pack, packed_json, to_json
-from extproc.bootstrap.routes import edge_table, hop_table
-from extproc.bootstrap.secrets import provider_secrets
-from extproc.bootstrap.several_keys import keys_in_files
+from extproc.bootstrap.rendering import extension, json_text, pack, to_json
+from extproc.bootstrap.routes import edge_table, hops_table
+from extproc.bootstrap.secrets import keys_in_files, provider_secrets
 from extproc.bootstrap.sources import Inline, Sources, WatchedFiles, key_file_name, route_file, secret_file
 from extproc.config import Config
 from extproc.private_files import write_private
@@ -54,15 +53,13 @@ class EnvoyConfig:
                                              self.ca or clusters.trusted_ca(), sources, with_secrets=True)),
             "lds.json": _resources(_listeners(self.config, sources, with_secrets=True)),
         }
-        for table in (edge_table(self.config, with_secrets=True),
-                      *(hop_table(name, self.config) for name in self.config.backends)):
+        for table in (edge_table(self.config, with_secrets=True), hops_table(self.config)):
             made[route_file(table.name)] = _resources([table])
-        for secret in (*provider_secrets(self.config, with_secrets=True),
-                       *edge_secrets(self.config, self.runtime.bell)):
+        for secret in edge_secrets(self.config, self.runtime.bell):
             made[secret_file(secret.name)] = _resources([secret])
         keys = {key_file_name(name): key for backend, found in self.config.backends.items()
                 for name, key in keys_in_files(backend, found).items()}
-        return {**keys, **{name: json.dumps(content, indent=1) for name, content in made.items()}}
+        return {**keys, **{name: json_text(content) for name, content in made.items()}}
 
     def write(self) -> None:
         """Writes the files, each by rename so that Envoy never reads half of one.
@@ -107,7 +104,9 @@ def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[st
         listeners=_listeners(config, Inline(), with_secrets=with_secrets),
         clusters=_clusters(config, sockets, limits, ca or clusters.trusted_ca(), Inline(), with_secrets=with_secrets),
         secrets=[*provider_secrets(config, with_secrets=with_secrets), *edge_secrets(config)])
-    return to_json(made)
+    # Parts that are one object would be printed as anchors and aliases in YAML.
+    unshared: Json = msgspec.json.decode(msgspec.json.encode(to_json(made)))
+    return unshared
 
 
 def _frame() -> bootstrap.Bootstrap:
@@ -137,7 +136,6 @@ def _clusters(config: Config, sockets: Sequence[str], limits: str, ca: str, sour
 def _resources(messages: Iterable[betterproto2.Message]) -> Json:
     """What Envoy reads from a file of resources. The version is that of the content: Envoy's statistics show which one
     it has taken."""
-    packed = [pack(message) for message in messages]
-    version = hashlib.sha256(b"".join(bytes(one) for one in packed)).hexdigest()[:16]
-    return {**to_json(discovery.DiscoveryResponse(version_info=version)),
-            "resources": [packed_json(one) for one in packed]}
+    resources = [to_json(pack(message)) for message in messages]
+    version = hashlib.sha256(json_text({"": resources}).encode()).hexdigest()[:16]
+    return {**to_json(discovery.DiscoveryResponse(version_info=version)), "resources": resources}

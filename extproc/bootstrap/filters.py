@@ -7,6 +7,8 @@ that nothing before it ever sees the key.
 
 from __future__ import annotations
 
+import re
+
 from envoy_data_plane.envoy.config.common.mutation_rules import v3 as rules
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as route
@@ -28,7 +30,7 @@ from extproc.bootstrap.messages import BodySizeLimit
 from extproc.bootstrap.observing import CLIENT_ATTEMPT, CLIENT_TEAM
 from extproc.bootstrap.rendering import extension, pack, seconds
 from extproc.bootstrap.replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID
-from extproc.bootstrap.secrets import key_header, placeholder, secret_name
+from extproc.bootstrap.secrets import key_header, key_name, placeholder, secret_name
 from extproc.bootstrap.sources import Sources
 from extproc.config import Backend, Config
 
@@ -37,6 +39,9 @@ PROCESSOR = "processor"
 KEY_AUTH = "api_key_auth"
 SELECT = "select"
 TRANSLATE = "translate"
+HOP = "x-extproc-hop"
+"""The header that names a hop where the hops share a route table."""
+_CAPITAL = re.compile("[A-Z]")
 METADATA_NAMESPACE = "extproc"
 """Dynamic metadata that the processor may set (usage, for logs and limits)."""
 
@@ -56,6 +61,20 @@ def drop_clients_internal_headers() -> core.TypedExtensionConfig:
     return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
         rules.HeaderMutation(remove_on_match=rules.HeaderMutationRemoveOnMatch(key_matcher=names))
         for names in (internal, envoys)]))
+
+
+def name_hop(backend: str) -> core.TypedExtensionConfig:
+    """Puts the name of its hop into each request, over whatever stands there, before a route is looked for."""
+    return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
+        rules.HeaderMutation(append=core.HeaderValueOption(
+            header=core.HeaderValue(key=HOP, value=hop_domain(backend)),
+            append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD))]))
+
+
+def hop_domain(backend: str) -> str:
+    """What stands for this backend in that header. Envoy takes capital letters there for small ones, while names may
+    differ in nothing else."""
+    return _CAPITAL.sub(r"^\g<0>", backend).lower()
 
 
 def _all_but(prefix: str, word: str) -> str:
@@ -165,9 +184,12 @@ def _to_metadata(header: str, key: str) -> to_metadata.ConfigRule:
 
 
 def provider_key(name: str, backend: Backend, sources: Sources) -> hcm.HttpFilter:
-    """Puts the backend's key into the header that it expects, over whatever stands there."""
+    """Puts the backend's key into the header that it expects, over whatever stands there. In a running gateway it comes
+    from a file in any case: as a secret from a watched one it would cost Envoy an inotify instance for each backend."""
     if backend.key_file:
-        return key_from_file(name, backend.key_file, key_header(backend))
+        return key_from_file(f"backends.{name}.key_file", backend.key_file, key_header(backend))
+    if (path := sources.key_path(key_name(name, 1))) is not None:
+        return key_from_file(f"backends.{name}.key", path, key_header(backend))
     return hcm.HttpFilter(name="provider_key", typed_config=pack(injector.CredentialInjector(
         overwrite=True, credential=extension("envoy.http.injected_credentials.generic", generic.Generic(
             credential=sources.secret(secret_name(name)), header=key_header(backend).name)))))

@@ -7,6 +7,10 @@ in place (`gcloud auth print-access-token > FILE`), and an emptied file takes th
 request costs about 10 us, needs no second file beside a static bootstrap, no watcher and no restart, and sees every
 kind of change at once.
 
+In a running gateway the keys of the configuration itself come this way, too, from private files: a secret by SDS costs
+an inotify instance for each backend (`sources`). Each hop has a small Lua machine of its own for it in every thread of
+Envoy, some 50 KB. A static bootstrap, which nobody watches, leaves those keys to the injector.
+
 The rule is that of `extproc.config.keyfile`: one word, white space around it ignored. While the file gives none, as
 between emptying and writing it, the last key stays in use (each thread of Envoy has its own, that of its last request);
 without any the request fails, so that it can go to the next attempt.
@@ -56,11 +60,12 @@ end
 """
 
 
-def key_from_file(backend: str, path: str, header: KeyHeader) -> hcm.HttpFilter:
-    """Reads the file at `path` and sends what it holds in `header`, over whatever stands there."""
+def key_from_file(place: str, path: str, header: KeyHeader) -> hcm.HttpFilter:
+    """Reads the file at `path` and sends what it holds in `header`, over whatever stands there. `place`: what the log
+    calls it."""
     script = _SCRIPT.format(
         path=quoted(path), header=quoted(header.name), prefix=quoted(header.prefix),
-        place=quoted(f"backends.{backend}.key_file"), longest=LONGEST)
+        place=quoted(place), longest=LONGEST)
     return hcm.HttpFilter(name="provider_key", typed_config=pack(lua.Lua(
         # The route is chosen; after translation there is not all that it would take to choose it again.
         clear_route_cache=False,

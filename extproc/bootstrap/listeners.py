@@ -70,7 +70,7 @@ def internal_listener(name: str, backend: Backend, config: Config, sources: Sour
         local_reply_config=replies.hop_replies(),
         access_log=observing.hop_logs(name, config),
         tracing=observing.hop_tracing(name, backend, config, with_secrets=with_secrets))
-    sources.attach_routes(manager, hop_table(name, config))
+    sources.attach_hop(manager, lambda: hop_table(name, config), filters.name_hop(name))
     return listener.Listener(
         name=internal_listener_name(name), internal_listener=listener.ListenerInternalListenerConfig(),
         filter_chains=[_chain(manager)], traffic_direction=core.TrafficDirection.OUTBOUND)

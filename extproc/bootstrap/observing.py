@@ -202,7 +202,7 @@ def _tracing(tracing: Tracing, with_secrets: bool, operation: str,
              custom: dict[str, str]) -> hcm.HttpConnectionManagerTracing:
     return hcm.HttpConnectionManagerTracing(
         # The sampler decides; a client's x-client-trace-id shall have no say.
-        client_sampling=envoy_type.Percent(value=0), random_sampling=envoy_type.Percent(value=100),
+        client_sampling=envoy_type.Percent(value=0), random_sampling=envoy_type.Percent(value=100.0),
         operation=operation,
         custom_tags=[tags.CustomTag(tag=tag, value=text) for tag, text in {"http.url": _URL, **custom}.items()],
         provider=trace.TracingHttp(name="envoy.tracers.opentelemetry",
@@ -241,7 +241,7 @@ def _exporter(tracing: Tracing, with_secrets: bool) -> trace.OpenTelemetryConfig
 def runtime() -> bootstrap.LayeredRuntime:
     """Spans leave a second after they ended, where nothing fills a batch sooner; Envoy's own patience is 5 s."""
     return bootstrap.LayeredRuntime(layers=[bootstrap.RuntimeLayer(
-        name="extproc", static_layer=protobuf.Struct.from_dict({"tracing.opentelemetry.flush_interval_ms": 1000}))])
+        name="extproc", static_layer=protobuf.Struct.from_dict({"tracing.opentelemetry.flush_interval_ms": 1000.0}))])
 
 
 def collector_clusters(config: Config, ca: str) -> list[cluster.Cluster]:

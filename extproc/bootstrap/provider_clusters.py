@@ -44,7 +44,7 @@ def provider_clusters(name: str, backend: Backend, config: Config, ca: str, sour
         early = made(early_cluster(name))
         early.outlier_detection = _ejection(config.ejection)
         # Without this Envoy would ask all endpoints again as soon as most of them are put aside.
-        early.common_lb_config = cluster.ClusterCommonLbConfig(healthy_panic_threshold=envoy_type.Percent(value=0))
+        early.common_lb_config = cluster.ClusterCommonLbConfig(healthy_panic_threshold=envoy_type.Percent(value=0.0))
         found.append(early)
     if backend.proxy is not None:
         found.append(proxy_cluster(name, backend.proxy, config, ca))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from envoy_data_plane.envoy.config.accesslog import v3 as accesslog
@@ -21,7 +22,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager i
 from envoy_data_plane.google import protobuf
 
 from extproc.bootstrap.key_files import NO_KEY_DETAILS
-from extproc.bootstrap.rendering import pack
+from extproc.bootstrap.rendering import pack, shown_once
 from extproc.limiting.refusal import MESSAGE_HEADER
 
 CLIENT_NAMESPACE, CLIENT_API, CLIENT_REQUEST_ID = "extproc.client", "api", "id"
@@ -99,13 +100,15 @@ _REPLIES = [
 """The first that holds is used."""
 
 
+@cache
 def edge_replies() -> hcm.LocalReplyConfig:
     """For the edge listener: the shape follows from the client's path."""
     return _mappers(EDGE_IS_ANTHROPIC, "%STREAM_ID%")
 
 
+@cache
 def hop_replies() -> hcm.LocalReplyConfig:
-    """For a backend's internal listener: the shape follows from the remembered API of the client."""
+    """For the internal listeners, all of them the same: the shape follows from the remembered API of the client."""
     return _mappers(_HOP_IS_ANTHROPIC, f"%DYNAMIC_METADATA({CLIENT_NAMESPACE}:{CLIENT_REQUEST_ID})%")
 
 
@@ -116,7 +119,7 @@ def _mappers(is_anthropic: str, request_id: str) -> hcm.LocalReplyConfig:
                        {"request-id": request_id, **reply.headers}) for reply in _REPLIES]
     mappers += [_mapper(f"{_ENVOYS_OWN} && ({reply.when})", _openai_body(reply),
                         {"x-request-id": request_id, **reply.headers}) for reply in _REPLIES]
-    return hcm.LocalReplyConfig(mappers=mappers)
+    return shown_once(hcm.LocalReplyConfig(mappers=mappers))
 
 
 def _mapper(expression: str, body: dict[str, Any], headers: dict[str, str]) -> hcm.ResponseMapper:

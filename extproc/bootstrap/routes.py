@@ -15,12 +15,13 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google import protobuf
 
 from extproc.bootstrap.cors import cors_policy
-from extproc.bootstrap.filters import KEY_AUTH, SELECT, switched_off, team_keys
+from extproc.bootstrap.filters import HOP, KEY_AUTH, SELECT, hop_domain, switched_off, team_keys
 from extproc.bootstrap.limits import edge_limits, hop_limits
 from extproc.bootstrap.messages import ClusterWeight, PriorityGroup, PriorityGroupClusterSpecifier
 from extproc.bootstrap.observing import RULE_METADATA, never_traced
 from extproc.bootstrap.rendering import extension, pack, seconds
 from extproc.bootstrap.several_keys import OTHER_KEY
+from extproc.bootstrap.sources import HOPS
 from extproc.config import Backend, Config, ModelRule
 from extproc.failover import RETRIED_STATUSES
 
@@ -151,7 +152,19 @@ def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Co
                 PriorityGroupClusterSpecifier(priority_groups=groups)))))
 
 
+def hops_table(config: Config) -> route.RouteConfiguration:
+    """The ways of all hops to their providers in one table; the listener of each names its part of it in a header."""
+    return route.RouteConfiguration(
+        name=HOPS, vhost_header=HOP, request_headers_to_remove=[HOP],
+        virtual_hosts=[_hop(name, config, hop_domain(name)) for name in config.backends])
+
+
 def hop_table(backend: str, config: Config) -> route.RouteConfiguration:
+    """The way of one hop to its provider, for a listener that holds its own table."""
+    return route.RouteConfiguration(name=f"in-{backend}", virtual_hosts=[_hop(backend, config, "*")])
+
+
+def _hop(backend: str, config: Config, domain: str) -> route.VirtualHost:
     """To the provider. An attempt passes by one that is put aside, if it has another provider to go on with; the last
     attempt always asks."""
     def to(cluster: str, *headers: route.HeaderMatcher) -> route.Route:
@@ -164,9 +177,8 @@ def hop_table(backend: str, config: Config) -> route.RouteConfiguration:
     early = [to(early_cluster(backend), _exactly("x-envoy-attempt-count", str(number)), route.HeaderMatcher(
                 name=_EARLY, string_match=matcher.StringMatcher(contains=f",{number},")))
              for number in early_attempts(backend, config)]
-    return route.RouteConfiguration(name=f"in-{backend}", virtual_hosts=[route.VirtualHost(
-        name=backend, domains=["*"], request_headers_to_remove=_INTERNAL_HEADERS,
-        routes=[*early, to(provider_cluster(backend))])])
+    return route.VirtualHost(name=backend, domains=[domain], request_headers_to_remove=_INTERNAL_HEADERS,
+                             routes=[*early, to(provider_cluster(backend))])
 
 
 def _hop_action(cluster: str, backend: Backend, config: Config) -> route.RouteAction:

@@ -1,8 +1,9 @@
-"""How a provider's key is sent, and keys of the configuration as Envoy secrets.
+"""How a provider's key is sent, and keys of the configuration on their way to Envoy.
 
-A key never stands in a listener or a route: those name the secret, and Envoy's credential injector adds the value
-after translation. Placeholders take the values' place wherever the configuration is shown. Keys in files never come
-here: Envoy reads those itself (`key_files`).
+A key never stands in a listener or a route. In a running gateway it stands in a private file, which Envoy reads when it
+needs the key (`key_files`, `several_keys`); in a static bootstrap it is a secret that the listener names, and Envoy's
+credential injector adds it after translation. Placeholders take the values' place wherever the configuration is shown.
+Keys in files of the user's never come here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 
-from extproc.config import Backend, Config
+from extproc.config import Backend, Config, ProviderKey
 from extproc.profiles.gemini import VERTEX, gemini_door
 
 
@@ -55,13 +56,25 @@ def secret_name(backend: str) -> str:
     return f"key-{backend}"
 
 
+def key_name(backend: str, number: int) -> str:
+    """The name under which a key of the configuration is delivered in a file; `number` counts from 1, which is also
+    that of a single key."""
+    return f"{backend}.{number}"
+
+
+def keys_in_files(name: str, backend: Backend) -> dict[str, str]:
+    """The keys of the configuration that are delivered in files: name -> key."""
+    entries = (ProviderKey(key=backend.key),) if backend.key else backend.several_keys
+    return {key_name(name, number): entry.key for number, entry in enumerate(entries, 1) if entry.key is not None}
+
+
 def placeholder(kind: str, name: str) -> str:
     """What stands for a key where it must not be shown: `backend` or `team`, and its name."""
     return f"PUT-THE-KEY-OF-{kind.upper()}-{name}-HERE"
 
 
 def provider_secrets(config: Config, *, with_secrets: bool) -> list[tls.Secret]:
-    """One generic secret for each backend whose key the configuration holds, in its order."""
+    """One generic secret for each backend whose key the configuration holds, in its order, for a static bootstrap."""
     return [_secret(name, backend, with_secrets) for name, backend in config.backends.items() if backend.key]
 
 

@@ -22,7 +22,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager i
 
 from extproc.bootstrap.key_files import quoted
 from extproc.bootstrap.rendering import pack
-from extproc.bootstrap.secrets import key_header, placeholder
+from extproc.bootstrap.secrets import key_header, key_name, placeholder
 from extproc.bootstrap.sources import Sources
 from extproc.config import Backend, ProviderKey
 from extproc.config.keyfile import LONGEST
@@ -155,17 +155,6 @@ def keys_filters(name: str, backend: Backend, sources: Sources, *, with_secrets:
 def _is_googles(backend: Backend) -> bool:
     """Also its endpoint in OpenAI's format gives that answer."""
     return backend.api == "gemini" or f".{backend.host}".endswith(".googleapis.com")
-
-
-def key_name(backend: str, number: int) -> str:
-    """The name under which a key of the configuration is delivered; `number` counts from 1."""
-    return f"{backend}.{number}"
-
-
-def keys_in_files(name: str, backend: Backend) -> dict[str, str]:
-    """The keys of the configuration that are delivered in files: name -> key."""
-    return {key_name(name, number): entry.key for number, entry in enumerate(backend.several_keys, 1)
-            if entry.key is not None}
 
 
 def _entry(name: str, number: int, entry: ProviderKey, sources: Sources, *, with_secrets: bool) -> str:

@@ -7,6 +7,7 @@ reaches Envoy without a restart of anything and without cutting a stream.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +17,11 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager i
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 
 from extproc.bootstrap.rendering import seconds
+
+HOPS = "hops"
+"""The name of the route table that the hops of a running gateway share."""
+
+Table = Callable[[], route.RouteConfiguration]
 
 
 class Sources(Protocol):
@@ -33,9 +39,18 @@ class Sources(Protocol):
         """Makes the connection manager use the route table."""
         ...
 
+    def attach_hop(self, manager: hcm.HttpConnectionManager, table: Table, by_name: core.TypedExtensionConfig) -> None:
+        """Makes the connection manager of a backend's hop use its route table, or its part of the table that all hops
+        share; `by_name` names that part in each request."""
+        ...
+
 
 class WatchedFiles:
-    """Everything in files of one directory: `rds-TABLE.json`, `sds-SECRET.json`, `key-KEY`, `lds.json`, `cds.json`."""
+    """Everything in files of one directory: `rds-TABLE.json`, `sds-SECRET.json`, `key-KEY`, `lds.json`, `cds.json`.
+
+    Envoy opens an inotify instance for each source that it watches, and Linux gives a user 128 by default; past them
+    Envoy aborts. So nothing here is watched once per backend: the hops share a route table, and keys are not watched
+    but read when they are used (`key_files`)."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -43,8 +58,8 @@ class WatchedFiles:
     def config_source(self, file: str) -> core.ConfigSource:
         """The named file of the directory as a source of resources."""
         return core.ConfigSource(
-            path_config_source=core.PathConfigSource(
-                path=str(self.directory / file), watched_directory=core.WatchedDirectory(path=str(self.directory))),
+            # Without a watched directory, any move in which would make Envoy read every file anew.
+            path_config_source=core.PathConfigSource(path=str(self.directory / file)),
             resource_api_version=core.ApiVersion.V3,
             # Files are there before Envoy starts; 0 would wait for ever for one that is not.
             initial_fetch_timeout=seconds(5))
@@ -56,7 +71,15 @@ class WatchedFiles:
         return str(self.directory / key_file_name(name))
 
     def attach_routes(self, manager: hcm.HttpConnectionManager, table: route.RouteConfiguration) -> None:
-        manager.rds = hcm.Rds(config_source=self.config_source(route_file(table.name)), route_config_name=table.name)
+        self._watch_routes(manager, table.name)
+
+    def attach_hop(self, manager: hcm.HttpConnectionManager, table: Table, by_name: core.TypedExtensionConfig) -> None:
+        # All hops name the same file in the same words: Envoy then watches it once.
+        self._watch_routes(manager, HOPS)
+        manager.early_header_mutation_extensions = [by_name]
+
+    def _watch_routes(self, manager: hcm.HttpConnectionManager, table: str) -> None:
+        manager.rds = hcm.Rds(config_source=self.config_source(route_file(table)), route_config_name=table)
 
 
 class Inline:
@@ -70,6 +93,9 @@ class Inline:
 
     def attach_routes(self, manager: hcm.HttpConnectionManager, table: route.RouteConfiguration) -> None:
         manager.route_config = table
+
+    def attach_hop(self, manager: hcm.HttpConnectionManager, table: Table, by_name: core.TypedExtensionConfig) -> None:
+        manager.route_config = table()
 
 
 def secret_file(name: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import platform
+import socket
 import threading
 from collections.abc import Callable
 
@@ -71,6 +73,8 @@ class AdminServer:
         return 404, text, b"served here: /metrics /healthz /readyz\n"
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):  # wakes the thread, which by itself looks every half second
+            self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.shutdown()
         self._server.server_close()
 

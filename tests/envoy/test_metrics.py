@@ -76,7 +76,7 @@ def until(gateway: Gateway, holds: Callable[[Scrape], bool], seconds: float = 20
     end = time.monotonic() + seconds
     while not holds(found := Scrape(gateway)):
         assert time.monotonic() < end, found.text
-        time.sleep(0.05)
+        time.sleep(0.3)  # a page costs a tenth of a second of CPU
     return found
 
 

@@ -53,14 +53,13 @@ def test_sockets_fit_where_temporary_files_would_be_too_deep(
 def test_what_changes_often_has_a_file_of_its_own(layout: RuntimeLayout) -> None:
     build(CONFIG, layout).write()
     assert {file.name for file in layout.config.iterdir()} == {
-        "bootstrap.json", "lds.json", "cds.json", "rds-edge.json", "rds-in-b.json", "rds-in-open.json",
-        "sds-key-b.json"}
+        "bootstrap.json", "lds.json", "cds.json", "rds-edge.json", "rds-hops.json", "key-b.1"}
 
 
-def test_keys_are_only_in_secrets_and_the_edge_routes(layout: RuntimeLayout) -> None:
+def test_keys_are_only_in_files_of_their_own_and_the_edge_routes(layout: RuntimeLayout) -> None:
     """A listener that held a key would be replaced, and its streams cut in the end, when the key changes."""
     files = build(CONFIG, layout).files()
-    assert {name for name, text in files.items() if "secret-of-b" in text} == {"sds-key-b.json"}
+    assert {name for name, text in files.items() if "secret-of-b" in text} == {"key-b.1"}
     assert {name for name, text in files.items() if "secret-of-red" in text} == {"rds-edge.json"}
 
 
@@ -71,10 +70,10 @@ def test_listeners_stay_the_same_when_teams_models_and_keys_change(layout: Runti
     assert build(other, layout).files()["lds.json"] == build(CONFIG, layout).files()["lds.json"]
 
 
-def test_every_file_is_watched_by_its_directory(layout: RuntimeLayout) -> None:
+def test_a_file_is_watched_for_itself(layout: RuntimeLayout) -> None:
     bootstrap = json.loads(build(CONFIG, layout).files()["bootstrap.json"])
     source = bootstrap["dynamic_resources"]["lds_config"]["path_config_source"]
-    assert source == {"path": f"{layout.config}/lds.json", "watched_directory": {"path": str(layout.config)}}
+    assert source == {"path": f"{layout.config}/lds.json"}, "a folder's moves would make Envoy read every file again"
     assert bootstrap["admin"]["address"]["pipe"] == {"path": str(layout.envoy_admin), "mode": 0o600}
 
 

@@ -108,7 +108,7 @@ def test_a_request_asks_about_its_team_and_its_rule() -> None:
 
 
 def test_the_hop_counts_tokens_when_the_attempt_is_over(layout: RuntimeLayout) -> None:
-    table = json.loads(build(config(EVERYTHING), layout).files()["rds-in-b.json"])["resources"][0]
+    table = json.loads(build(config(EVERYTHING), layout).files()["rds-hops.json"])["resources"][0]
     text = json.dumps(table)
     counted = list(_rate_limits(table))
     assert [(one["apply_on_stream_done"], one["hits_addend"]["format"]) for one in counted] == [

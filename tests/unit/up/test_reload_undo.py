@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from extproc.bootstrap import RuntimeLayout
-from extproc.config import Attempt, Backend, Config, ModelRule, Team
+from extproc.config import Attempt, Backend, Config, EdgeTls, ModelRule, Team
 from extproc.server.generations import Accepted
 from extproc.up import delivery as delivery_module
+from extproc.up import inotify
 from extproc.up.children import StartError
 from extproc.up.delivery import Delivery, Refused
 from extproc.up.envoy_admin import EnvoyAdmin
@@ -23,7 +24,8 @@ from extproc.up.reload import ConfigFile, Reloader, Watch
 from extproc.up.workers import Workers
 
 _REJECTED = "warning Filesystem config update rejected: "
-LOG = {"cds.json": f"{_REJECTED}Error adding/updating cluster(s) backend-c: Invalid path",
+LOG = {"rds-hops.json": f"{_REJECTED}Only unique names for virtual hosts are permitted",
+       "cds.json": f"{_REJECTED}Error adding/updating cluster(s) backend-c: Invalid path",
        "lds.json": f"{_REJECTED}Error adding/updating listener(s) edge: cannot bind",
        "rds-edge.json": f"{_REJECTED}Duplicate entry of domain *"}
 
@@ -167,12 +169,13 @@ def serves_after_all(world: World) -> None:
     assert set(serving.config.backends) == {"b", "c"}
     assert set(serving.config.teams) == {"blue"}
     files = world.files()
-    assert "rds-in-c.json" in files
+    assert '"backend-c"' in files["rds-hops.json"]
     assert "key-c.1" in files
     assert world.metric("extproc_config_last_reload_successful") == "1.0"
 
 
 @pytest.mark.parametrize(("file", "said"), [
+    ("rds-hops.json", "Only unique names for virtual hosts are permitted"),
     ("cds.json", "Error adding/updating cluster(s) backend-c: Invalid path"),
     ("lds.json", "Error adding/updating listener(s) edge: cannot bind"),
     ("rds-edge.json", "Duplicate entry of domain *")])
@@ -199,7 +202,7 @@ def test_what_envoy_refuses_after_requests_began_on_it_is_undone_behind_them(wor
     accepted = world.workers.accepted
     assert (accepted.serving.number, [one.number for one in accepted.known]) == (1, [1, 2])
     kept = world.files()
-    assert "rds-in-c.json" in kept, "a request of the new rule may still have an attempt to make"
+    assert '"backend-c"' in kept["rds-hops.json"], "a request of the new rule may still have an attempt to make"
     assert "sk-blue" not in kept["rds-edge.json"]
     world.workers.busy = {2}
     asyncio.run(world.reloader._forget(set()))
@@ -254,6 +257,20 @@ def test_a_full_disk_is_a_failed_change_like_any_other(world: World, monkeypatch
     is_as_before(world, before)
     monkeypatch.setattr(delivery_module, "write_private", write)
     serves_after_all(world)
+
+
+def test_what_envoy_could_not_watch_is_not_given_to_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would abort, and the gateway with it."""
+    before = world.files()
+    room = 0
+    monkeypatch.setattr(inotify, "_given", lambda needed: needed <= room)
+    secure = configuration(tls=EdgeTls(certificate="/c.pem", key="/k.pem"))
+    assert world.reload(secure) == "failed"
+    assert "Envoy needs 2 inotify instances" in world.said[0]
+    is_as_before(world, before)
+    assert world.reload(changed()) == "applied", "another backend needs none"
+    room = 2
+    assert world.reload(secure) == "applied"
 
 
 def test_an_error_of_our_own_ends_the_change_and_not_the_watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
