@@ -16,7 +16,7 @@ from extproc.conversation import Failure
 from extproc.errors import BadRequest
 from extproc.exchange import messages
 from extproc.exchange.clients import error_answer
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
+from extproc.exchange.incoming import Chunk, Incoming
 from extproc.exchange.record import Record
 
 Responses = list[bytes]
@@ -60,10 +60,10 @@ class Exchange:
 
     # ------------------------------------------------------------------------------------------- what the server calls
 
-    def receive(self, message: ProcessingRequest, now: float) -> Responses:
+    def receive(self, message: Incoming, now: float) -> Responses:
         """One message of Envoy -> what to send, in this order."""
         self.last_message = now
-        if self.done or message.observability_mode:
+        if self.done or (not isinstance(message, Chunk) and message.observability_mode):
             return []
         try:
             return self._receive(message, now)
@@ -110,13 +110,13 @@ class Exchange:
         """When `on_time` wants to be called, unless messages come before."""
         return None if self.done else self.last_message + self.config.timeouts.stream_idle
 
-    def is_heavy(self, message: ProcessingRequest) -> bool:
+    def is_heavy(self, message: Incoming) -> bool:
         """Whether `receive` of this message may take long enough to be run in a thread."""
         return False
 
     # ------------------------------------------------------------------------------------------- what an exchange does
 
-    def _receive(self, message: ProcessingRequest, now: float) -> Responses:
+    def _receive(self, message: Incoming, now: float) -> Responses:
         raise NotImplementedError
 
     def _on_time(self, now: float) -> Responses:

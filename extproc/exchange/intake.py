@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from extproc.config import Config, ModelRule, is_loopback, parse_address
-from extproc.exchange.base import HEAVY_BODY, Refused
+from extproc.exchange.base import Refused
 from extproc.exchange.clients import CLIENT_APIS, count_body, models_answer
 from extproc.exchange.content import Asked, Body, read_asked
 from extproc.exchange.record import Record
@@ -58,10 +58,9 @@ class Intake:
         self.endpoint: Endpoint | None = None
         self.team: str | None = None
 
-    @property
-    def heavy(self) -> bool:
-        """Whether `complete` will take long."""
-        return (self.body.size > HEAVY_BODY or "content-encoding" in self.headers
+    def is_heavy(self, rest: int, limit: int) -> bool:
+        """Whether `complete` will take long once the last `rest` bytes are there; `limit`: of a body that does not."""
+        return (self.body.size + rest > limit or "content-encoding" in self.headers
                 or (self.endpoint is not None and self.endpoint.operation == "count_tokens"))
 
     def head(self, headers: dict[str, str], api: str) -> OwnAnswer | None:

@@ -25,6 +25,7 @@ from extproc.exchange.attempt import (
 )
 from extproc.exchange.base import Exchange, Refused, Responses
 from extproc.exchange.content import Asked, Body, read_asked
+from extproc.exchange.incoming import Chunk
 from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.routes import Endpoint, find_endpoint
@@ -91,11 +92,11 @@ class RequestHalf(Exchange):
             self._body.expect(headers.get("content-length"))
         return self._send_request(now) if message.request_headers.end_of_stream else []
 
-    def _request_body(self, message: ProcessingRequest, now: float) -> Responses:
+    def _request_body(self, part: Chunk, now: float) -> Responses:
         if self._phase is not Phase.REQUEST:
             return []
-        self._body.add(message.request_body.body)
-        return self._send_request(now) if message.request_body.end_of_stream else []
+        self._body.add(part.data)
+        return self._send_request(now) if part.end else []
 
     def _send_request(self, now: float) -> Responses:
         """The whole request is there: translate it and send it on."""

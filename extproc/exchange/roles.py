@@ -12,8 +12,8 @@ from extproc.config import Config
 from extproc.exchange import messages
 from extproc.exchange.attempt import Misrouted
 from extproc.exchange.base import Exchange, Responses
+from extproc.exchange.incoming import Chunk, Incoming
 from extproc.exchange.intake import request_api
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.select import SelectExchange
 from extproc.exchange.translate import TranslateExchange
 
@@ -30,8 +30,9 @@ class UnknownRole(Exchange):
         super().__init__(config, request_id=request_id, now=now)
         self._role = role
 
-    def _receive(self, message: ProcessingRequest, now: float) -> Responses:
-        self.api = request_api(messages.read_headers(message.request_headers))
+    def _receive(self, message: Incoming, now: float) -> Responses:
+        if not isinstance(message, Chunk):
+            self.api = request_api(messages.read_headers(message.request_headers))
         raise Misrouted(f"the filter's gRPC metadata {ROLE} is {self._role!r}; it must be select, translate or onehop")
 
 

@@ -10,12 +10,15 @@ from extproc.config import Config
 from extproc.exchange import messages
 from extproc.exchange.attempt import chosen_order
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
+from extproc.exchange.incoming import Chunk, Incoming
 from extproc.exchange.intake import Accepted, Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.trace_context import trace_id
 from extproc.tool_styles import TOOLS_HEADER
 
 INTERNAL = "x-extproc-"
+_HEAVY = 4 * HEAVY_BODY
+"""Bytes: looking for a model's name takes a small part of what a translation takes."""
 
 
 class SelectExchange(Exchange):
@@ -34,20 +37,21 @@ class SelectExchange(Exchange):
     def has_line(self) -> bool:
         return not self.routed and super().has_line
 
-    def is_heavy(self, message: ProcessingRequest) -> bool:
-        return (message.WhichOneof("request") == "request_body" and message.request_body.end_of_stream
-                and (self._intake.heavy or len(message.request_body.body) > HEAVY_BODY))
+    def is_heavy(self, message: Incoming) -> bool:
+        return type(message) is Chunk and message.end and self._intake.is_heavy(len(message.data), _HEAVY)
 
-    def _receive(self, message: ProcessingRequest, now: float) -> Responses:
+    def _receive(self, message: Incoming, now: float) -> Responses:
+        if isinstance(message, Chunk):
+            if message.response:
+                raise _unexpected("response_body")
+            self._intake.body.add(message.data)
+            return self._route(now) if message.end else []
         part = message.WhichOneof("request")
         if part == "request_headers":
             return self._head(message, now)
-        if part == "request_body":
-            self._intake.body.add(message.request_body.body)
-            return self._route(now) if message.request_body.end_of_stream else []
         if part == "request_trailers":
             raise trailers_refused()
-        raise RuntimeError(f"the edge hop got {part}; its filter must not send responses")
+        raise _unexpected(part)
 
     def _head(self, message: ProcessingRequest, now: float) -> Responses:
         headers = messages.read_headers(message.request_headers)
@@ -95,6 +99,10 @@ class SelectExchange(Exchange):
 
     def _own(self, answer: OwnAnswer, now: float) -> Responses:
         return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
+
+
+def _unexpected(part: str | None) -> RuntimeError:
+    return RuntimeError(f"the edge hop got {part}; its filter must not send responses")
 
 
 def trailers_refused() -> Refused:

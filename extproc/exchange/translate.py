@@ -17,6 +17,7 @@ from extproc.exchange import messages
 from extproc.exchange.accounting import Figures
 from extproc.exchange.attempt import Translating, make_translation
 from extproc.exchange.base import HEAVY_BODY, Responses
+from extproc.exchange.incoming import Chunk, Incoming
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.record import MAX_REPAIRS, Record
 from extproc.exchange.request_half import Phase, RequestHalf
@@ -64,15 +65,14 @@ class TranslateExchange(RequestHalf):
 
     # -------------------------------------------------------------------------------------------------- steps and times
 
-    def is_heavy(self, message: ProcessingRequest) -> bool:
-        part = message.WhichOneof("request")
-        if part == "request_body":
-            return message.request_body.end_of_stream and (
-                self._body.size + len(message.request_body.body) > HEAVY_BODY
-                or "content-encoding" in self._headers or bool(self._intake and self._intake.heavy))
-        # A whole answer is decoded and encoded in one go at its end.
-        return (part == "response_body" and message.response_body.end_of_stream and not self._head_sent
-                and self._accounting.received + len(message.response_body.body) > HEAVY_BODY)
+    def is_heavy(self, message: Incoming) -> bool:
+        if type(message) is not Chunk or not message.end:
+            return False
+        size = len(message.data)
+        if message.response:  # a whole answer is decoded and encoded in one go at its end
+            return not self._head_sent and self._accounting.received + size > HEAVY_BODY
+        return (self._body.size + size > HEAVY_BODY or "content-encoding" in self._headers
+                or bool(self._intake and self._intake.is_heavy(size, HEAVY_BODY)))
 
     @property
     def next_deadline(self) -> float | None:
@@ -87,14 +87,12 @@ class TranslateExchange(RequestHalf):
             return due if self._first_token_at is None else min(due, self._first_token_at)
         return super().next_deadline
 
-    def _receive(self, message: ProcessingRequest, now: float) -> Responses:
+    def _receive(self, message: Incoming, now: float) -> Responses:
+        if isinstance(message, Chunk):
+            return self._response_body(message, now) if message.response else self._request_body(message, now)
         part = message.WhichOneof("request")
-        if part == "response_body":
-            return self._response_body(message, now)
         if part == "request_headers":
             return self._request_head(message, now)
-        if part == "request_body":
-            return self._request_body(message, now)
         if part == "response_headers":
             return self._response_head(message, now)
         if part == "response_trailers":
@@ -183,17 +181,16 @@ class TranslateExchange(RequestHalf):
         self.record.reason = FIRST_TOKEN_TIMEOUT
         return self._answer(self._translation.fail(self._no_token()), now, end=True)
 
-    def _response_body(self, message: ProcessingRequest, now: float) -> Responses:
+    def _response_body(self, part: Chunk, now: float) -> Responses:
         translation = self._translation
         assert translation is not None
-        part = message.response_body
         if not self._body_seen:
             self._body_seen = True
             if self._commits:
                 translation.commit()
-        self._accounting.received += len(part.body)
-        data = translation.feed(part.body, now) if part.body else b""
-        if not part.end_of_stream:
+        self._accounting.received += len(part.data)
+        data = translation.feed(part.data, now) if part.data else b""
+        if not part.end:
             return self._answer(data, now) if data or translation.done or not self._head_sent else []
         return self._answer(data + translation.finish(), now, end=True)
 

@@ -1,8 +1,8 @@
 """Header blocks in -> checked request heads; status and text -> header blocks out.
 
-Reading uses `hpack` with bounds; a peer that opens all its streams with the same block, as Envoy does, has it read once.
-What we write is the same few fields every time, so it is written by hand and enters
-no table: the peer may shrink its table as it likes, and a block costs nothing to make.
+Reading uses `hpack` with bounds; of a peer that opens all its streams with the same block, as Envoy does, it is read
+once. What we write is the same few fields every time, so it is written by hand and enters no table: the peer may shrink
+its table as it likes, and a block costs nothing to make.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class HeaderReader:
     def __init__(self, largest: int) -> None:
         self._decoder = hpack.Decoder(max_header_list_size=largest)
         self._seen: dict[bytes, Headers] = {}
-        """Blocks that left the peer's table as it is, since it last changed: they mean the same when they come again."""
+        """Blocks that left the peer's table as it is, since it last changed: they mean the same again."""
         self._table: tuple[object, ...] = ()
 
     def read(self, block: bytes) -> Headers:

@@ -17,7 +17,8 @@ from google.protobuf.message import DecodeError
 
 from extproc.config import Config
 from extproc.exchange.base import Exchange, Responses
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest, ProcessingResponse
+from extproc.exchange.incoming import Chunk, Incoming, read
+from extproc.exchange.pb.external_processor_pb2 import ProcessingResponse
 from extproc.exchange.roles import make_exchange
 from extproc.server.generations import Accepted
 from extproc.server.log import Log
@@ -85,11 +86,10 @@ class Streams:
         return any(self._numbers[id(exchange.config)][1] == generation for exchange in self._running
                    if id(exchange.config) in self._numbers)
 
-    def show_request(self, message: ProcessingRequest, request_id: str) -> None:
+    def show_request(self, message: Incoming, request_id: str) -> None:
         """Logs a message's body, when the debug switch is on."""
-        part = message.WhichOneof("request")
-        if part in ("request_body", "response_body"):
-            self._log.body(f"envoy->{part}", request_id, getattr(message, part).body)
+        if isinstance(message, Chunk):
+            self._log.body(f"envoy->{'response' if message.response else 'request'}_body", request_id, message.data)
 
     def show_answer(self, answer: bytes, request_id: str) -> None:
         """The same of an answer."""
@@ -125,7 +125,7 @@ class Stream:
     def message(self, data: bytes) -> bool:
         exchange = self._exchange
         try:
-            message = ProcessingRequest.FromString(data)
+            message = read(data)
         except DecodeError:
             self._peer.end(Status.INTERNAL, "the message is no ProcessingRequest")
             return True

@@ -2,8 +2,8 @@
 
 Most requests hold nothing but what we know: they become a `RequestBody[KnownTurn]` in one pass. All others are read
 piece by piece (`RequestBody[Raw]`, `Turn`, then block by block), so that one odd block neither fails a request nor
-hides. Used by `request` and `blocks` only. Nothing here knows the conversation model, and what only passes through (tool
-arguments, server tools) stays the client's own bytes as `msgspec.Raw`.
+hides. Used by `request` and `blocks` only. Nothing here knows the conversation model, and what only passes through
+(tool arguments, server tools) stays the client's own bytes as `msgspec.Raw`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from extproc.config import Attempt, Backend, Config, ModelRule
+from extproc.exchange import incoming
 from extproc.exchange.base import Exchange
 from extproc.exchange.pb import external_processor_pb2 as pb
 
@@ -113,7 +114,7 @@ class Playbook:
 
     def __rshift__(self, message: pb.ProcessingRequest) -> Playbook:
         self._body_sent.add(message.WhichOneof("request") or "")
-        self._say(self.exchange.receive(message, self.now))
+        self._say(self.exchange.receive(incoming.read(message.SerializeToString()), self.now))
         return self
 
     def __lshift__(self, expected: list[tuple[Any, ...]]) -> Playbook:

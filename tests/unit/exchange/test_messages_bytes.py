@@ -1,12 +1,16 @@
-"""Chunks are framed by hand: what protobuf would write, byte for byte."""
+"""Chunks are framed and read by hand: what protobuf would write, byte for byte, and what it would read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
 
-from extproc.exchange import messages
+from extproc.exchange import incoming, messages
+from extproc.exchange.incoming import Chunk
 from extproc.exchange.pb import external_processor_pb2 as pb
 
 SIZES = [*range(400), *range(15_990, 16_010), *range(16_370, 16_400), *range(2_097_140, 2_097_156), 20_000_000]
@@ -33,3 +37,47 @@ def test_metadata_can_follow_an_encoded_message() -> None:
     assert read.response_body.response.body_mutation.streamed_response.body == b"x"
     assert read.response_body.response.body_mutation.streamed_response.end_of_stream
     assert read.dynamic_metadata["extproc"]["input"] == 7
+
+
+@pytest.mark.parametrize("part", ["request_body", "response_body"])
+def test_a_piece_of_a_body_is_what_protobuf_reads(part: str) -> None:
+    for size in SIZES:
+        for end in (False, True):
+            data = b"x" * size
+            message = pb.ProcessingRequest(**{part: pb.HttpBody(body=data, end_of_stream=end)})
+            assert incoming.read(message.SerializeToString()) == Chunk(data, end, part == "response_body"), (size, end)
+
+
+def test_what_envoy_says_besides_a_piece_is_not_lost_in_reading_by_hand() -> None:
+    body = pb.HttpBody(body=b"abcdef" * 100, end_of_stream=True)
+    watched = pb.ProcessingRequest(response_body=body, observability_mode=True)
+    assert incoming.read(watched.SerializeToString()) == watched
+    first = pb.ProcessingRequest(request_body=body)
+    first.protocol_config.request_body_mode = pb.ProcessingMode.FULL_DUPLEX_STREAMED
+    assert incoming.read(first.SerializeToString()) == Chunk(body.body, True, False)
+    other = pb.ProcessingRequest(request_trailers=pb.HttpTrailers())
+    assert incoming.read(other.SerializeToString()) == other
+
+
+@given(st.binary(max_size=40),
+       st.sampled_from([b"", b"\x22", b"\x2a", b"\x2a\x08\x0a\x06", b"\x22\x88\x00\x0a\x84\x00"]))
+def test_any_bytes_are_read_as_protobuf_reads_them(data: bytes, start: bytes) -> None:
+    """Whatever protobuf takes is read to the same piece; what it refuses may at most be a piece whose unused bytes
+    nobody looked at, and never anything else than a DecodeError."""
+    message = start + data
+    try:
+        read = pb.ProcessingRequest.FromString(message)
+    except DecodeError:
+        read = None
+    try:
+        got = incoming.read(message)
+    except DecodeError:
+        assert read is None
+        return
+    assert read is not None
+    part = read.WhichOneof("request")
+    if isinstance(got, Chunk):
+        body = getattr(read, str(part))
+        assert got == Chunk(body.body, body.end_of_stream, part == "response_body")
+    else:
+        assert got == read

@@ -12,6 +12,7 @@ import pytest
 import zstandard
 
 from extproc.config import Attempt, Backend, ModelRule, Team
+from extproc.exchange import incoming
 from extproc.exchange.select import SelectExchange
 from extproc.limits import Limits
 from tests.unit.exchange.playbook import (
@@ -243,7 +244,7 @@ def test_tokens_are_counted_here() -> None:
     play = edge()
     ask = {"model": "one", "messages": [{"role": "user", "content": "word " * 50}]}
     play >> request_headers(path="/v1/messages/count_tokens?beta=true") << []
-    assert play.exchange.is_heavy(request_body(ask))
+    assert play.exchange.is_heavy(incoming.read(request_body(ask).SerializeToString()))
     play >> request_body(ask)
     [(_, status, body, _)] = play.take()
     assert status == 200

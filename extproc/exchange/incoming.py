@@ -1,0 +1,70 @@
+"""A `ProcessingRequest` as bytes -> a piece of a body, or any other message of Envoy.
+
+All but a few messages of an exchange are pieces of bodies: every event of every stream, and all of a large request.
+These hold nothing but the piece, so they are read by hand, with one copy of its bytes; protobuf reads whatever looks
+otherwise. A test holds the one against the other. Nothing here knows what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
+
+_REQUEST_BODY, _RESPONSE_BODY = 0x22, 0x2A
+_DATA = 0x0A
+_END = b"\x10\x01"
+"""Tags of `request_body` and `response_body`; inside both those of `body` and, with its value, `end_of_stream`."""
+
+
+class Chunk(msgspec.Struct, frozen=True, gc=False):
+    """A piece of a body, of the request or of the `response`. `end`: nothing of it follows."""
+
+    data: bytes
+    end: bool
+    response: bool
+
+
+Incoming = Chunk | ProcessingRequest
+"""What Envoy says. A body comes as a `Chunk`, unless Envoy only watches (`observability_mode`)."""
+
+
+def read(message: bytes) -> Incoming:
+    """Raises protobuf's DecodeError."""
+    tag = message[0] if len(message) > 4 else 0
+    if tag in (_RESPONSE_BODY, _REQUEST_BODY):
+        size, at = message[1], 2
+        if size > 127:
+            size, at = _varint(message, 1)
+        whole = len(message)
+        if at + size == whole and size > 4 and message[at] == _DATA:
+            size, at = message[at + 1], at + 2
+            if size > 127:
+                size, at = _varint(message, at - 1)
+            after = at + size
+            if after == whole:
+                return Chunk(message[at:], False, tag == _RESPONSE_BODY)
+            if after == whole - 2 and message[after:] == _END:
+                return Chunk(message[at:after], True, tag == _RESPONSE_BODY)
+    return _by_protobuf(message)
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """The number and where it ends; of more than four bytes 0, which fits nowhere."""
+    number = message[at] & 127
+    for shift in (7, 14, 21):
+        at += 1
+        byte = message[at] if at < len(message) else 128
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at + 1
+    return 0, at
+
+
+def _by_protobuf(message: bytes) -> Incoming:
+    read = ProcessingRequest.FromString(message)
+    part = read.WhichOneof("request")
+    if read.observability_mode or part not in ("request_body", "response_body"):
+        return read
+    body = getattr(read, part)
+    return Chunk(body.body, body.end_of_stream, part == "response_body")
