@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from hashlib import blake2b
 
 from extproc.apis.base import NameMap
@@ -66,6 +67,7 @@ def short_name(name: str, limit: int = 64, taken: Collection[str] = (), pattern:
     raise BadRequest(f"the tool name {name!r} cannot be told apart from another one; rename the tool")
 
 
+@lru_cache(maxsize=4096)
 def fits_name(name: str, limit: int = 64, pattern: str = _LEGAL) -> bool:
     """Whether a provider takes the name as it is."""
     return len(name) <= limit and re.fullmatch(pattern, name) is not None

@@ -18,6 +18,8 @@ import msgspec
 _ENCODER = msgspec.json.Encoder()
 _OVERHEAD = 200
 """Bytes that an entry takes besides its text."""
+_MOST_KNOWN, _LARGEST_KNOWN = 2048, 16 * 1024
+"""Bounds of the schemas whose keys are known without making them: objects, and bytes of one as JSON."""
 
 
 class Rewritten(msgspec.Struct, frozen=True):
@@ -44,6 +46,7 @@ class SchemaCache:
         self._bounds = (entries, size, largest)
         self._kept: OrderedDict[bytes, Rewritten] = OrderedDict()
         self._size = 0
+        self._keys: dict[tuple[str, int], tuple[object, bytes]] = {}
         self._hits = 0
         self._misses = 0
         self._lock = Lock()
@@ -51,10 +54,7 @@ class SchemaCache:
     def get(self, kind: str, schema: object, rewrite: Callable[[int], Rewritten]) -> Rewritten:
         """What `rewrite` makes of `schema`. `kind` names the rewriting; `rewrite` gets the bytes of the schema's JSON,
         and must depend on the schema alone."""
-        source = _ENCODER.encode(schema)
-        digest = blake2b(source, digest_size=16)
-        digest.update(kind.encode())
-        key = digest.digest()
+        key = self._key(kind, schema)
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
@@ -62,9 +62,25 @@ class SchemaCache:
                 self._hits += 1
                 return found
             self._misses += 1
-        made = rewrite(len(source))
+        made = rewrite(len(_ENCODER.encode(schema)))
         self._keep(key, made)
         return made
+
+    def _key(self, kind: str, schema: object) -> bytes:
+        """A tool that is kept (`apis.kept_tools`) brings the same object again: its key is known by the object's id. The
+        object is held meanwhile, or its id would soon be another's."""
+        known = self._keys.get((kind, id(schema)))
+        if known is not None:
+            return known[1]
+        source = _ENCODER.encode(schema)
+        digest = blake2b(source, digest_size=16)
+        digest.update(kind.encode())
+        key = digest.digest()
+        if len(source) <= _LARGEST_KNOWN:
+            if len(self._keys) >= _MOST_KNOWN:
+                self._keys = {}
+            self._keys[kind, id(schema)] = (schema, key)
+        return key
 
     @property
     def figures(self) -> Figures:

@@ -16,6 +16,7 @@ from extproc.apis.anthropic import wire
 from extproc.apis.anthropic.blocks import Role, read_content
 from extproc.apis.base import Dropped
 from extproc.apis.body import check_parts, checked, in_one_pass
+from extproc.apis.kept_tools import KeptTools
 from extproc.apis.wire import Shape, given, refused
 from extproc.conversation import (
     Message,
@@ -180,21 +181,22 @@ def _tools(tools: list[msgspec.Raw], dropped: Dropped) -> tuple[list[Tool], list
     server: list[ServerTool] = []
     seen: set[str] = set()
     for position, raw in enumerate(tools):
-        path = f"tools[{position}]"
-        head, _ = _tool_head.read(raw, path)
-        if head.type is not None and head.type != "custom":
-            server.append(ServerTool("anthropic", head.type, head.name or head.type, bytes(raw)))
+        tool = _kept.read(raw, f"tools[{position}]", dropped)
+        if isinstance(tool, ServerTool):
+            server.append(tool)
             continue
-        tool = _own_tool(raw, path, dropped)
         if tool.name in seen:
-            raise refused(f"{path}.name", f"tool names must be unique, {tool.name!r} was there before")
+            raise refused(f"tools[{position}].name", f"tool names must be unique, {tool.name!r} was there before")
         seen.add(tool.name)
         if tool.name != PLACEHOLDER_TOOL:
             own.append(tool)
     return own, server
 
 
-def _own_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool:
+def _any_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
+    head, _ = _tool_head.read(raw, path)
+    if head.type is not None and head.type != "custom":
+        return ServerTool("anthropic", head.type, head.name or head.type, bytes(raw))
     tool, unknown = _tool.read(raw, path)
     for field in unknown:
         dropped.hint(f"tools.{field}")
@@ -202,6 +204,9 @@ def _own_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool:
         dropped.loss("tools.input_examples")
     return Tool(tool.name, tool.description, _schema(tool.input_schema), strict=tool.strict,
                 deferred=bool(tool.defer_loading), cache=given(tool.cache_control))
+
+
+_kept = KeptTools(_any_tool)
 
 
 def _schema(raw: msgspec.Raw) -> dict[str, object]:

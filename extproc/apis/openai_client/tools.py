@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from extproc.apis.base import Dropped
+from extproc.apis.kept_tools import KeptTools
 from extproc.apis.openai_client import wire
 from extproc.apis.openai_client.parts import note
 from extproc.apis.wire import Shape, given, is_string, refused
@@ -40,12 +41,13 @@ def decode_tools(tools: Sequence[msgspec.Raw], functions: Sequence[msgspec.Raw],
     places = [*((raw, f"tools[{at}]", False) for at, raw in enumerate(tools)),
               *((raw, f"functions[{at}]", True) for at, raw in enumerate(functions))]
     for raw, path, legacy in places:
-        tool = _own(raw, path, "tools", dropped) if legacy else _tool(raw, path, dropped)
+        tool = (_kept_functions if legacy else _kept_tools).read(raw, path, dropped)
         if isinstance(tool, ServerTool):
             server.append(tool)
             continue
-        before = seen.setdefault(tool.name, tool)
-        if before is tool:
+        before = seen.get(tool.name)
+        if before is None:
+            seen[tool.name] = tool
             own.append(tool)
         elif before == tool:
             dropped.hint("tools.repeated")
@@ -76,6 +78,10 @@ def _own(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: bo
     schema = function.parameters if given(function.parameters) else function.input_schema
     return Tool(function.name, function.description, _schema(schema), strict=function.strict,
                 cache=cache or given(function.cache_control))
+
+
+_kept_tools = KeptTools(_tool)
+_kept_functions = KeptTools(lambda raw, path, dropped: _own(raw, path, "tools", dropped))
 
 
 def _own_custom(raw: msgspec.Raw, path: str, dropped: Dropped, *, cache: bool) -> Tool:
