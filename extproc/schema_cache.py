@@ -67,7 +67,7 @@ class SchemaCache:
         return made
 
     def _key(self, kind: str, schema: object) -> bytes:
-        """A tool that is kept (`apis.kept_tools`) brings the same object again: its key is known by the object's id. The
+        """A tool that is kept (`apis.kept_tools`) brings the same object again, whose key is known by its id. The
         object is held meanwhile, or its id would soon be another's."""
         known = self._keys.get((kind, id(schema)))
         if known is not None:

@@ -97,6 +97,11 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return tuple(dict.fromkeys(known for entry in entries for known in _known(entry)))
 
     @cached_property
+    def has_key_files(self) -> bool:
+        """Whether `known_keys` may change while the configuration stays."""
+        return self.key_file is not None or any(entry.key_file is not None for entry in self.several_keys)
+
+    @cached_property
     def host(self) -> str:
         """The URL's host name or address, without brackets, lower case; "" for the built-in demo."""
         return urlsplit(self.url).hostname or ""

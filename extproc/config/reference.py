@@ -83,6 +83,7 @@ _KEYS = """\
 A key comes from the environment (`key: "${VAR}"`) or from a file (`key_file`), and is added to a request by Envoy after
 everything else has happened to it. A token that expires belongs into a file: whoever renews it writes the file (in
 place, by rename, or as Kubernetes swaps the links of a mounted secret), and the next request carries the new one.
+The number of backends is not limited; what they cost is in [operations.md](operations.md#many-backends).
 
 ```yaml
 backends:

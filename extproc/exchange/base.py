@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from google.protobuf.struct_pb2 import Struct
-
 from extproc.config import Config
 from extproc.conversation import Failure
 from extproc.errors import BadRequest
@@ -156,12 +154,6 @@ class Exchange:
         record.ms_head = record.ms_head or self._ms(now)
         record.response_bytes += len(body)
         return [messages.immediate(status, headers, body, reason)]
-
-    def metadata(self, values: Mapping[str, str | float | None]) -> Struct:
-        """Dynamic metadata of the namespace `extproc`; None values are left out."""
-        struct = Struct()
-        struct.update({METADATA: {name: value for name, value in values.items() if value is not None}})
-        return struct
 
     def _ms(self, now: float) -> float:
         return round((now - self.began) * 1000, 1)

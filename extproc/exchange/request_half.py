@@ -23,7 +23,7 @@ from extproc.exchange.attempt import (
     chosen_by_route,
     make_translation,
 )
-from extproc.exchange.base import Exchange, Refused, Responses
+from extproc.exchange.base import METADATA, Exchange, Refused, Responses
 from extproc.exchange.content import Asked, Body, read_asked
 from extproc.exchange.incoming import Chunk
 from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
@@ -139,7 +139,7 @@ class RequestHalf(Exchange):
         if backend.is_traced:
             routing.update(trace_headers(self._headers))
         head = messages.request_head({**routing, **request.headers}, self._headers)
-        head = messages.with_metadata(head, self.metadata({**self._names(), **self._accounting.estimate()}))
+        head = messages.with_metadata(head, METADATA, {**self._names(), **self._accounting.estimate()})
         return [head, *messages.chunks(messages.request_chunk, request.body, end=True)]
 
     def _note_request(self, asked: Asked, choice: Choice) -> None:

@@ -16,7 +16,7 @@ from extproc.conversation import Failure
 from extproc.exchange import messages
 from extproc.exchange.accounting import Figures
 from extproc.exchange.attempt import Translating, make_translation
-from extproc.exchange.base import HEAVY_BODY, Responses
+from extproc.exchange.base import HEAVY_BODY, METADATA, Responses
 from extproc.exchange.incoming import Chunk, Incoming
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.record import MAX_REPAIRS, Record
@@ -230,7 +230,7 @@ class TranslateExchange(RequestHalf):
         elif translation.done and self._linger_until is None:
             self._linger_until = now + LINGER
         elif out and self._accounting.is_due(now):
-            out[-1] = messages.with_metadata(out[-1], self.metadata(self._accounting.estimate(translation.usage)))
+            out[-1] = messages.with_metadata(out[-1], METADATA, self._accounting.estimate(translation.usage))
         return out
 
     def _instead(self, data: bytes, now: float) -> Responses:
@@ -291,7 +291,7 @@ class TranslateExchange(RequestHalf):
         """The last message is in `out`: it takes the exact figures along."""
         self.done = True
         self._sum_up()
-        out[-1] = messages.with_metadata(out[-1], self.metadata(self._figures()))
+        out[-1] = messages.with_metadata(out[-1], METADATA, self._figures())
 
     def _closed_early(self) -> None:
         if self._translation is not None:

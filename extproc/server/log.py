@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -62,8 +63,14 @@ class Log:
         line = _encode(fields)
         for secret in self._secrets():
             if len(secret) >= 4:
-                line = line.replace(_encode(secret)[1:-1], b"***")
+                line = line.replace(_as_written(secret), b"***")
         self._write(line + b"\n")
+
+
+@lru_cache(maxsize=4096)
+def _as_written(secret: str) -> bytes:
+    """As it would stand in a line."""
+    return _encode(secret)[1:-1]
 
 
 class LibraryHandler(logging.Handler):

@@ -191,6 +191,7 @@ class _Secrets:
         self._configs = [first]
         self._streams = streams
         self._seen: Accepted | None = None
+        self._found: list[str] = []
 
     def __call__(self) -> list[str]:
         accepted = self._streams.accepted
@@ -198,8 +199,11 @@ class _Secrets:
             self._seen = accepted
             new = [accepted.serving.config, *(one.config for one in accepted.known)]
             self._configs = [*new, *(one for one in self._configs if one not in new)][:_REMEMBERED]
+        elif not any(backend.has_key_files for config in self._configs for backend in config.backends.values()):
+            return self._found
         found = {key for config in self._configs for key in secrets_of(config)}
-        return sorted(found, key=lambda key: (-len(key), key))
+        self._found = sorted(found, key=lambda key: (-len(key), key))
+        return self._found
 
 
 def run_worker(config: Config, address: str, *, debug_bodies: bool = False, health_wait: float = HEALTH_WAIT,

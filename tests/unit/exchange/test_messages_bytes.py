@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from google.protobuf.message import DecodeError
+from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,15 +30,16 @@ def test_a_chunk_is_what_protobuf_writes(part: str, make: Callable[..., bytes]) 
             assert make(data, end=end) == expected.SerializeToString(), (size, end)
 
 
-def test_metadata_can_follow_an_encoded_message() -> None:
-    from google.protobuf.struct_pb2 import Struct
-
-    values = Struct()
-    values.update({"extproc": {"input": 7}})
-    read = pb.ProcessingResponse.FromString(messages.with_metadata(messages.response_chunk(b"x", end=True), values))
+@given(st.dictionaries(st.text(), st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers(0, 1 << 53)
+                       | st.text()))
+def test_metadata_follows_an_encoded_message_as_protobuf_would_write_it(values: dict[str, Any]) -> None:
+    expected = Struct()
+    expected.update({"extproc": {name: value for name, value in values.items() if value is not None}})
+    chunk = messages.response_chunk(b"x", end=True)
+    read = pb.ProcessingResponse.FromString(messages.with_metadata(chunk, "extproc", values))
     assert read.response_body.response.body_mutation.streamed_response.body == b"x"
     assert read.response_body.response.body_mutation.streamed_response.end_of_stream
-    assert read.dynamic_metadata["extproc"]["input"] == 7
+    assert read.dynamic_metadata == expected
 
 
 @pytest.mark.parametrize("part", ["request_body", "response_body"])
