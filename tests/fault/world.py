@@ -67,7 +67,7 @@ class World:
 
     def worker_pids(self) -> list[int]:
         """The workers that have an address now, the counting process not among them."""
-        return [pid for pid in self.gateway.worker_pids() if b"worker" in command(pid)]
+        return [pid for pid in self.gateway.worker_pids() if b"extproc.server.worker_process" in command(pid)]
 
     def envoy_pid(self) -> int:
         [pid] = self.gateway.envoy_pids()

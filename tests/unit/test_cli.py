@@ -66,6 +66,13 @@ def test_starting_loads_nothing_that_a_command_does_not_need() -> None:
     assert done.stdout == b"[]\n"
 
 
+def test_a_worker_loads_neither_the_command_line_nor_envoys_messages() -> None:
+    script = ("import sys, extproc.server.worker_process; "
+              "print([m for m in ('typer', 'rich', 'pydantic', 'envoy_data_plane') if m in sys.modules])")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)
+    assert done.stdout == b"[]\n"
+
+
 # ------------------------------------------------------------------------------------------------------------- check
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from functools import partial
 
 import brotli
 import pytest
@@ -34,7 +35,7 @@ def test_p19_every_coding_in_any_cut(codings: str, data: bytes, size: int) -> No
 
 @pytest.mark.parametrize("codings", ["gzip", "deflate", "br", "zstd"])
 def test_a_bomb_is_noticed_before_it_has_grown(codings: str) -> None:
-    bomb = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress,
+    bomb = {"gzip": gzip.compress, "deflate": zlib.compress, "br": partial(brotli.compress, quality=1),
             "zstd": zstandard.compress}[codings](b"\0" * (1 << 26))
     with pytest.raises(EncodingError) as caught:
         decompress(bomb, codings, 1 << 20)
