@@ -31,7 +31,7 @@ T = TypeVar("T")
 def in_one_pass(body: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
     """The body as a record. None: it needs a closer look (`checked`), which also finds the words for what is wrong with
     it. The parts that the record holds as `msgspec.Raw` are valid JSON, but nothing is known of their depth
-    (`check_parts`)."""
+    and their numbers (`check_parts`)."""
     if len(body) > LARGE:
         _check_containers(body)
     _check_utf8(body)
@@ -45,13 +45,14 @@ def check_parts(parts: Iterable[bytes | msgspec.Raw], level: int, depth: int) ->
     """Parts of a body that begin `level` levels deep in it and were not looked into. Raises BadRequest."""
     for part in parts:
         raw = bytes(part)
+        try:
+            value = _decode(raw)
+        except RecursionError:
+            raise _too_deep(depth) from None
+        except msgspec.DecodeError as error:  # a number out of range
+            raise BadRequest(malformed(raw, str(error))) from None
         if raw.count(b"{") + raw.count(b"[") > depth - level:
-            try:
-                _check_depth([_decode(raw)], depth - level + 1, depth)
-            except RecursionError:
-                raise _too_deep(depth) from None
-            except msgspec.DecodeError as error:  # a number out of range
-                raise BadRequest(malformed(raw, str(error))) from None
+            _check_depth([value], depth - level + 1, depth)
 
 
 def checked(body: bytes, depth: int) -> bytes:

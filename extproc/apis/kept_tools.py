@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from extproc.apis.base import Dropped
+from extproc.apis.body import check_parts
 from extproc.conversation import ServerTool, Tool
 
 LARGEST = 64 * 1024
@@ -20,9 +21,15 @@ ALL = 4 * 1024 * 1024
 """Bytes of all of them; past it everything is read anew."""
 
 
+_LEVEL = 3
+"""The level of a tool in a request: below the body and its list of tools."""
+
+
 class _Kept(msgspec.Struct, frozen=True):
     tool: Tool | ServerTool
     dropped: Dropped
+    depth: int
+    """It is nested no deeper than a request with this limit may be."""
 
 
 class KeptTools:
@@ -36,13 +43,14 @@ class KeptTools:
         self._kept: dict[bytes, _Kept] = {}
         self._size = 0
 
-    def read(self, raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
-        """Raises what `decode` raises; that is not kept."""
+    def read(self, raw: msgspec.Raw, path: str, dropped: Dropped, depth: int) -> Tool | ServerTool:
+        """`depth`: how deep the request may be nested. Raises BadRequest, as `decode` does; that is not kept."""
         source = bytes(raw)
         kept = self._kept.get(source)
-        if kept is None:
+        if kept is None or kept.depth != depth:
+            check_parts([source], _LEVEL, depth)
             told = Dropped()
-            kept = _Kept(self._decode(msgspec.Raw(source), path, told), told)
+            kept = _Kept(self._decode(msgspec.Raw(source), path, told), told, depth)
             self._keep(source, kept)
         for name in kept.dropped.losses:
             dropped.loss(name)

@@ -27,6 +27,10 @@ from tests.bench.streams import Measured, share
 
 Open = Callable[[], AbstractContextManager[Running]]
 WIDTH = 118
+PASSING = "one API"
+"""The side on which client and provider speak the same API, on the native transport."""
+BESIDE = 100
+"""Streams that run while first tokens are measured again: half of what two cores carry together with the load."""
 
 
 class Results:
@@ -36,6 +40,8 @@ class Results:
         self.streams: dict[str, list[Measured]] = {}
         self.requests: dict[str, list[requests.Cost]] = {}
         self.first: dict[str, list[float]] = {}
+        self.first_beside: dict[str, list[float]] = {}
+        """The same while streams run."""
         self.failed: list[str] = []
 
     def tables(self) -> list[Table]:
@@ -56,9 +62,11 @@ class Results:
         return table
 
     def _first(self) -> Table:
-        table = Table("side", "p50", "p99", title="Time to the first token, short requests one by one")
+        table = Table("side", "p50", "p99", f"p50 beside {BESIDE} streams", "p99",
+                      title="Time to the first token, short requests one by one")
         for name, times in self.first.items():
-            table.add_row(name, f"{share(times, 0.5):.2f} ms", f"{share(times, 0.99):.2f} ms")
+            beside = self.first_beside.get(name, [])
+            table.add_row(name, *(f"{share(found, part):.2f} ms" for found in (times, beside) for part in (0.5, 0.99)))
         return table
 
     def _requests(self) -> Table:
@@ -78,7 +86,8 @@ class Results:
                         for name, found in self.streams.items()},
             "requests": {name: [asdict(cost) for cost in costs] for name, costs in self.requests.items()},
             "failed": self.failed,
-            "first": {name: [share(times, 0.5), share(times, 0.99)] for name, times in self.first.items()},
+            "first": {name: [share(found, part) for found in (times, self.first_beside.get(name, []))
+                             for part in (0.5, 0.99)] for name, times in self.first.items()},
         }, indent=1) + "\n"
 
 
@@ -93,10 +102,13 @@ def run(opens: dict[str, Open], counts: list[int], *, quick: bool, say: Callable
     for name, start in opens.items():
         with start() as running:
             say(f"{name}: requests")
-            results.first[name] = uvloop.run(requests.first_tokens(running, 60 if quick else 400))
-            results.requests[name] = [
-                uvloop.run(requests.measure(running, size, max(3, min(40, 40_000_000 // size) // (4 if quick else 1))))
-                for size in requests.SIZES]
+            tokens = 60 if quick else 400
+            results.first[name] = uvloop.run(requests.first_tokens(running, tokens))
+            if name != PASSING:  # its requests are those of the other API
+                results.requests[name] = [
+                    uvloop.run(requests.measure(running, size,
+                                                max(3, min(40, 40_000_000 // size) // (4 if quick else 1))))
+                    for size in requests.SIZES]
             for count in counts:
                 say(f"{name}: {count} streams")
                 try:
@@ -105,6 +117,8 @@ def run(opens: dict[str, Open], counts: list[int], *, quick: bool, say: Callable
                     results.failed.append(f"{name}: {count} streams: {str(error) or 'not all began within a minute'}")
                     break
                 results.streams.setdefault(name, []).append(measured)
+            else:
+                results.first_beside[name] = uvloop.run(requests.first_tokens(running, tokens, BESIDE))
     return results
 
 
@@ -134,7 +148,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter windows, fewer repetitions")
     parser.add_argument("--core", action="store_true", help="only the translation, without Envoy")
-    parser.add_argument("--sides", default="native,grpcio,plain,litellm", help="which of them, comma-separated")
+    parser.add_argument("--sides", default="native,grpcio,one API,plain,litellm", help="which of them, comma-separated")
     parser.add_argument("--streams", default="1,10,100,1000", help="how many at once, comma-separated")
     parser.add_argument("--json", type=Path, help="keep the figures in this file")
     parser.add_argument("--plot", type=Path, help="draw them into this file (needs matplotlib)")
@@ -146,6 +160,7 @@ def main() -> None:
     with sides.provider() as port:
         opens: dict[str, Open] = {"native": partial(sides.gateway, "native", port),
                                   "grpcio": partial(sides.gateway, "grpcio", port),
+                                  PASSING: partial(sides.gateway, "native", port, passing=True),
                                   "plain": partial(sides.plain, port), "litellm": partial(sides.litellm, port)}
         chosen = {name: opens[name] for name in options.sides.split(",")}
         if "litellm" in chosen and sides.litellm_program() is None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from tests.bench.load import one_by_one
+from tests.bench.load import one_by_one, opened
 from tests.bench.processes import cpu_seconds
 from tests.bench.sides import Running
+from tests.bench.streams import RATES
 
 SIZES = (4_000, 40_000, 400_000, 4_000_000, 10_000_000)
 _RESULT = 'def handler(event):\n    return {"status": "ok", "items": [1, 2]}\n'
@@ -53,7 +54,13 @@ async def measure(running: Running, size: int, count: int) -> Cost:
     return Cost(size, spent[0], spent[1], statistics.median(one.first for one in answered) * 1e3)
 
 
-async def first_tokens(running: Running, count: int) -> list[float]:
-    """Milliseconds until the first token of short requests, one after the other; sorted."""
+async def first_tokens(running: Running, count: int, streams: int = 0) -> list[float]:
+    """Milliseconds until the first token of short requests, one after the other; sorted. `streams`: so many run
+    meanwhile, at the rate of `tests.bench.streams`."""
     await one_by_one(running.side, 10)
-    return sorted(one.first * 1e3 for one in await one_by_one(running.side, count))
+    beside = await opened(running.side, f"steady-{RATES[streams]:g}", streams, lambda _: None) if streams else []
+    try:
+        return sorted(one.first * 1e3 for one in await one_by_one(running.side, count))
+    finally:
+        for stream in beside:
+            stream.close()

@@ -43,16 +43,19 @@ def provider() -> Iterator[int]:
 
 
 @contextmanager
-def gateway(transport: str, provider_port: int, workers: int = 1) -> Iterator[Running]:
+def gateway(transport: str, provider_port: int, workers: int = 1, *, passing: bool = False) -> Iterator[Running]:
+    """`passing`: client and provider speak one API, and nothing of an answer must change."""
+    backend = {"api": "openai", "url": f"http://127.0.0.1:{provider_port}/v1", "key": "none"}
     config: dict[str, object] = {
         "admin": f"127.0.0.1:{free_port()}", "workers": workers,
-        "backends": {"bench": {"api": "openai", "url": f"http://127.0.0.1:{provider_port}/v1", "key": "none"}},
+        "backends": {"bench": {**backend, **({"provider": "openai"} if passing else {})}},
         "models": [{"match": "*", "attempts": [{"backend": "bench", "model": "*"}]}],
         "teams": {"bench": {"key": KEY}}}
     with tempfile.TemporaryDirectory() as directory:
         running = Gateway(config, Path(directory), {"EXTPROC_TRANSPORT": transport})
         try:
-            yield Running(Side(transport, running.port), running.worker_pids(), running.envoy_pids())
+            side = Side("one API", running.port, "/v1/chat/completions") if passing else Side(transport, running.port)
+            yield Running(side, running.worker_pids(), running.envoy_pids())
         finally:
             running.terminate(30)
 

@@ -79,7 +79,7 @@ def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limit
             dropped.hint(field)
     if given(wired.mcp_servers) and bytes(wired.mcp_servers).strip() != b"[]":
         dropped.loss("mcp_servers")
-    tools, server_tools = _tools(wired.tools or [], dropped)
+    tools, server_tools = _tools(wired.tools or [], dropped, limits.json_depth)
     choice, parallel = _choice(wired.tool_choice, dropped)
     thinking, output_format = _reasoning_and_format(wired, dropped)
     return Request(
@@ -102,7 +102,6 @@ def _read(body: bytes, dropped: Dropped,
     blocks = [block for turn in known.messages if isinstance(turn.content, list) for block in turn.content]
     check_parts([block.input for block in blocks if type(block) is wire.ToolUseBlock], _INPUT, depth)
     check_parts([block.cache_control for block in blocks if block.cache_control], _INPUT, depth)
-    check_parts(known.tools or (), 3, depth)
     check_parts([value for field in _PARTS if (value := getattr(known, field))], 2, depth)
     if isinstance(known.system, list):
         check_parts(known.system, 3, depth)
@@ -176,12 +175,12 @@ def _turn_of(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.KnownTurn | 
 # -------------------------------------------------------------------------------------------------------------- tools
 
 
-def _tools(tools: list[msgspec.Raw], dropped: Dropped) -> tuple[list[Tool], list[ServerTool]]:
+def _tools(tools: list[msgspec.Raw], dropped: Dropped, depth: int) -> tuple[list[Tool], list[ServerTool]]:
     own: list[Tool] = []
     server: list[ServerTool] = []
     seen: set[str] = set()
     for position, raw in enumerate(tools):
-        tool = _kept.read(raw, f"tools[{position}]", dropped)
+        tool = _kept.read(raw, f"tools[{position}]", dropped, depth)
         if isinstance(tool, ServerTool):
             server.append(tool)
             continue

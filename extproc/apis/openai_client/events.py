@@ -48,7 +48,7 @@ class EventsApi:
             raise refused("finalize", "expected true or false")
         if wired.n is not None and wired.n > 1:
             raise refused("n", "application events carry one answer: expected 1")
-        request = of_wire(wired, extra, dropped, strays=final == b"true")
+        request = of_wire(wired, extra, dropped, limits, strays=final == b"true")
         request.stream = request.want_usage = True
         request.legacy_functions = False
         return finalized(request, self._final_note, dropped) if final == b"true" else request

@@ -55,7 +55,7 @@ class ChatRequest(Request, kw_only=True):
 
 def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> ChatRequest:
     """POST /v1/chat/completions. Raises BadRequest with the place."""
-    return of_wire(*read_body(body, limits), dropped)
+    return of_wire(*read_body(body, limits), dropped, limits)
 
 
 def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]]:
@@ -75,7 +75,6 @@ def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]
     depth = limits.json_depth
     check_parts(extra.values(), 2, depth)
     check_parts([value for field in _PARTS if (value := getattr(wired, field))], 2, depth)
-    check_parts([*(wired.tools or ()), *(wired.functions or ())], 3, depth)
     check_parts([value for turn in wired.messages for field in _TURN_PARTS if (value := getattr(turn, field))],
                 4, depth)
     return wired, extra
@@ -94,13 +93,13 @@ _PARTS = _raw_fields(wire.RequestBody)
 _TURN_PARTS = _raw_fields(wire.Turn)
 
 
-def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, *,
+def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, limits: Limits, *,
             strays: bool = False) -> ChatRequest:
     """The request. `strays`: the caller takes care of results without a call. Raises BadRequest with the place."""
     if wired.n is not None and not 1 <= wired.n <= _MOST_CHOICES:
         raise refused("n", f"expected 1 to {_MOST_CHOICES}, got {wired.n}")
     system, messages = decode_messages(wired.messages, dropped, strays=strays)
-    tools, server_tools = decode_tools(wired.tools or (), wired.functions or (), dropped)
+    tools, server_tools = decode_tools(wired.tools or (), wired.functions or (), dropped, limits.json_depth)
     thinking, shown = thinking_config(wired, dropped)
     legacy = bool(wired.functions) and not wired.tools
     stream = bool(wired.stream)

@@ -32,8 +32,9 @@ _MODES = {"auto": "auto", "required": "required", "any": "required", "none": "no
 
 
 def decode_tools(tools: Sequence[msgspec.Raw], functions: Sequence[msgspec.Raw],
-                 dropped: Dropped) -> tuple[list[Tool], list[ServerTool]]:
-    """The tools that the client runs, and those that the provider would run. A tool that is there twice counts once;
+                 dropped: Dropped, depth: int) -> tuple[list[Tool], list[ServerTool]]:
+    """The tools that the client runs, and those that the provider would run. `depth`: how deep the request may be
+    nested. A tool that is there twice counts once;
     raises BadRequest for two of one name that differ."""
     own: list[Tool] = []
     server: list[ServerTool] = []
@@ -41,7 +42,7 @@ def decode_tools(tools: Sequence[msgspec.Raw], functions: Sequence[msgspec.Raw],
     places = [*((raw, f"tools[{at}]", False) for at, raw in enumerate(tools)),
               *((raw, f"functions[{at}]", True) for at, raw in enumerate(functions))]
     for raw, path, legacy in places:
-        tool = (_kept_functions if legacy else _kept_tools).read(raw, path, dropped)
+        tool = (_kept_functions if legacy else _kept_tools).read(raw, path, dropped, depth)
         if isinstance(tool, ServerTool):
             server.append(tool)
             continue
