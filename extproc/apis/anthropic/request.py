@@ -100,7 +100,7 @@ def _read(body: bytes, dropped: Dropped,
             dropped.hint(field)
         return wired
     blocks = [block for turn in known.messages if isinstance(turn.content, list) for block in turn.content]
-    check_parts([block.input for block in blocks if type(block) is wire.ToolUseBlock], _INPUT, depth)
+    check_parts([block.input for block in blocks if type(block) is wire.ToolUseBlock and block.input], _INPUT, depth)
     check_parts([block.cache_control for block in blocks if block.cache_control], _INPUT, depth)
     check_parts([value for field in _PARTS if (value := getattr(known, field))], 2, depth)
     if isinstance(known.system, list):
