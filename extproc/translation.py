@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
+from xxhash import xxh3_128_digest
 
 from extproc.apis import CLIENT_APIS, PROVIDER_APIS
 from extproc.apis.base import ClientApi, DecodeContext, Dropped, EncodedRequest, NameMap, ProviderRequest
@@ -115,7 +116,8 @@ class Translation(ClientAnswer):
         conversation = msgspec.structs.replace(conversation, messages=[], system=[], extra={})
         self.conversation = conversation
         self._prompt_estimate = partial(quick_estimate, len(encoded.request.body))
-        digest = hashlib.sha256(encoded.request.body).digest()[:16]  # processors have instructions for it
+        # It names the request, it protects nothing: a cryptographic hash takes longer than decoding the body.
+        digest = xxh3_128_digest(encoded.request.body)
         self._message_id = "msg_" + hashlib.blake2b(digest, digest_size=12, person=b"message").hexdigest()
         self._reading.prepare(conversation, self._target, encoded.names)
         minter = IdMinter(digest, ids)

@@ -35,7 +35,7 @@ _EARLY = "x-extproc-early"
 """The numbers of the attempts that may pass by a provider, as `,1,2,`; `x-envoy-attempt-count` says which this is."""
 
 _INTERNAL_HEADERS = [
-    ROUTE, "x-extproc-order", _EARLY,
+    ROUTE, "x-extproc-asked", "x-extproc-order", _EARLY,
     "x-extproc-api", "x-extproc-team",
     "x-extproc-limited-team", "x-extproc-stream", "x-envoy-attempt-count", "x-envoy-expected-rq-timeout-ms",
     "x-envoy-external-address", "x-envoy-internal", "x-envoy-original-path", "x-forwarded-for", "x-forwarded-host",

@@ -6,6 +6,9 @@ the translation's affair. Every function is linear in the body's size and runs i
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import msgspec
 
 from extproc.encoding import EncodingError, decompress, refused_encoding
@@ -30,6 +33,23 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
             if said not in _NOTHING:
                 return said
         return b""
+
+
+ASKED = "x-extproc-asked"
+"""The header in which the edge hop tells the backend hop what it read, so that the body is searched once."""
+_SAID = re.compile(r"(stream|whole) ([!-~]{1,200})")
+
+
+def said_in_header(asked: Asked) -> dict[str, str]:
+    """That header; none for a model that does not fit in as it is."""
+    value = f"{'stream' if asked.stream else 'whole'} {asked.model}"
+    return {ASKED: value} if _SAID.fullmatch(value) else {}
+
+
+def read_header(headers: Mapping[str, str]) -> Asked | None:
+    """What the edge hop told."""
+    found = _SAID.fullmatch(headers.get(ASKED, ""))
+    return Asked(found[2], found[1] == "stream") if found else None
 
 
 class _Metadata(msgspec.Struct):

@@ -109,12 +109,16 @@ hand. A test holds them against what protobuf writes."""
 def _chunk(part: bytes, data: bytes, end: bool) -> bytes:
     size = len(data)
     if size >= _SMALL:
-        return _chunk_head(part, size, end) + data + (b"\x10\x01" if end else b"")
+        return _large(part, data, end)
     kept = _HEADS[part, end]
     head = kept.get(size)
     if head is None:
         head = kept[size] = _chunk_head(part, size, end)
     return head + data + b"\x10\x01" if end else head + data
+
+
+def _large(part: bytes, data: bytes | memoryview, end: bool) -> bytes:
+    return b"".join((_chunk_head(part, len(data), end), data, b"\x10\x01" if end else b""))
 
 
 _SMALL = 4096
@@ -145,8 +149,10 @@ def chunks(make: Callable[..., bytes], data: bytes, *, end: bool) -> list[bytes]
     """Cuts `data` into pieces made by `request_chunk` or `response_chunk`. Nothing at all for b"" without `end`."""
     if len(data) <= BODY_CHUNK:
         return [make(data, end=end)] if data or end else []
-    return [make(data[start:start + BODY_CHUNK], end=end and start + BODY_CHUNK >= len(data))
-            for start in range(0, len(data), BODY_CHUNK)]
+    part = _REQUEST_BODY if make is request_chunk else _RESPONSE_BODY
+    with memoryview(data) as view:
+        return [_large(part, view[start:start + BODY_CHUNK], end=end and start + BODY_CHUNK >= len(data))
+                for start in range(0, len(data), BODY_CHUNK)]
 
 
 def with_metadata(message: bytes, namespace: str, values: Mapping[str, str | float | None]) -> bytes:

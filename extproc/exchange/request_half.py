@@ -24,7 +24,7 @@ from extproc.exchange.attempt import (
     make_translation,
 )
 from extproc.exchange.base import METADATA, Exchange, Refused, Responses
-from extproc.exchange.content import Asked, Body, read_asked
+from extproc.exchange.content import Asked, Body, read_asked, read_header
 from extproc.exchange.incoming import Chunk
 from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
@@ -111,7 +111,7 @@ class RequestHalf(Exchange):
                               reason="model_elsewhere", status=404, kind="not_found", code=MODEL_NOT_FOUND)
         else:
             body = self._body.decoded(self._headers.get("content-encoding"))
-            asked = read_asked(body, self.config.limits)
+            asked = read_header(self._headers) or read_asked(body, self.config.limits)
         choice = self._choice
         assert choice is not None
         self._note_request(asked, choice)

@@ -10,6 +10,7 @@ from extproc.config import Config
 from extproc.exchange import messages
 from extproc.exchange.attempt import chosen_order
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
+from extproc.exchange.content import said_in_header
 from extproc.exchange.incoming import Chunk, Incoming
 from extproc.exchange.intake import Accepted, Intake, OwnAnswer, request_api
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
@@ -73,7 +74,8 @@ class SelectExchange(Exchange):
             return self._own(found, now)
         self.done = self.routed = True
         self.record.outcome = "ok"
-        chosen = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api, **self._order(found), **self._limited()}
+        chosen = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api,
+                  **said_in_header(found.asked), **self._order(found), **self._limited()}
         kept = {TOOLS_HEADER, "x-extproc-team"} if self.config.teams else {TOOLS_HEADER}
         spoofed = [name for name in self._intake.headers if name.startswith(INTERNAL) and name not in kept]
         return [messages.request_head(chosen, spoofed, clear_route_cache=True), *self._echo()]

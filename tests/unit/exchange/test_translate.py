@@ -71,6 +71,24 @@ def events(parts: list[tuple[Any, ...]]) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------- request
 
 
+def test_the_edge_hop_tells_what_it_read_and_only_that_one_is_believed() -> None:
+    """The body says it, too; but a client of one-hop mode could say anything in a header."""
+    body = request_body({**ASK, "model": "free/x", "stream": True})
+    play = hop("beta")
+    play >> routed(play, "free/x", x_extproc_asked="whole free/told") >> body
+    [(_, head), (_, sent, _)] = play.take()
+    assert json.loads(sent)["model"] == "free/told"
+    assert (play.exchange.record.model, play.exchange.record.stream) == ("free/told", False)
+    assert "x-extproc-asked" in play.removed()
+    for said in ("free/told", "stream", "stream a b", "other free/told", ""):
+        play = hop("beta")
+        play >> routed(play, "free/x", x_extproc_asked=said) >> body
+        assert json.loads(play.take()[1][1])["model"] == "free/x"
+    play = hop("beta", one_hop=True)
+    play >> request_headers(x_extproc_asked="whole free/told") >> body
+    assert json.loads(play.take()[1][1])["model"] == "free/x"
+
+
 def test_the_request_goes_out_translated_once_its_body_is_complete() -> None:
     play = hop()
     raw = json.dumps(ASK).encode()
