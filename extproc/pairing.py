@@ -112,7 +112,11 @@ class _Pairing:
         turn.exchanges.append(exchange)
 
     def _place(self, result: ToolResult, position: int) -> None:
-        calls = [entry for entry in self._calls.get(result.call_id, []) if entry[0] < position]
+        calls = self._calls.get(result.call_id, [])
+        if len(calls) == 1 and calls[0][0] == position - 1 and calls[0][1].result is None:
+            calls[0][1].result = result  # nearly always
+            return
+        calls = [entry for entry in calls if entry[0] < position]
         if not calls:
             self._early.append(result)
             return

@@ -49,7 +49,7 @@ NOBODY: Call = _Nobody()
 class Stream:
     """From its HEADERS until both sides have ended it. Public attributes are for `Connection` and `Outbox` alone."""
 
-    __slots__ = ("_answered", "_buffer", "_busy", "_clogged", "_connection", "_out", "_pieces", "_resumed",
+    __slots__ = ("_answered", "_buffer", "_busy", "_clogged", "_connection", "_needed", "_out", "_pieces", "_resumed",
                  "_told_half", "_trailers", "call", "ended", "gone", "id", "queued", "receive_window", "remote_ended",
                  "send_window", "stirred", "swift", "waits")
 
@@ -64,6 +64,8 @@ class Stream:
         self.receive_window = receive_window
         self.remote_ended = False
         self._buffer = bytearray()
+        self._needed = 0
+        """Bytes of it before which looking at it again brings nothing."""
         self._busy = False
         """The call said that it takes no message now."""
         self._clogged = False
@@ -144,7 +146,8 @@ class Stream:
             return
         if self._buffer or self._busy or self._clogged:
             self._keep(data, start, end)
-            self.deliver()
+            if len(self._buffer) >= self._needed or self.remote_ended:
+                self.deliver()
             return
         start = self._hand_over(data, start, end)
         if start < end and not self.ended:
@@ -164,6 +167,7 @@ class Stream:
     def _hand_over(self, data: bytes | bytearray, start: int, end: int) -> int:
         """Whole messages, in order. Returns where the rest begins."""
         largest = self._connection.limits.message
+        self._needed = 0
         while end - start >= PREFIX_SIZE and not (self._busy or self._clogged or self.ended):
             compressed, size = PREFIX.unpack_from(data, start)
             if compressed:
@@ -174,6 +178,7 @@ class Stream:
                 break
             after = start + PREFIX_SIZE + size
             if after > end:
+                self._needed = PREFIX_SIZE + size
                 break
             if type(data) is bytes:
                 message = data[start + PREFIX_SIZE:after]

@@ -48,6 +48,9 @@ def read_content(content: str | Sequence[msgspec.Raw | wire.KnownBlock] | None, 
         return [Text(content)] if content else []
     blocks: list[Block] = []
     for position, block in enumerate(content):
+        if type(block) is wire.TextBlock:
+            blocks += _read_text(block, path, dropped)
+            continue
         place = f"{path}[{position}]"
         if isinstance(block, msgspec.Raw):
             kind = type_of(block, place)
