@@ -37,6 +37,8 @@ EVENTS: Mapping[str, str] = {
     "not_started": "A process could not listen on its address, and why.",
     "http2_connection": "Envoy's connection to a worker was ended for breaking the rules of HTTP/2.",
     "http2_stream": "One stream of such a connection was reset for the same reason.",
+    "too_many_connections": "A worker turned connections away: 1024 are there. Envoy needs a few.",
+    "connection_crashed": "A mistake of the processor ended a connection and all calls on it.",
     "call_crashed": "A mistake of the processor ended a call; the client got an error.",
     "not_configured": "A worker could not read what the gateway wrote for it; it keeps what it had.",
     "internal_error": "A fault of the gateway: the exception with its traceback, under the request's id.",
@@ -77,7 +79,7 @@ def _events() -> Iterator[tuple[str, str]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
-            if node.func.attr == "log" and node.args and isinstance(node.args[0], ast.Constant):
+            if node.func.attr in ("log", "_log") and node.args and isinstance(node.args[0], ast.Constant):
                 yield "warning", node.args[0].value  # what the transport tells (`extproc.server.transports`)
             if node.func.attr != "line":
                 continue

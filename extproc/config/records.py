@@ -174,6 +174,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How long the response head is withheld while a further attempt remains and no content came."""
     ping: float = 10
     """Time without bytes to the client after which a keep-alive is sent."""
+    request: float = 600
+    """For a whole request to arrive, however little of it comes at a time; then the client gets a 408."""
     stream_idle: float = 900
     """Silence after which Envoy closes a stream."""
     drain: float = 600

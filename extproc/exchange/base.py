@@ -106,7 +106,7 @@ class Exchange:
     @property
     def next_deadline(self) -> float | None:
         """When `on_time` wants to be called, unless messages come before."""
-        return None if self.done else self.last_message + self.config.timeouts.stream_idle
+        return None if self.done else self._request_due
 
     def is_heavy(self, message: Incoming) -> bool:
         """Whether `receive` of this message may take long enough to be run in a thread."""
@@ -118,9 +118,15 @@ class Exchange:
         raise NotImplementedError
 
     def _on_time(self, now: float) -> Responses:
-        if now < self.last_message + self.config.timeouts.stream_idle:
+        if now < self._request_due:
             return []
         raise Refused("The request did not arrive in time.", reason="request_timeout", status=408, kind="timeout")
+
+    @property
+    def _request_due(self) -> float:
+        """Until when more of the request must come, and all of it."""
+        timeouts = self.config.timeouts
+        return min(self.last_message + timeouts.stream_idle, self.began + timeouts.request)
 
     def _fail(self, failure: Failure, reason: str, now: float) -> Responses:
         """Ends with this failure while no response head went out."""

@@ -27,15 +27,22 @@ HIGH, LOW = 256 * 1024, 64 * 1024
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """`localhost` may have an address of a kind that this machine has not."""
 
+CONNECTIONS = 1024
+"""At the same time. Envoy has one or two for each of its threads; a port may be open to others as well."""
 LINGER = 1.0
 """Seconds in which the last bytes may leave for a peer that reads slowly."""
 
 
 class NativeServer:
-    """Serves `methods`. `log(event, **details)` hears of broken connections and of calls that raised."""
+    """Serves `methods` on at most so many `connections` at once. `log(event, **details)` hears of broken connections
+    and of calls that raised."""
 
-    def __init__(self, methods: Methods, *, limits: Limits | None = None, log: Log | None = None) -> None:
+    def __init__(self, methods: Methods, *, limits: Limits | None = None, log: Log | None = None,
+                 connections: int = CONNECTIONS) -> None:
         self._methods = methods
+        self._most = connections
+        self._crowded = False
+        """It was said already that there are too many."""
         self._limits = limits or Limits()
         self._log = log
         self._servers: list[asyncio.Server] = []
@@ -148,14 +155,23 @@ class NativeServer:
     def _accept(self) -> _Protocol:
         return _Protocol(self, self._methods, self._limits, self._log)
 
-    def joined(self, one: _Protocol) -> None:
-        """A connection is there."""
+    def joined(self, one: _Protocol) -> bool:
+        """A connection is there. False: it must go, there are too many."""
+        if len(self._connections) >= self._most:
+            if self._log is not None and not self._crowded:
+                self._log("too_many_connections", connections=len(self._connections))
+            self._crowded = True
+            return False
         self._connections.add(one)
         self._empty.clear()
+        return True
 
     def left(self, one: _Protocol) -> None:
         """It is gone."""
-        self._connections.discard(one)
+        if one not in self._connections:
+            return
+        self._connections.remove(one)
+        self._crowded = False
         if not self._connections:
             self._empty.set()
 
@@ -183,7 +199,9 @@ class _Protocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(HIGH, LOW)
-        self._server.joined(self)
+        if not self._server.joined(self):
+            transport.abort()
+            return
         self._flush()
 
     def data_received(self, data: bytes) -> None:

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-COLOURS = {"native": "#1f77b4", "grpcio": "#ff7f0e", "plain": "#7f7f7f", "litellm": "#d62728"}
-NAMES = {"native": "extproc, native", "grpcio": "extproc, grpcio", "plain": "Envoy alone", "litellm": "LiteLLM"}
+COLOURS = {"native": "#1f77b4", "grpcio": "#ff7f0e", "one API": "#2ca02c", "plain": "#7f7f7f", "litellm": "#d62728"}
+NAMES = {"native": "extproc, native", "grpcio": "extproc, grpcio", "one API": "extproc, one API on both sides",
+         "plain": "Envoy alone", "litellm": "LiteLLM"}
 
 
 def draw(figures: dict[str, Any], target: Path) -> None:
@@ -33,7 +34,7 @@ def draw(figures: dict[str, Any], target: Path) -> None:
         for share, style in (("p50", "-"), ("p99", ":")):
             way.plot(counts[:len(found)], [one[share] for one in found], color=COLOURS[name], marker="o",
                      linestyle=style)
-        costs = figures["requests"][name]
+        costs = figures["requests"].get(name, [])
         size.plot([one["size"] / 1000 for one in costs], [one["processor"] + one["envoy"] for one in costs],
                   color=COLOURS[name], marker="o")
     cpu.set_xticks(range(len(counts)), [str(count) for count in counts])

@@ -3,6 +3,7 @@ the next client is served all the same."""
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -19,11 +20,14 @@ from tests.providers.openai import stream as deltas
 MB = 1024 * 1024
 PATIENCE = 2
 """Seconds of `timeouts.stream_idle` here; 900 by default."""
+WHOLE = 4
+"""Seconds of `timeouts.request` here; 600 by default."""
 
 
 @pytest.fixture(scope="module")
 def gateway(provider_server: OpenAIProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    config = configuration(provider_server.url, workers=1, timeouts={"stream_idle": PATIENCE, "ping": 0.5})
+    config = configuration(provider_server.url, workers=1, timeouts={"stream_idle": PATIENCE, "request": WHOLE,
+                                                                                "ping": 0.5})
     running = Gateway(config, tmp_path_factory.mktemp("slow"))
     yield running
     assert running.terminate() == 0, running.output
@@ -88,6 +92,22 @@ def test_a_body_that_drips(gateway: Gateway, provider: OpenAIProvider) -> str:
         client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.send(head(gateway.port, f"content-length: {len(data)}"), *(bytes([byte]) for byte in data))
         return seen(client.answer())
+
+
+@sent("... and never comes to its end", sees="408 `timeout_error`")
+def test_a_body_that_drips_for_ever(gateway: Gateway, provider: OpenAIProvider) -> str:
+    """After `timeouts.request`: a byte now and then is a sign of life, but no request."""
+    data = body()
+    with Raw(gateway.port) as client:
+        client.send(head(gateway.port, f"content-length: {len(data)}"))
+        began = time.monotonic()
+        for byte in data:
+            if select.select([client.socket], [], [], PATIENCE / 8)[0] or time.monotonic() > began + 3 * WHOLE:
+                break
+            client.send(bytes([byte]))
+        found = seen(client.answer())
+    assert not provider.seen
+    return found
 
 
 # -------------------------------------------------------------------------------------------------------------- answers

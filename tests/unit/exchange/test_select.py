@@ -11,7 +11,7 @@ import brotli
 import pytest
 import zstandard
 
-from extproc.config import Attempt, Backend, ModelRule, Team
+from extproc.config import Attempt, Backend, ModelRule, Team, Timeouts
 from extproc.exchange import incoming
 from extproc.exchange.select import SelectExchange
 from extproc.limits import Limits
@@ -356,9 +356,19 @@ def test_an_exception_ends_in_an_error_and_never_in_silence() -> None:
 
 
 def test_a_body_that_never_comes_ends_in_an_error() -> None:
-    play = edge()
+    play = edge(timeouts=Timeouts(stream_idle=30))
     play >> request_headers()
-    play.wait(899) << []
+    play.wait(29) << []
+    play.wait(2)
+    assert refusal(play)[0] == 408
+
+
+def test_a_body_that_drips_must_come_to_its_end_in_time() -> None:
+    play = edge(timeouts=Timeouts(request=60, stream_idle=30))
+    play >> request_headers()
+    for _ in range(5):
+        play.wait(11) >> request_body(b" ", end=False) << []
+    play.wait(4) << []
     play.wait(2)
     assert refusal(play)[0] == 408
 

@@ -76,7 +76,7 @@ def test_the_edge_hop_tells_what_it_read_and_only_that_one_is_believed() -> None
     body = request_body({**ASK, "model": "free/x", "stream": True})
     play = hop("beta")
     play >> routed(play, "free/x", x_extproc_asked="whole free/told") >> body
-    [(_, head), (_, sent, _)] = play.take()
+    [_, (_, sent, _)] = play.take()
     assert json.loads(sent)["model"] == "free/told"
     assert (play.exchange.record.model, play.exchange.record.stream) == ("free/told", False)
     assert "x-extproc-asked" in play.removed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -122,6 +122,38 @@ def test_many_streams_at_once(address: str, loop: Callable[..., None]) -> None:
             await asyncio.gather(*(call.over.wait() for call in served.calls))
             assert len(served.calls) == 50
     loop(test())
+
+
+def test_rule_7_connections_are_bounded_and_the_log_says_so_once(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def knock() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
+        return reader, writer
+
+    async def test() -> None:
+        server = NativeServer({}, log=lambda event, **_: told.append(event), connections=2)
+        await server.start(f"unix:{tmp_path}/s")
+        kept = [await knock() for _ in range(2)]
+        for reader, _ in kept:
+            assert await reader.readexactly(9)  # the head of our SETTINGS
+        for _ in range(3):
+            reader, writer = await knock()
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            writer.close()
+        assert told == ["too_many_connections"]
+        kept[0][1].close()
+        while True:  # the server hears of it a moment later
+            reader, writer = await knock()
+            with suppress(ConnectionResetError):
+                if await reader.read(9):
+                    break
+            writer.close()
+        writer.close()
+        await server.stop(0)
+
+    run(test)
 
 
 @pytest.mark.parametrize("where", ["127.0.0.1:0", "[::1]:0", "localhost:0"])
