@@ -267,7 +267,8 @@ def test_garbage_fails_over(gateway: Gateway, provider: OpenAIProvider, odd: Byt
 
 
 @sends(
-    Case("a content-length that is too long", "502 `api_error`", [HEAD + b"content-length: 99999\r\n\r\n" + WHOLE]),
+    # Without its end: where that has come the answer is whole, and the client may have it before the framing breaks.
+    Case("a content-length that is too long", "502 `api_error`", [HEAD + b"content-length: 99999\r\n\r\n" + SAYS]),
     Case("a content-length that is too short", f"{IN_STREAM}; not streamed: {SERVER_ERROR}",
          [HEAD + b"content-length: %d\r\n\r\n" % (len(SAYS) + 3) + WHOLE]),
     Case("a chunk size that is no number, behind a first chunk", SERVER_ERROR,
