@@ -226,7 +226,7 @@ class _Reader(BodyReader):
     def _count(self, answer: msgspec.Raw) -> None:
         try:
             usage = _counted.decode(answer).usage
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         if usage is not None:
             read, thought = usage.input_tokens_details or _Details(), usage.output_tokens_details or _Details()

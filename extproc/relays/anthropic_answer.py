@@ -8,6 +8,7 @@ as the API says is the ordinary decoder's.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -28,6 +29,8 @@ from extproc.relays.fields import Fields, elements_of, fields_of, holds, joined,
 
 _SSE = b"event: %b\ndata: %b\n\n"
 _DELTA = b"event: content_block_delta\ndata: %b\n\n"
+_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What may stand as the name of an event."""
 _FRAME = 72
 """Bytes of a delta's JSON around its text."""
 _QUIET_BLOCKS = ("text", "thinking")
@@ -89,6 +92,9 @@ class MessagesReader(RelayReader):
     def _pass_event(self, name: bytes, payload: bytes) -> None:
         try:
             kind = _head(payload).type
+        except UnicodeDecodeError:
+            self._pass_event(name, readable(payload))
+            return
         except (msgspec.DecodeError, RecursionError) as problem:
             self._odd(name, payload, problem)
             return
@@ -109,6 +115,7 @@ class MessagesReader(RelayReader):
     def _odd(self, name: bytes, payload: bytes, problem: Exception) -> None:
         """What is no JSON object with a type: a keep-alive, halves of surrogate pairs, an error in plain words, two
         events in one, else damage."""
+        payload = readable(payload)
         if not payload or payload.isspace():
             return
         if payload.strip() == b"[DONE]":  # of the OpenAI format
@@ -140,7 +147,9 @@ class MessagesReader(RelayReader):
         if kind == "error" or name == b"error" or (not kind and b'"error"' in payload):
             self._fail(failure_from_chunk(_object(payload)))
             return
-        kind = kind or name.decode("ascii", "replace")
+        if not kind:
+            kind = name.decode("ascii", "replace")
+            payload = _with_type(payload, kind)
         if not self._started and kind != "message_start":
             if kind != "ping":  # one before the answer says nothing, and must not stand there
                 self._translate(name, payload)
@@ -164,7 +173,7 @@ class MessagesReader(RelayReader):
             self._told_stop(payload)
         elif kind == "message_stop":
             self._stopped(payload)
-        elif kind:
+        elif _WORD.fullmatch(kind):
             self._pass(_SSE % (kind.encode(), payload))
 
     def _begin(self, payload: bytes) -> None:
@@ -290,7 +299,7 @@ class MessagesReader(RelayReader):
         fields = fields_of(body)
         try:
             message = _message.decode(body)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         if fields is None:
             return False
@@ -318,6 +327,12 @@ class MessagesReader(RelayReader):
             fields["content"] = raw([
                 msgspec.Raw(joined({**(fields_of(block) or {}), **change})) if change else block
                 for block, change in zip(blocks, changes, strict=True)])
+
+
+def _with_type(payload: bytes, kind: str) -> bytes:
+    """An event that is told by its name alone: clients look for the type inside."""
+    fields = fields_of(payload)
+    return payload if fields is None else joined({"type": raw(kind), **{n: v for n, v in fields.items() if n != "type"}})
 
 
 def _object(payload: bytes) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def fields_of(body: bytes | msgspec.Raw) -> Fields | None:
     """The members of a JSON object, None for anything else."""
     try:
         return _fields.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -34,7 +34,7 @@ def elements_of(value: msgspec.Raw) -> list[msgspec.Raw] | None:
     """The elements of a JSON array, None for anything else."""
     try:
         return _elements.decode(value)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

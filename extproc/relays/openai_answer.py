@@ -104,7 +104,7 @@ class ChatReader(RelayReader):
         if self._content_seen and b'"tool_calls"' not in payload and not name:
             try:
                 plain = _plain(payload)
-            except (msgspec.DecodeError, RecursionError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 plain = None
             if plain is not None and plain.usage is None and plain.error is None and plain.x_groq is None \
                     and len(plain.choices) == 1:

@@ -241,7 +241,7 @@ def _without_surrogates(value: object) -> object:
     if isinstance(value, list):
         return [_without_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {key: _without_surrogates(item) for key, item in value.items()}
+        return {str(_without_surrogates(key)): _without_surrogates(item) for key, item in value.items()}
     return value
 
 
