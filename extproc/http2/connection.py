@@ -52,6 +52,9 @@ Log = Callable[..., None]
 _MASK = LARGEST_ID
 """The highest bit of a stream's number means nothing."""
 
+_LARGEST_WORD = SMALLEST_MAX_FRAME << 8 | DATA
+"""The first word of a frame: its length and its kind."""
+
 _FRAMES: dict[int, Callable[[Connection, int, int, bytes], None]]
 
 
@@ -222,6 +225,25 @@ class Connection:
                                 stream.hold()
                         except Exception as error:  # the contract forbids it; other streams must not pay for it
                             self.crashed(stream, error)
+                        if stream.receive_window < low:
+                            stream.grant()
+                    else:
+                        self._stream_error(StreamError(stream_id, Code.FLOW_CONTROL_ERROR, "over the window"))
+                    at = after
+                    continue
+                if (stream is not None and stream.filling and not word & 0xFF and not flags
+                        and 0 < word <= _LARGEST_WORD):
+                    # As common where bodies are large: a further piece of a message that is longer than a frame.
+                    length = word >> 8
+                    after = at + HEADER_SIZE + length
+                    if after > size:
+                        break
+                    self._window -= length
+                    stream.receive_window -= length
+                    if self._window < self._low:
+                        self._grant()
+                    if stream.receive_window >= 0:
+                        stream.fill(data, at + HEADER_SIZE, after)
                         if stream.receive_window < low:
                             stream.grant()
                     else:

@@ -125,7 +125,8 @@ class Outbox:
                 continue
             size = min(stream.queued, self.max_frame, stream.send_window, self.window)
             if size > 0:
-                stream.begin()
+                if not stream.answered:
+                    stream.begin()
                 parts.append(HEADER.pack(size << 8 | DATA, 0, stream.id))
                 if size == stream.queued or size >= TINY:
                     self.frames += 1

@@ -50,8 +50,8 @@ class Stream:
     """From its HEADERS until both sides have ended it. Public attributes are for `Connection` and `Outbox` alone."""
 
     __slots__ = ("_answered", "_buffer", "_busy", "_clogged", "_connection", "_needed", "_out", "_pieces", "_resumed",
-                 "_told_half", "_trailers", "call", "ended", "gone", "id", "queued", "receive_window", "remote_ended",
-                 "send_window", "stirred", "swift", "waits")
+                 "_told_half", "_trailers", "call", "ended", "filling", "gone", "id", "queued", "receive_window",
+                 "remote_ended", "send_window", "stirred", "swift", "waits")
 
     def __init__(self, stream_id: int, connection: Connection, out: Outbox, receive_window: int) -> None:
         self.id = stream_id
@@ -61,6 +61,8 @@ class Stream:
         # incoming
         self.swift = False
         """A whole message may go to the call at once: nothing is before it and the call takes it."""
+        self.filling = False
+        """The rest of a message is to come, which the call takes then."""
         self.receive_window = receive_window
         self.remote_ended = False
         self._buffer = bytearray()
@@ -117,14 +119,14 @@ class Stream:
             self._pieces.append(prefix + message)
         self.queued += size
         if self.queued > self._connection.limits.unsent:
-            self._clogged, self.swift = True, False
+            self._clogged, self.swift, self.filling = True, False, False
         out.queue(self)
 
     def end(self, status: Status = Status.OK, text: str = "") -> None:
         """See `rpc.Peer`."""
         if self.ended:
             return
-        self.ended, self.swift = True, False
+        self.ended, self.swift, self.filling = True, False, False
         self._trailers = trailers(status, text)
         self._discard()
         if self.queued or self._out.room <= 0:
@@ -153,6 +155,12 @@ class Stream:
         if start < end and not self.ended:
             self._keep(data, start, end)
         self._after()
+
+    def fill(self, data: bytes, start: int, end: int) -> None:
+        """The same where the stream is `filling`."""
+        self._keep(data, start, end)
+        if len(self._buffer) >= self._needed:
+            self.deliver()
 
     def deliver(self) -> None:
         """Hands over what waits, as far as the call takes it."""
@@ -195,7 +203,7 @@ class Stream:
 
     def hold(self) -> None:
         """The call takes no message until `resume`."""
-        self._busy, self.swift = True, False
+        self._busy, self.swift, self.filling = True, False, False
 
     def _refuse(self, compressed: int) -> None:
         if compressed == 1:
@@ -206,7 +214,8 @@ class Stream:
     def _after(self) -> None:
         """Messages were handed over, as far as that goes."""
         held = self._busy or self._clogged or self.ended
-        self.swift = not (held or self._buffer or self.remote_ended)
+        takes = not (held or self.remote_ended)
+        self.swift, self.filling = takes and not self._buffer, takes and bool(self._buffer)
         if held or not self.remote_ended or self._told_half:
             return
         if self._buffer:
@@ -328,7 +337,7 @@ class Stream:
     def leave(self) -> None:
         """Nothing comes or goes any more (`Connection.drop`)."""
         self.gone = self.ended = True
-        self.swift = False
+        self.swift = self.filling = False
         self._discard()
         self._pieces.clear()
         self.queued = 0

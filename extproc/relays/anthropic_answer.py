@@ -332,7 +332,10 @@ class MessagesReader(RelayReader):
 def _with_type(payload: bytes, kind: str) -> bytes:
     """An event that is told by its name alone: clients look for the type inside."""
     fields = fields_of(payload)
-    return payload if fields is None else joined({"type": raw(kind), **{n: v for n, v in fields.items() if n != "type"}})
+    if fields is None:
+        return payload
+    fields.pop("type", None)
+    return joined({"type": raw(kind), **fields})
 
 
 def _object(payload: bytes) -> dict[str, Any]:
