@@ -11,10 +11,11 @@ import gc
 from contextlib import suppress
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's mallopt.h
-KEPT = 32 * 1024 * 1024
-"""Bytes of freed memory that stay with the process."""
-LARGEST_KEPT = 4 * 1024 * 1024
-"""Blocks up to this size come from there; larger ones come from the system and go back to it."""
+KEPT = 64 * 1024 * 1024
+"""Bytes of freed memory at most that stay with the process: what a few requests of 10 MB take."""
+LARGEST_KEPT = 32 * 1024 * 1024
+"""Blocks up to this size, the largest that glibc allows, come from there; larger ones come from the system and go back
+to it."""
 
 
 def settle() -> None:
