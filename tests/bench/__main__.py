@@ -66,7 +66,8 @@ class Results:
                       title="Time to the first token, short requests one by one")
         for name, times in self.first.items():
             beside = self.first_beside.get(name, [])
-            table.add_row(name, *(f"{share(found, part):.2f} ms" for found in (times, beside) for part in (0.5, 0.99)))
+            table.add_row(name, *(f"{share(found, part):.2f} ms" if found else "-"
+                                  for found in (times, beside) for part in (0.5, 0.99)))
         return table
 
     def _requests(self) -> Table:
@@ -86,8 +87,9 @@ class Results:
                         for name, found in self.streams.items()},
             "requests": {name: [asdict(cost) for cost in costs] for name, costs in self.requests.items()},
             "failed": self.failed,
-            "first": {name: [share(found, part) for found in (times, self.first_beside.get(name, []))
-                             for part in (0.5, 0.99)] for name, times in self.first.items()},
+            "first": {name: [share(found, part) if found else None
+                             for found in (times, self.first_beside.get(name, [])) for part in (0.5, 0.99)]
+                      for name, times in self.first.items()},
         }, indent=1) + "\n"
 
 

@@ -20,7 +20,8 @@ def tables(figures: dict[str, Any]) -> Iterator[str]:
     for side, found in figures["streams"].items():
         for one in found:
             spent = [_spread([window[part] for window in one["windows"]]) for part in ("rate", "processor", "envoy")]
-            memory = f"{one['processor_kb']:.0f} / {one['envoy_kb']:.0f} KB" if one["streams"] >= 100 else ""
+            memory = (f"{one['processor_kb']:.0f} / {one['envoy_kb']:.0f} KB"
+                      if one["streams"] >= 100 and one["processor_kb"] >= 0 else "")
             yield (f"| {side} | {one['streams']} | {' | '.join(spent)} | {one['p50']:.2f} / {one['p99']:.2f} ms | "
                    f"{memory} |")
     yield from (f"\nNot measured: {failure}." for failure in figures["failed"])
@@ -34,7 +35,9 @@ def tables(figures: dict[str, Any]) -> Iterator[str]:
     yield "\n| side | first token of a short request, p50 / p99 | the same while 100 streams run |"
     yield "|---|---|---|"
     for side, first in figures["first"].items():
-        yield f"| {side} | {first[0]:.2f} / {first[1]:.2f} ms | {first[2]:.2f} / {first[3]:.2f} ms |"
+        alone, beside = (f"{middle:.2f} / {late:.2f} ms" if middle is not None else "-"
+                         for middle, late in (first[:2], first[2:]))
+        yield f"| {side} | {alone} | {beside} |"
 
 
 def _spread(values: list[float]) -> str:
