@@ -13,7 +13,8 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from tests.e2e.gateway import GatewayError, free_port
+from tests.e2e.gateway import GatewayError
+from tests.ports import free_port
 
 TYPE = "type.googleapis.com/envoy.extensions."
 START_SECONDS = 20

@@ -19,7 +19,8 @@ from urllib.request import urlopen
 
 from tests.bench.load import KEY, Side
 from tests.bench.plain_envoy import PlainEnvoy
-from tests.e2e.gateway import Gateway, GatewayError, Process, descendants, free_port
+from tests.e2e.gateway import Gateway, GatewayError, Process, descendants
+from tests.ports import free_port
 
 
 @dataclass

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients.installed import HARNESS
-from tests.e2e.gateway import CLIENT_KEY, PROVIDER_KEY, Gateway, free_port
+from tests.e2e.gateway import CLIENT_KEY, PROVIDER_KEY, Gateway
+from tests.ports import free_port
 
 Json = dict[str, Any]
 

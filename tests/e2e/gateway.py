@@ -11,12 +11,13 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"extproc: ready on (http://\S+)")
@@ -29,13 +30,6 @@ BODY_LIMIT = 24 * 1024 * 1024
 
 class GatewayError(RuntimeError):
     """The gateway did not do what it was told; the message ends with its output."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def configuration(provider_url: str, **changes: Any) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from typing import Any
 import yaml
 
 from tests.bench.plain_envoy import binary
-from tests.e2e.gateway import PROVIDER_KEY, ROOT, Process, free_port
+from tests.e2e.gateway import PROVIDER_KEY, ROOT, Process
 from tests.e2e.test_lifecycle import wait_until
 from tests.e2e.wire import request
+from tests.ports import free_port
 
 BACKEND = "openrouter"
 

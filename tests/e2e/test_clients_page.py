@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.gateway import READY, START_SECONDS, Process, free_port
+from tests.e2e.gateway import READY, START_SECONDS, Process
+from tests.ports import free_port
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
 SHOWN = "127.0.0.1:10000"

@@ -14,8 +14,9 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.e2e.gateway import CLIENT_KEY, Process, configuration, free_port
+from tests.e2e.gateway import CLIENT_KEY, Process, configuration
 from tests.envoy.certificates import authority, certificate, needs_openssl
+from tests.ports import free_port
 from tests.providers.openai import OpenAIProvider, text
 
 pytestmark = needs_openssl

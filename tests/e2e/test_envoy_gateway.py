@@ -15,9 +15,10 @@ import anthropic
 import pytest
 import yaml
 
-from tests.e2e.gateway import PROVIDER_KEY, ROOT, configuration, free_port
+from tests.e2e.gateway import PROVIDER_KEY, ROOT, configuration
 from tests.e2e.hand_written import adapted, running
 from tests.e2e.wire import HELLO, payload, post
+from tests.ports import free_port
 from tests.providers.openai import OpenAIProvider, calls, openai_error, status, text
 
 FOLDER = ROOT / "envoy" / "envoy-gateway"

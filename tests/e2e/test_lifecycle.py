@@ -15,8 +15,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.gateway import READY, START_SECONDS, Gateway, Process, ended, free_port
+from tests.e2e.gateway import READY, START_SECONDS, Gateway, Process, ended
 from tests.e2e.wire import ANTHROPIC, payload, post, request, stream
+from tests.ports import free_port
 from tests.providers.http import Gate
 from tests.providers.openai import OpenAIProvider, completion, text
 from tests.providers.openai import stream as deltas

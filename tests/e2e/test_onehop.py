@@ -9,9 +9,10 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.e2e.gateway import PROVIDER_KEY, configuration, free_port
+from tests.e2e.gateway import PROVIDER_KEY, configuration
 from tests.e2e.hand_written import BACKEND, adapted, running
 from tests.e2e.wire import ANTHROPIC, HELLO, payload, post, stream
+from tests.ports import free_port
 from tests.providers.openai import OpenAIProvider, calls, chunk, openai_error, sse, status, text
 
 NOW: Any = {"name": "now", "input_schema": {"type": "object"}}

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.gateway import CLIENT_KEY, PROVIDER_KEY, Gateway, configuration, free_port
+from tests.e2e.gateway import CLIENT_KEY, PROVIDER_KEY, Gateway, configuration
 from tests.e2e.wire import ANTHROPIC, payload, post, request, stream
+from tests.ports import free_port
 from tests.providers.http import Gate
 from tests.providers.openai import OpenAIProvider, completion, text
 from tests.providers.openai import stream as deltas

@@ -15,10 +15,11 @@ import pytest
 
 from extproc.exchange.pb.external_processor_pb2 import ProcessingMode, ProcessingRequest, ProcessingResponse
 from extproc.server.stream import SERVICE
-from tests.e2e.gateway import CLIENT_KEY, READY, START_SECONDS, configuration, descendants, ended, free_port
+from tests.e2e.gateway import CLIENT_KEY, READY, START_SECONDS, configuration, descendants, ended
 from tests.e2e.terminal import CTRL_C, Terminal
 from tests.e2e.test_lifecycle import wait_until
 from tests.e2e.wire import payload, post, stream
+from tests.ports import free_port
 from tests.providers.http import Gate
 from tests.providers.openai import OpenAIProvider, calls, status, text
 from tests.providers.openai import stream as deltas

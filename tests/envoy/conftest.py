@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from extproc.config import Attempt, Backend, Config, Limits, ModelRule, Team
-from tests.envoy.running import Provider, RunningEnvoy, free_port
+from tests.envoy.running import Provider, RunningEnvoy
+from tests.ports import free_port
 
 TEAM_KEY = "team-key-1"
 PROVIDER_KEY = "provider-key-1"

@@ -19,7 +19,8 @@ from extproc.limiting.process import LimitsProcess
 from extproc.server.log import Log
 from extproc.server.metrics import PrometheusMetrics
 from extproc.server.worker import Worker
-from tests.envoy.running import Answer, RunningEnvoy, free_port
+from tests.envoy.running import Answer, RunningEnvoy
+from tests.ports import free_port
 from tests.providers.openai import OpenAIProvider
 
 T = TypeVar("T")

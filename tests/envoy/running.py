@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import http.server
 import json
-import socket
 import ssl
 import subprocess
 import threading
@@ -16,11 +15,6 @@ from dataclasses import dataclass, field
 from extproc.bootstrap import RuntimeLayout, build, find_envoy
 from extproc.config import Config, parse_address
 from tests.envoy.stand_in import StandIn
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @dataclass

@@ -22,11 +22,12 @@ from typing import Any
 import pytest
 
 from extproc.config import Attempt, Backend, Config, ModelRule
-from tests.e2e.gateway import BODY_LIMIT, CLIENT_KEY, Gateway, Process, configuration, free_port
+from tests.e2e.gateway import BODY_LIMIT, CLIENT_KEY, Gateway, Process, configuration
 from tests.e2e.wire import ANTHROPIC, payload, post, request, stream
 from tests.envoy.certificates import authority, certificate, needs_openssl
 from tests.envoy.log_lines import added_by, entries
 from tests.envoy.running import RunningEnvoy
+from tests.ports import free_port
 from tests.providers.http import Gate
 from tests.providers.openai import OpenAIProvider, status, text
 from tests.providers.openai import stream as deltas

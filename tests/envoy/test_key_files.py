@@ -15,9 +15,10 @@ import pytest
 
 from extproc.config import Attempt, Backend, Config, ModelRule
 from tests.e2e.gateway import Gateway
-from tests.envoy.running import Answer, Provider, RunningEnvoy, free_port
+from tests.envoy.running import Answer, Provider, RunningEnvoy
 from tests.envoy.test_own_replies import anthropic_error, openai_error
 from tests.envoy.test_up import Up, ups  # noqa: F401 - a fixture
+from tests.ports import free_port
 
 VERTEX = "/v1/projects/p/locations/l/publishers/google"
 Change = Callable[[Path, str], None]

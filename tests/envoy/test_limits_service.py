@@ -16,7 +16,8 @@ import pytest
 from extproc.config import Config, LimitsService, ModelLimits, TeamLimits
 from extproc.limiting.fleet import fleet_config
 from tests.envoy.limited import HELLO, Limited, configuration, until
-from tests.envoy.running import Answer, free_port
+from tests.envoy.running import Answer
+from tests.ports import free_port
 from tests.providers.openai import USAGE, OpenAIProvider, openai_error, status, text
 from tests.ratelimit_stand_in import ConfigProblem, Memory, Redis, StandIn, read_config
 

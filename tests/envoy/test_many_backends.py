@@ -17,7 +17,8 @@ from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.up import inotify
 from extproc.up.delivery import Delivery
 from extproc.up.envoy_admin import EnvoyAdmin
-from tests.envoy.running import Answer, Provider, RunningEnvoy, free_port
+from tests.envoy.running import Answer, Provider, RunningEnvoy
+from tests.ports import free_port
 
 MANY = 70
 """A watch for each one's routes and another for its key would be 140; Linux's default is 128."""

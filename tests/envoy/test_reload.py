@@ -17,7 +17,8 @@ from extproc.bootstrap import build
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.up.delivery import Delivery, Refused
 from extproc.up.envoy_admin import EnvoyAdmin
-from tests.envoy.running import Answer, Provider, RunningEnvoy, free_port
+from tests.envoy.running import Answer, Provider, RunningEnvoy
+from tests.ports import free_port
 
 
 def until(answer: int, envoy: RunningEnvoy, model: str, key: str) -> None:

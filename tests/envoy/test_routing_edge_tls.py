@@ -19,7 +19,8 @@ from extproc.bootstrap import static_bootstrap, validate_with_envoy
 from extproc.config import Attempt, Backend, Config, EdgeTls, ModelRule
 from extproc.up.certificates import Certificates
 from tests.envoy.certificates import authority, certificate, needs_openssl
-from tests.envoy.running import Answer, Provider, RunningEnvoy, free_port
+from tests.envoy.running import Answer, Provider, RunningEnvoy
+from tests.ports import free_port
 
 pytestmark = needs_openssl
 

@@ -15,7 +15,8 @@ import pytest
 
 from extproc.bootstrap import static_bootstrap
 from extproc.config import Attempt, Backend, Config, Ejection, ModelRule
-from tests.envoy.running import Provider, RunningEnvoy, free_port
+from tests.envoy.running import Provider, RunningEnvoy
+from tests.ports import free_port
 
 QUICK = Ejection(failures=4, time=1, longest=1)
 

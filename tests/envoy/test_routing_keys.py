@@ -19,8 +19,9 @@ import pytest
 
 from extproc.bootstrap import build, static_bootstrap, validate_with_envoy
 from extproc.config import Attempt, Backend, Config, ModelRule, ProviderKey
-from tests.envoy.running import RunningEnvoy, free_port, read_body
+from tests.envoy.running import RunningEnvoy, read_body
 from tests.envoy.test_own_replies import anthropic_error
+from tests.ports import free_port
 
 
 @dataclass

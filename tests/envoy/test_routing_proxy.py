@@ -18,8 +18,9 @@ import pytest
 from extproc.bootstrap import static_bootstrap, validate_with_envoy
 from extproc.config import Attempt, Backend, Config, ModelRule
 from tests.envoy.certificates import authority, needs_openssl, server_context
-from tests.envoy.running import Provider, RunningEnvoy, free_port
+from tests.envoy.running import Provider, RunningEnvoy
 from tests.envoy.test_own_replies import anthropic_error
+from tests.ports import free_port
 
 pytestmark = needs_openssl
 

@@ -16,8 +16,8 @@ import pytest
 
 from extproc.up import envoy, run_up
 from extproc.up.envoy import Envoy
-from tests.envoy.running import free_port
 from tests.envoy.test_up import Up, ups  # noqa: F401 - a fixture
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 BACKEND = {"b": {"api": "openai", "url": "http://127.0.0.1:1/v1"}}

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.gateway import Gateway, configuration, free_port
+from tests.e2e.gateway import Gateway, configuration
 from tests.e2e.wire import ANTHROPIC, payload, post, request, stream
 from tests.envoy.log_lines import added_by
+from tests.ports import free_port
 from tests.providers.http import Gate
 from tests.providers.openai import OpenAIProvider, status, text
 from tests.providers.openai import stream as deltas

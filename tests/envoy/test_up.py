@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from tests.envoy.running import Provider, free_port
+from tests.envoy.running import Provider
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.bench.plain_envoy import binary
-from tests.e2e.gateway import Process, free_port
+from tests.e2e.gateway import Process
 from tests.e2e.wire import request
 from tests.fault.load import Load
 from tests.fault.plan import calm_plans
 from tests.fault.provider import ChecksumProvider
 from tests.fault.world import World, configuration, poll
+from tests.ports import free_port
 
 RATE = 40
 """Requests a second, at least."""

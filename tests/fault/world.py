@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from extproc.up.envoy_admin import EnvoyAdmin
-from tests.e2e.gateway import Gateway, free_port
+from tests.e2e.gateway import Gateway
 from tests.e2e.wire import request
 from tests.fault.plan import BACKENDS, FIRST_TOKEN, IDLE, ROUTES
 from tests.fault.provider import KEYS, ChecksumProvider
+from tests.ports import free_port
 
 TEAMS = {"whole": "sk-team-whole", "cut": "sk-team-cut", "struck": "sk-team-struck"}
 """Who asks: requests whose tokens are all told, those of which a part is cut off, those that a kill may strike."""

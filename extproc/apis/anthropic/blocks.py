@@ -18,6 +18,7 @@ from extproc.apis.base import Dropped
 from extproc.apis.wire import Shape, given, refused, type_of
 from extproc.carrying import unloaded_id
 from extproc.conversation import Block, Media, Opaque, Text, Thinking, ToolCall, ToolResult
+from extproc.errors import BadRequest
 
 Role = Literal["system", "user", "assistant"]
 
@@ -35,11 +36,6 @@ _SHAPES: dict[str, Shape[Any]] = {
     "redacted_thinking": Shape(wire.RedactedThinkingBlock),
 }
 
-_HOME: dict[type, tuple[str, Role]] = {
-    wire.ToolUseBlock: ("tool_use", "assistant"), wire.ToolResultBlock: ("tool_result", "user"),
-    wire.ThinkingBlock: ("thinking", "assistant"), wire.RedactedThinkingBlock: ("redacted_thinking", "assistant")}
-"""Blocks that belong to one role; elsewhere they would fail obscurely at the provider."""
-
 
 def read_content(content: str | Sequence[msgspec.Raw | wire.KnownBlock] | None, role: Role, path: str,
                  dropped: Dropped) -> list[Block]:
@@ -52,26 +48,33 @@ def read_content(content: str | Sequence[msgspec.Raw | wire.KnownBlock] | None, 
             blocks += _read_text(block, path, dropped)
             continue
         place = f"{path}[{position}]"
-        if isinstance(block, msgspec.Raw):
-            kind = type_of(block, place)
-            shape = _SHAPES.get(kind)
-            if shape is None:
-                blocks.append(_opaque(kind, block))
-                continue
-            _check_home(shape.record, role, place)
-            block, unknown = shape.read(block, place)
-            for field in unknown:
-                dropped.hint(f"{kind}.{field}")
-        else:
-            _check_home(type(block), role, place)
-        blocks.extend(_READERS[type(block)](block, place, dropped))
+        if type(block) is msgspec.Raw:
+            blocks += _read_raw(block, role, place, dropped)
+            continue
+        reader, kind, home = _READERS[type(block)]
+        if home is not None and home != role:
+            raise _misplaced(kind, role, place)
+        blocks += reader(block, place, dropped)
     return blocks
 
 
-def _check_home(record: type, role: Role, place: str) -> None:
-    home = _HOME.get(record)
-    if home is not None and home[1] != role:
-        raise refused(place, f"a {home[0]} block is not allowed in a message of the role {role}")
+def _read_raw(raw: msgspec.Raw, role: Role, place: str, dropped: Dropped) -> Sequence[Block]:
+    """A block as it stands in the message."""
+    kind = type_of(raw, place)
+    shape = _SHAPES.get(kind)
+    if shape is None:
+        return [_opaque(kind, raw)]
+    reader, _, home = _READERS[shape.record]
+    if home is not None and home != role:
+        raise _misplaced(kind, role, place)
+    block, unknown = shape.read(raw, place)
+    for field in unknown:
+        dropped.hint(f"{kind}.{field}")
+    return reader(block, place, dropped)
+
+
+def _misplaced(kind: str, role: Role, place: str) -> BadRequest:
+    return refused(place, f"a {kind} block is not allowed in a message of the role {role}")
 
 
 def _read_text(block: wire.TextBlock, path: str, dropped: Dropped) -> list[Text]:
@@ -152,15 +155,25 @@ def _read_tool_use(block: wire.ToolUseBlock, path: str, dropped: Dropped) -> lis
 
 def _read_tool_result(block: wire.ToolResultBlock[Any], path: str, dropped: Dropped) -> list[ToolResult]:
     content: list[Text | Media] = []
-    for part in read_content(block.content, "user", f"{path}.content", dropped):
+    if isinstance(block.content, str):
+        content += [Text(block.content)] if block.content else []
+    else:
+        content += _result_parts(block.content, path, dropped)
+    return [ToolResult(unloaded_id(block.tool_use_id)[0], content, is_error=bool(block.is_error),
+                       cache=given(block.cache_control))]
+
+
+def _result_parts(parts: Sequence[msgspec.Raw | wire.KnownBlock] | None, path: str,
+                  dropped: Dropped) -> list[Text | Media]:
+    content: list[Text | Media] = []
+    for part in read_content(parts, "user", f"{path}.content", dropped):
         if isinstance(part, Text | Media):
             content.append(part)
         elif isinstance(part, Opaque) and part.text:
             content.append(Text(part.text))
         else:
             dropped.loss(f"tool_result.{part.type if isinstance(part, Opaque) else 'tool_result'}")
-    return [ToolResult(unloaded_id(block.tool_use_id)[0], content, is_error=bool(block.is_error),
-                       cache=given(block.cache_control))]
+    return content
 
 
 def _read_tool_reference(block: wire.ToolReferenceBlock, path: str, dropped: Dropped) -> list[Text]:
@@ -181,14 +194,16 @@ def _opaque(kind: str, raw: msgspec.Raw) -> Opaque:
     return Opaque("anthropic", kind, data, text=server_blocks.text_of(data))
 
 
-_READERS: dict[type, Callable[[Any, str, Dropped], Sequence[Block]]] = {
-    wire.TextBlock: _read_text,
-    wire.ImageBlock: _read_image,
-    wire.DocumentBlock: _read_document,
-    wire.SearchResultBlock: _read_search_result,
-    wire.ToolUseBlock: _read_tool_use,
-    wire.ToolResultBlock: _read_tool_result,
-    wire.ToolReferenceBlock: _read_tool_reference,
-    wire.ThinkingBlock: _read_thinking,
-    wire.RedactedThinkingBlock: _read_redacted,
+_READERS: dict[type, tuple[Callable[[Any, str, Dropped], Sequence[Block]], str, Role | None]] = {
+    wire.TextBlock: (_read_text, "text", None),
+    wire.ImageBlock: (_read_image, "image", None),
+    wire.DocumentBlock: (_read_document, "document", None),
+    wire.SearchResultBlock: (_read_search_result, "search_result", None),
+    wire.ToolUseBlock: (_read_tool_use, "tool_use", "assistant"),
+    wire.ToolResultBlock: (_read_tool_result, "tool_result", "user"),
+    wire.ToolReferenceBlock: (_read_tool_reference, "tool_reference", None),
+    wire.ThinkingBlock: (_read_thinking, "thinking", "assistant"),
+    wire.RedactedThinkingBlock: (_read_redacted, "redacted_thinking", "assistant"),
 }
+"""Who reads a block, its type, and the role that alone may have it: elsewhere it would fail obscurely at the
+provider."""

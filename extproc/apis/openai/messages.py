@@ -113,7 +113,7 @@ class _Encoder:
             self._close_user()
 
     def _assistant(self, turn: Turn) -> None:
-        text = "\n\n".join(text.text for text in self._texts(turn, marks=False) if text.text)
+        text = self._text(turn)
         message = AssistantMessage(content=text)
         calls = [exchange.call for exchange in turn.exchanges]
         message.tool_calls = [self._call(call) for call in calls]
@@ -127,6 +127,16 @@ class _Encoder:
         self._close_user()
         self._out.append(message)
         self._results(turn.exchanges, message.tool_calls)
+
+    def _text(self, turn: Turn) -> str:
+        """All that an assistant turn says; its cache marks have no place."""
+        if not turn.content:
+            return ""
+        only = turn.content[0]
+        if len(turn.content) == 1 and type(only) is Text:
+            self._lose_mark(only.cache)
+            return only.text
+        return "\n\n".join(text.text for text in self._texts(turn, marks=False) if text.text)
 
     def _call(self, call: ToolCall) -> AnyCall:
         self._lose_mark(call.cache)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import astuple
 
 from extproc.apis.base import Dropped
 from extproc.apis.body import check_parts, checked, in_one_pass
@@ -60,24 +61,22 @@ def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, li
 
 def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]]:
     """The known fields as a record, and all others that hold something as they stand there."""
-    wired: Body | None = in_one_pass(body, _known)
-    if wired is None:
+    known = in_one_pass(body, _known)
+    if known is None:
         body = checked(body, limits.json_depth)
         try:
-            wired = _body.decode(body)
+            return _body.decode(body), _further(body)
         except msgspec.ValidationError as error:
             try:
-                wired = _lenient.decode(body)
+                return _lenient.decode(body), _further(body)
             except msgspec.ValidationError:
                 raise misplaced(error, "") from None
-        return wired, _further(body)
     extra = _further(body)
     depth = limits.json_depth
     check_parts(extra.values(), 2, depth)
-    check_parts([value for field in _PARTS if (value := getattr(wired, field))], 2, depth)
-    check_parts([value for turn in wired.messages for field in _TURN_PARTS if (value := getattr(turn, field))],
-                4, depth)
-    return wired, extra
+    check_parts([value for field in _PARTS if (value := getattr(known, field))], 2, depth)
+    check_parts([value for turn in known.messages for value in astuple(turn)[_FIRST_PART:] if value], 4, depth)
+    return known, extra
 
 
 def _further(body: bytes) -> dict[str, msgspec.Raw]:
@@ -90,7 +89,8 @@ def _raw_fields(record: type[msgspec.Struct]) -> tuple[str, ...]:
 
 
 _PARTS = _raw_fields(wire.RequestBody)
-_TURN_PARTS = _raw_fields(wire.Turn)
+_FIRST_PART = len(wire.Turn.__struct_fields__) - len(_raw_fields(wire.Turn))
+"""Behind it there are raw fields alone."""
 
 
 def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, limits: Limits, *,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from extproc.limiting.pb.rate_limit_service_pb2 import RateLimitRequest, RateLim
 from extproc.limiting.process import File, LimitsProcess
 from extproc.limiting.service import SERVICE
 from extproc.server.log import Log
+from tests.ports import free_port
 
 REQUESTS = LimitKey("red", "", "requests_per_minute")
 STREAMS = LimitKey("red", "", "concurrent_streams")
@@ -56,11 +56,6 @@ async def ask(channel: grpc.aio.Channel, stream: str = "", *, ended: bool = Fals
                                response_deserializer=RateLimitResponse.FromString)
     answer: RateLimitResponse = await call(request, timeout=10, wait_for_ready=True)
     return answer.overall_code == RateLimitResponse.OK
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture(params=["sockets", "port"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Callable
@@ -18,6 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from extproc.up import workers as workers_module
 from extproc.up.workers import Workers
+from tests.ports import free_port
 
 PROGRAM = textwrap.dedent("""
     import os, pathlib, signal, sys, threading
@@ -94,11 +94,6 @@ def _runs(process: Path, folder: Path) -> bool:
     except OSError:
         return False
     return len(words) > 2 and words[1:3] == [str(folder / "program.py").encode(), str(folder).encode()]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @asynccontextmanager
