@@ -19,13 +19,12 @@ _decode = msgspec.json.Decoder().decode
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'"[]{}')
 
+T = TypeVar("T")
+
 LARGE = 8 * 1024 * 1024
 """Bytes past which a body is asked how many values it holds before it is decoded."""
 MAX_CONTAINERS = 1_000_000
 """Objects and lists in a large body: each takes some sixty bytes once it is decoded, a few in the body."""
-
-
-T = TypeVar("T")
 
 
 def in_one_pass(body: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:

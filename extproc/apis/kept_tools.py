@@ -20,7 +20,6 @@ LARGEST = 64 * 1024
 ALL = 4 * 1024 * 1024
 """Bytes of all of them; past it everything is read anew."""
 
-
 _LEVEL = 3
 """The level of a tool in a request: below the body and its list of tools."""
 
@@ -61,6 +60,9 @@ class KeptTools:
     def _keep(self, source: bytes, kept: _Kept) -> None:
         largest, size = self._bounds
         if len(source) > largest:
+            return
+        if source in self._kept:  # for another depth
+            self._kept[source] = kept
             return
         if self._size + len(source) > size:
             self._kept = {}

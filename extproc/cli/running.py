@@ -1,5 +1,5 @@
 """Commands that run something until it is told to stop, or ask what runs elsewhere: `up`, `serve`, `limits`, `ready`,
-`drain`, and the hidden ones by which `up` and `serve` start their processes.
+`drain`, and the hidden one by which `up` starts the demo provider.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from extproc.cli.options import DEFAULT_ADMIN, DEFAULT_LIMITS, DEFAULT_PROCESSOR, ConfigOption, OptionalConfig
-from extproc.cli.problems import fail, load, problems_printed
+from extproc.cli.problems import fail, problems_printed
 
 
 def up(config: OptionalConfig = None,
@@ -119,18 +119,6 @@ def drain(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT or unix:
         fail(f"--admin: {error}")
     if not ended:
         fail(f"some answers were still running after {patience:g} s")
-
-
-def worker(listen: Annotated[str, typer.Option("--listen")], config: OptionalConfig = None,
-           accepted: Annotated[Path | None, typer.Option("--accepted")] = None) -> None:
-    """Run one worker process (started by `up` and `serve`, which say in a file what they accepted)."""
-    from extproc.server.generations import Accepted
-    from extproc.server.worker import run_worker
-
-    loaded = load(config) if accepted is None else Accepted.read(accepted)[0].serving.config
-    with problems_printed():
-        code = run_worker(loaded, listen, accepted=accepted)
-    raise typer.Exit(code)
 
 
 def demo(listen: Annotated[str, typer.Option("--listen")] = "127.0.0.1:0") -> None:

@@ -62,9 +62,9 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _by_protobuf(message: bytes) -> Incoming:
-    read = ProcessingRequest.FromString(message)
-    part = read.WhichOneof("request")
-    if read.observability_mode or part not in ("request_body", "response_body"):
-        return read
-    body = getattr(read, part)
+    found = ProcessingRequest.FromString(message)
+    part = found.WhichOneof("request")
+    if found.observability_mode or part not in ("request_body", "response_body"):
+        return found
+    body = getattr(found, part)
     return Chunk(body.body, body.end_of_stream, part == "response_body")

@@ -207,49 +207,33 @@ class Connection:
         low, largest = self._stream_low, self._largest_whole
         while size - at >= HEADER_SIZE:
             if size - at >= HEADER_SIZE + PREFIX_SIZE and self.plain:
-                # The common case: one whole message in a frame of an open stream whose call takes it.
+                # The common cases: one whole message in a frame of an open stream whose call takes it, and, where
+                # bodies are large, a further piece of a message that is longer than a frame.
                 word, flags, stream_id, compressed, length = MESSAGE_HEADER.unpack_from(data, at)
                 stream = streams.get(stream_id)
-                if (stream is not None and stream.swift and word == length + PREFIX_SIZE << 8 and not flags
-                        and not compressed and length <= largest):
-                    after = at + HEADER_SIZE + PREFIX_SIZE + length
-                    if after > size:
-                        break
-                    self._window -= length + PREFIX_SIZE
-                    stream.receive_window -= length + PREFIX_SIZE
-                    if self._window < self._low:
-                        self._grant()
-                    if stream.receive_window >= 0:
-                        try:
-                            if not stream.call.message(data[at + HEADER_SIZE + PREFIX_SIZE:after]):
-                                stream.hold()
-                        except Exception as error:  # the contract forbids it; other streams must not pay for it
-                            self.crashed(stream, error)
-                        if stream.receive_window < low:
-                            stream.grant()
-                    else:
-                        self._stream_error(StreamError(stream_id, Code.FLOW_CONTROL_ERROR, "over the window"))
-                    at = after
-                    continue
-                if (stream is not None and stream.filling and not word & 0xFF and not flags
-                        and 0 < word <= _LARGEST_WORD):
-                    # As common where bodies are large: a further piece of a message that is longer than a frame.
-                    length = word >> 8
-                    after = at + HEADER_SIZE + length
-                    if after > size:
-                        break
-                    self._window -= length
-                    stream.receive_window -= length
-                    if self._window < self._low:
-                        self._grant()
-                    if stream.receive_window >= 0:
-                        stream.fill(data, at + HEADER_SIZE, after)
-                        if stream.receive_window < low:
-                            stream.grant()
-                    else:
-                        self._stream_error(StreamError(stream_id, Code.FLOW_CONTROL_ERROR, "over the window"))
-                    at = after
-                    continue
+                if stream is not None and not flags:
+                    whole = (stream.swift and word == length + PREFIX_SIZE << 8 and not compressed
+                             and length <= largest)
+                    if whole or (stream.filling and not word & 0xFF and 0 < word <= _LARGEST_WORD):
+                        used = word >> 8
+                        after = at + HEADER_SIZE + used
+                        if after > size:
+                            break
+                        self._window -= used
+                        stream.receive_window -= used
+                        if self._window < self._low:
+                            self._grant()
+                        if stream.receive_window < 0:
+                            self._stream_error(StreamError(stream_id, Code.FLOW_CONTROL_ERROR, "over the window"))
+                        else:
+                            if whole:
+                                stream.hand(data[at + HEADER_SIZE + PREFIX_SIZE:after])
+                            else:
+                                stream.fill(data, at + HEADER_SIZE, after)
+                            if stream.receive_window < low:
+                                stream.grant()
+                        at = after
+                        continue
             if self.finished:
                 return size
             word, flags, stream_id = HEADER.unpack_from(data, at)

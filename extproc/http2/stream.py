@@ -194,16 +194,16 @@ class Stream:
                 with memoryview(data) as view:
                     message = bytes(view[start + PREFIX_SIZE:after])
             start = after
-            try:
-                if not self.call.message(message):
-                    self._busy = True
-            except Exception as error:  # the contract forbids it; other streams must not pay for it
-                self._connection.crashed(self, error)
+            self.hand(message)
         return start
 
-    def hold(self) -> None:
-        """The call takes no message until `resume`."""
-        self._busy, self.swift, self.filling = True, False, False
+    def hand(self, message: bytes) -> None:
+        """One whole message, which the call takes now."""
+        try:
+            if not self.call.message(message):  # and no further one until `resume`
+                self._busy, self.swift, self.filling = True, False, False
+        except Exception as error:  # the contract forbids it; other streams must not pay for it
+            self._connection.crashed(self, error)
 
     def _refuse(self, compressed: int) -> None:
         if compressed == 1:

@@ -191,6 +191,8 @@ class _Secrets:
         self._configs = [first]
         self._streams = streams
         self._seen: Accepted | None = None
+        self._change = False
+        """Some of them stand in files."""
         self._found: list[str] = []
 
     def __call__(self) -> list[str]:
@@ -199,7 +201,9 @@ class _Secrets:
             self._seen = accepted
             new = [accepted.serving.config, *(one.config for one in accepted.known)]
             self._configs = [*new, *(one for one in self._configs if one not in new)][:_REMEMBERED]
-        elif not any(backend.has_key_files for config in self._configs for backend in config.backends.values()):
+            self._change = any(backend.has_key_files for config in self._configs
+                               for backend in config.backends.values())
+        elif not self._change:
             return self._found
         found = {key for config in self._configs for key in secrets_of(config)}
         self._found = sorted(found, key=lambda key: (-len(key), key))

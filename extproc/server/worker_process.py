@@ -1,7 +1,7 @@
 """`python -m extproc.server.worker_process --listen ADDRESS --accepted FILE`: one worker, as `up` and `serve` start it.
 
-The same as the hidden command `worker`, which also takes a configuration file of its own. But a worker has no use for
-the libraries of the command line, which take a third of the time that it needs to start.
+Not a command of `extproc`: a worker has no use for the libraries of the command line, which take a third of the time
+that it needs to start.
 """
 
 from __future__ import annotations

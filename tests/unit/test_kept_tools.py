@@ -65,5 +65,8 @@ def test_rule_7_what_is_kept_is_bounded_in_bytes() -> None:
     kept = KeptTools(decode, largest=10, size=25)
     for source in (b"1" * 10, b"1" * 10, b"2" * 10, b"3" * 11, b"3" * 11, b"1" * 10, b"4" * 10, b"1" * 10):
         kept.read(msgspec.Raw(source), "p", Dropped(), 128)
-    # Of 3 there is too much to keep it at all; 4 does not fit beside 1 and 2, so all begins anew.
-    assert [source[:1] for source in decoded] == [b"1", b"2", b"3", b"3", b"4", b"1"]
+    kept.read(msgspec.Raw(b"1" * 10), "p", Dropped(), 64)
+    kept.read(msgspec.Raw(b"4" * 10), "p", Dropped(), 128)
+    # Of 3 there is too much to keep it at all; 4 does not fit beside 1 and 2, so all begins anew. Read again for
+    # another depth, 1 takes no more room than before: 4 is still there.
+    assert [source[:1] for source in decoded] == [b"1", b"2", b"3", b"3", b"4", b"1", b"1"]
