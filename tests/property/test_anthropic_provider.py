@@ -102,7 +102,7 @@ def requests(draw: st.DrawFn) -> Request:
 
 
 @given(requests(), MODELS)
-@settings(max_examples=200)
+@settings(max_examples=400)
 def test_p15_no_conversation_is_refused_by_anthropic(request: Request, model: str) -> None:
     kept = copy.deepcopy(request)
     encoded = None

@@ -187,12 +187,12 @@ HOSTILE = ["[", "{", "<", "```\n", "<think>", " ", "\n", '"', "a", "<tool_call",
            *(opener + body for opener in OPENERS for body in BEHIND)]
 
 
-def scanned(text: str, chunk: int, limit: int = 4 * 1024, name: str | None = None) -> tuple[str, str]:
+def scanned(text: str, chunk: int, name: str | None = None) -> tuple[str, str]:
     """The visible text that came out before the end, and all of it."""
-    sequencer = BlockSequencer(lambda number, _: f"c{number}", str, frozenset(TOOL_MAP), limit)
+    sequencer = BlockSequencer(lambda number, _: f"c{number}", str, frozenset(TOOL_MAP), LIMIT)
     look = look_for("nobody/knows-it", read=[] if name is None else [name], tools=True)
     assert look is not None
-    scanner = Scanner(look, sequencer, TOOL_MAP, limits=Limits(held_back=limit))
+    scanner = Scanner(look, sequencer, TOOL_MAP, limits=Limits(held_back=LIMIT))
     for at in range(0, len(text), chunk):
         scanner.content(text[at:at + chunk])
     before = visible(sequencer)
@@ -201,16 +201,19 @@ def scanned(text: str, chunk: int, limit: int = 4 * 1024, name: str | None = Non
     return before, before + visible(sequencer)
 
 
+LIMIT = 4 * 1024
+SIZE = 40_000
+
+
 def visible(sequencer: BlockSequencer) -> str:
     return "".join(event.text for event in sequencer.take() if isinstance(event, TextDelta))
 
 
 def test_what_waits_is_bounded():
-    size, limit = 16_000, 2 * 1024
     for unit in HOSTILE:
-        text = (unit * (size // len(unit) + 1))[:size]
-        before, whole = scanned(text, 1024, limit)
-        assert len(whole) - len(before) <= limit + 1024 + 512, unit
+        text = (unit * (SIZE // len(unit) + 1))[:SIZE]
+        before, whole = scanned(text, 4096)
+        assert len(whole) - len(before) <= LIMIT + 4096 + 512, unit
 
 
 def steps(work: Callable[[], object]) -> int:
@@ -236,5 +239,5 @@ def test_the_cost_is_linear():
             text = unit * (size // len(unit)) + end
             return steps(lambda: scanned(text, 64))
 
-        small, large = cost(600), cost(1800)
-        assert large <= 4 * small + 1200, (unit, end, small, large)
+        small, large = cost(1000), cost(3000)
+        assert large <= 4 * small + 2000, (unit, end, small, large)

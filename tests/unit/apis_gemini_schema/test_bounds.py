@@ -51,8 +51,8 @@ CASES: dict[str, Callable[[], dict]] = {
     "fan of oneOf": lambda: fan(20, 20, "oneOf"),
     "fan of allOf": lambda: fan(20, 20, "allOf"),
     "fan of prefixItems": lambda: fan(20, 20, "prefixItems"),
-    "wide fan": lambda: fan(1000, 6),
-    "wide fan of anyOf": lambda: fan(1000, 6, "anyOf"),
+    "wide fan": lambda: fan(2000, 6),
+    "wide fan of anyOf": lambda: fan(2000, 6, "anyOf"),
     "everybody refers to everybody": lambda: everybody_refers_to_everybody(60),
     "a megabyte of properties": lambda: object_of(**{f"property{n}": {"type": "string", "description": "x" * 60}
                                                      for n in range(10_000)}),
