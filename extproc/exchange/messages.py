@@ -9,6 +9,7 @@ FULL_DUPLEX_STREAMED a body goes back only as `streamed_response`; pseudo-header
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from struct import pack
 
 from extproc.exchange.pb.external_processor_pb2 import (
@@ -17,8 +18,6 @@ from extproc.exchange.pb.external_processor_pb2 import (
     HeaderMap,
     HeaderMutation,
     HeadersResponse,
-    HeaderValue,
-    HeaderValueOption,
     HttpHeaders,
     HttpStatus,
     ImmediateResponse,
@@ -28,6 +27,7 @@ from extproc.exchange.pb.external_processor_pb2 import (
     ProtocolConfiguration,
     TrailersResponse,
 )
+from extproc.exchange.wire import field, varint
 
 BODY_CHUNK = 256 * 1024
 """Size of the pieces of a body on the way to Envoy: between 64 KiB and 1 MiB Envoy needs least memory."""
@@ -53,13 +53,13 @@ def read_map(headers: HeaderMap) -> dict[str, str]:
     return found
 
 
-def mutation(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> HeaderMutation:
-    """Overwrites `set_headers` and removes `remove`, as far as a header can be removed at all."""
-    return HeaderMutation(
-        set_headers=[HeaderValueOption(header=HeaderValue(key=name, raw_value=_header_bytes(value)))
-                     for name, value in set_headers.items()],
-        remove_headers=[name for name in remove
-                        if name not in set_headers and name != "host" and not name.startswith(":")])
+def mutation(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> bytes:
+    """A `HeaderMutation`: overwrites `set_headers` and removes `remove`, as far as a header can be removed at all."""
+    parts = [field(_SET_HEADERS, field(_HEADER, field(_KEY, name.encode()) + field(_RAW_VALUE, _header_bytes(value))))
+             for name, value in set_headers.items()]
+    parts += [field(_REMOVE_HEADERS, name.encode()) for name in remove
+              if name not in set_headers and name != "host" and not name.startswith(":")]
+    return b"".join(parts)
 
 
 def _header_bytes(value: str) -> bytes:
@@ -69,25 +69,42 @@ def _header_bytes(value: str) -> bytes:
     return value.encode("utf-8", "replace")
 
 
+_SET_HEADERS, _REMOVE_HEADERS = b"\x0a", b"\x12"
+_HEADER, _RAW_VALUE = b"\x0a", b"\x1a"
+"""Tags inside a `HeaderMutation`; of the header inside `set_headers`; of its value, beside its key."""
+
+
 def request_head(set_headers: Mapping[str, str], remove: Iterable[str] = (), *,
                  clear_route_cache: bool = False) -> bytes:
     """The answer to request headers; the body follows as chunks."""
-    return ProcessingResponse(request_headers=HeadersResponse(response=CommonResponse(
-        header_mutation=mutation(set_headers, remove), clear_route_cache=clear_route_cache))).SerializeToString()
+    return _head(_REQUEST_HEADERS, mutation(set_headers, remove), _CLEAR_ROUTE_CACHE if clear_route_cache else b"")
 
 
 def response_head(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> bytes:
     """The answer to response headers; the body follows as chunks."""
-    return ProcessingResponse(response_headers=HeadersResponse(response=CommonResponse(
-        header_mutation=mutation(set_headers, remove)))).SerializeToString()
+    return _head(_RESPONSE_HEADERS, mutation(set_headers, remove))
+
+
+def _head(part: bytes, changes: bytes, more: bytes = b"") -> bytes:
+    return field(part, field(_RESPONSE, field(_HEADER_MUTATION, changes) + more))
+
+
+_REQUEST_HEADERS, _RESPONSE_HEADERS = b"\x0a", b"\x12"
+_RESPONSE, _HEADER_MUTATION, _CLEAR_ROUTE_CACHE = b"\x0a", b"\x12", b"\x28\x01"
+"""Tags of the two parts of a ProcessingResponse that a head travels in; inside both of `response`; inside that of
+`header_mutation` and, with its value, `clear_route_cache`."""
 
 
 def response_head_with_body(set_headers: Mapping[str, str], remove: Iterable[str], body: bytes) -> bytes:
     """The answer to the headers of a response without a body, when the client is due one. (A chunk would be dropped
     by Envoy there.)"""
     return ProcessingResponse(response_headers=HeadersResponse(response=CommonResponse(
-        status=CommonResponse.CONTINUE_AND_REPLACE, header_mutation=mutation(set_headers, remove),
+        status=CommonResponse.CONTINUE_AND_REPLACE, header_mutation=_message(set_headers, remove),
         body_mutation=BodyMutation(body=body)))).SerializeToString()
+
+
+def _message(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> HeaderMutation:
+    return HeaderMutation.FromString(mutation(set_headers, remove))
 
 
 def request_chunk(data: bytes, *, end: bool = False) -> bytes:
@@ -130,19 +147,10 @@ _HEADS: dict[tuple[bytes, bool], dict[int, bytes]] = {
 def _chunk_head(part: bytes, size: int, end: bool) -> bytes:
     """Everything before the data; after it comes only the mark of the end."""
     rest = size + (2 if end else 0)
-    head = b"\x0a%b" % _varint(size) if size else b""
+    head = b"\x0a%b" % varint(size) if size else b""
     for tag in (b"\x1a", b"\x1a", b"\x0a", part):
-        head = b"%b%b%b" % (tag, _varint(len(head) + rest), head)
+        head = b"%b%b%b" % (tag, varint(len(head) + rest), head)
     return head
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def chunks(make: Callable[..., bytes], data: bytes, *, end: bool) -> list[bytes]:
@@ -158,8 +166,8 @@ def chunks(make: Callable[..., bytes], data: bytes, *, end: bool) -> list[bytes]
 def with_metadata(message: bytes, namespace: str, values: Mapping[str, str | float | None]) -> bytes:
     """The message with dynamic metadata of one namespace; None values are left out. Protobuf reads what follows an
     encoded message as more fields of it. By hand, since filling a `Struct` takes longer than all else of a message."""
-    fields = b"".join([_entry(name, _value(value)) for name, value in values.items() if value is not None])
-    return message + _field(_METADATA, _entry(namespace, _field(_STRUCT, fields)))
+    fields = b"".join([_entry(_key(name), _value(value)) for name, value in values.items() if value is not None])
+    return message + field(_METADATA, _entry(_key(namespace), field(_STRUCT, fields)))
 
 
 _METADATA = b"\x42"
@@ -168,32 +176,33 @@ _NUMBER, _STRING, _BOOL, _STRUCT = b"\x11", b"\x1a", b"\x20", b"\x2a"
 """Tags of `dynamic_metadata`; inside a `Struct` of a field, its key and its value; of the kinds of a value."""
 
 
-def _entry(key: str, value: bytes) -> bytes:
-    return _field(_FIELD, _field(_KEY, key.encode()) + _field(_VALUE, value))
+def _entry(key: bytes, value: bytes) -> bytes:
+    return field(_FIELD, key + field(_VALUE, value))
+
+
+@lru_cache(maxsize=256)
+def _key(name: str) -> bytes:
+    return field(_KEY, name.encode())
 
 
 def _value(value: str | float) -> bytes:
     if isinstance(value, str):
-        return _field(_STRING, value.encode("utf-8", "replace"))
+        return field(_STRING, value.encode("utf-8", "replace"))
     if isinstance(value, bool):
         return _BOOL + (b"\x01" if value else b"\x00")
     return _NUMBER + pack("<d", value)
 
 
-def _field(tag: bytes, data: bytes) -> bytes:
-    return b"%b%b%b" % (tag, _varint(len(data)), data)
-
-
 def response_trailers(remove: Iterable[str]) -> bytes:
     """The answer to response trailers; those that came do not cross."""
     return ProcessingResponse(response_trailers=TrailersResponse(
-        header_mutation=mutation({}, remove))).SerializeToString()
+        header_mutation=_message({}, remove))).SerializeToString()
 
 
 def immediate(status: int, headers: Mapping[str, str], body: bytes, reason: str) -> bytes:
     """Envoy answers the client itself. `reason` goes to the access log, after `extproc_`."""
     return ProcessingResponse(immediate_response=ImmediateResponse(
-        status=HttpStatus(code=status), headers=mutation(headers), body=body, details=OUR_DETAILS + reason),
+        status=HttpStatus(code=status), headers=_message(headers), body=body, details=OUR_DETAILS + reason),
     ).SerializeToString()
 
 

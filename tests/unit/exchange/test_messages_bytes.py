@@ -30,6 +30,29 @@ def test_a_chunk_is_what_protobuf_writes(part: str, make: Callable[..., bytes]) 
             assert make(data, end=end) == expected.SerializeToString(), (size, end)
 
 
+_TEXT = st.text(st.characters(codec="utf-8"), min_size=1) | st.integers(100, 70_000).map("x".__mul__)
+
+
+@given(st.dictionaries(_TEXT, _TEXT), st.lists(_TEXT | st.sampled_from(["host", ":path", "cookie"])), st.booleans())
+def test_a_head_is_what_protobuf_writes(set_headers: dict[str, str], remove: list[str], clear: bool) -> None:
+    def printable(text: str) -> bytes:
+        return "".join(one if one.isprintable() else " " for one in text).encode()
+
+    changes = pb.HeaderMutation(
+        set_headers=[pb.HeaderValueOption(header=pb.HeaderValue(key=name, raw_value=printable(value)))
+                     for name, value in set_headers.items()],
+        remove_headers=[name for name in remove
+                        if name not in set_headers and name != "host" and not name.startswith(":")])
+    request = pb.ProcessingResponse(request_headers=pb.HeadersResponse(
+        response=pb.CommonResponse(header_mutation=changes, clear_route_cache=clear)))
+    assert messages.request_head(set_headers, remove, clear_route_cache=clear) == request.SerializeToString()
+    response = pb.ProcessingResponse(response_headers=pb.HeadersResponse(
+        response=pb.CommonResponse(header_mutation=changes)))
+    assert messages.response_head(set_headers, remove) == response.SerializeToString()
+    bodiless = pb.ProcessingResponse.FromString(messages.response_head_with_body(set_headers, remove, b"body"))
+    assert bodiless.response_headers.response.header_mutation == changes
+
+
 @given(st.dictionaries(st.text(), st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers(0, 1 << 53)
                        | st.text()))
 def test_metadata_follows_an_encoded_message_as_protobuf_would_write_it(values: dict[str, Any]) -> None:

@@ -585,5 +585,6 @@ def test_one_hop_lists_models_and_ignores_the_edges_headers() -> None:
 
 def test_header_values_are_clean() -> None:
     from extproc.exchange import messages
+    from extproc.exchange.pb.external_processor_pb2 import HeaderMutation
 
-    assert set_headers(messages.mutation({"a": "x\r\ny\0"})) == {"a": "x  y "}
+    assert set_headers(HeaderMutation.FromString(messages.mutation({"a": "x\r\ny\0"}))) == {"a": "x  y "}
