@@ -15,9 +15,10 @@ from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallTally
 from extproc.conversation import Request, Tool
 from extproc.dialects.healing import NativeArguments
+from extproc.dialects.look import Look
 from extproc.dialects.reading import ArgumentsMode, Repair
 from extproc.dialects.registry import find_dialect, look_for
-from extproc.dialects.scanner import Look, Scanner
+from extproc.dialects.scanner import Scanner
 from extproc.dialects.writing import WRITABLE
 from extproc.errors import BadRequest
 from extproc.limits import Limits

@@ -9,7 +9,7 @@ Nothing here knows markers or wire formats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -64,8 +64,8 @@ class Form(Protocol):
         """Reads from behind the opener to the end of the region. May raise NotACall before its first call."""
 
 
-FormMaker = Callable[[Mapping[str, Tool]], tuple[Form, ...]]
-"""Makes the forms for one answer, of the tools that are offered."""
+FormMaker = Callable[[Sequence[str]], tuple[Form, ...]]
+"""Makes the forms that depend on the names of the tools that are offered."""
 
 
 class Reading:

@@ -34,7 +34,7 @@ from extproc.dialects.forms import (
     roo,
 )
 from extproc.dialects.forms.llama import BARE_CALL_ONLY, LAST_LINE_CALL
-from extproc.dialects.scanner import Look
+from extproc.dialects.look import Look
 from extproc.profiles.models import family_of
 
 _MODULES = (hermes, qwen_coder, glm, minimax, kimi, deepseek, dsml, mistral, harmony, granite, gemma, roo, llama,

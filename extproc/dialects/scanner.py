@@ -8,42 +8,17 @@ the next character, never longer; what waits is released when the text ends. No 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from enum import Enum, auto
 from functools import partial
-
-import msgspec
 
 from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallTally
 from extproc.conversation import Failure, Tool
-from extproc.dialects.reading import ArgumentsMode, Form, FormMaker, NotACall, PlainText, Reading, Repair
-from extproc.dialects.tape import Steps, Tape, TooMuch, shared_marks
+from extproc.dialects.look import FENCE_MARKS, FENCES, Look, laid_out
+from extproc.dialects.reading import ArgumentsMode, Form, NotACall, PlainText, Reading, Repair
+from extproc.dialects.tape import Steps, Tape, TooMuch
 from extproc.limits import Limits
-
-
-class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for in one answer."""
-
-    forms: tuple[Form, ...] = ()
-    makers: tuple[FormMaker, ...] = ()
-    """Forms whose openers depend on the tools that are offered."""
-    first: tuple[Form, ...] = ()
-    """Forms that may only begin the answer (bare JSON, Python lists); their openers are characters, not markers."""
-    think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
-    """Tags of reasoning."""
-    think_anywhere: bool = False
-    """Reasoning may begin anywhere, not only at the very start."""
-    reasoning_open: bool = False
-    """The prompt already opened the reasoning: the answer begins inside it."""
-    reasoning_assumed: bool = False
-    """That is so for this model's own template, but nobody said that this server leaves the reasoning in."""
-    only_beginning: bool = False
-    """Nothing but reasoning at the very start is looked for; all other text passes as it is."""
-    noise: tuple[str, ...] = ()
-    """Tokens of the template that are dropped wherever they stand (end of sentence, end of turn...)."""
-    name_of: Callable[[object], str] = lambda form: "other"
-    """The name of the dialect that a form, or what made it, belongs to: for the counts of calls."""
 
 
 class Channel(Enum):
@@ -84,19 +59,10 @@ class Scanner:
         """How many characters behind the opener at hand are known to be text."""
         self._calls = 0
         self._repairs: list[Repair] = []
-        self._openers: dict[str, list[Form]] = {}
-        made = [(form, make) for make in look.makers for form in make(tools)]
-        self._makers: dict[int, FormMaker] = {id(form): make for form, make in made}
-        for form in (*look.forms, *(form for form, _ in made)):
-            for opener in form.openers:
-                self._openers.setdefault(opener, []).append(form)
-        self._think_openers = dict(look.think)
-        self._think_closers = {closer for _, closer in look.think}
-        always = frozenset((*self._openers, *self._think_closers, *look.noise))
-        self._content_marks = shared_marks(frozenset() if look.only_beginning else always.union(
-            ("```", "~~~"), self._think_openers if look.think_anywhere else ()))
-        self._fence_marks = {fence: shared_marks(frozenset((fence,))) for fence in ("```", "~~~")}
-        self._reasoning_marks = shared_marks(always.union(("```", "~~~"), self._think_openers))
+        layout = laid_out(look, tuple(tools) if look.makers else ())
+        self._makers, self._openers = layout.makers, layout.openers
+        self._think_openers, self._think_closers = layout.think_openers, layout.think_closers
+        self._content_marks, self._reasoning_marks = layout.content_marks, layout.reasoning_marks
         self._thought_line = ""
 
     # ----------------------------------------------------------------------------------------------- what arrives
@@ -215,7 +181,7 @@ class Scanner:
             self._plain = False
             if not mark:
                 return
-            if mark in ("```", "~~~"):
+            if mark in FENCES:
                 yield from self._fence(mark)
             elif mark in self._openers:
                 yield from self._region(mark, thinking=False)
@@ -257,7 +223,7 @@ class Scanner:
             mark = yield from self._tape.until(self._reasoning_marks, self._think)
             if not mark:
                 return
-            if mark in self._fence_marks:
+            if mark in FENCE_MARKS:
                 fence = yield from self._thought_fence(mark, fence)
             elif fence and mark in self._openers:
                 self._think(mark)
@@ -307,7 +273,7 @@ class Scanner:
             width += len((yield from self._tape.run(lambda char: char == mark[0])))
         self._text(mark[0] * width + info)
         while True:
-            found = yield from self._tape.until(self._fence_marks[mark], self._text)
+            found = yield from self._tape.until(FENCE_MARKS[mark], self._text)
             if not found:
                 return
             run = len(found) + len((yield from self._tape.run(lambda char: char == mark[0])))
@@ -329,7 +295,7 @@ class Scanner:
             self._tape.hand_back()
             self._tape.release()
         opener += self._tape.take(self._prose)
-        if opener[:3] in self._fence_marks and not thinking:
+        if opener[:3] in FENCE_MARKS and not thinking:
             yield from self._fence(opener[:3], opener[3:])
         else:
             (self._think if thinking else self._text)(opener)

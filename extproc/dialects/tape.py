@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect
 from collections.abc import Callable, Generator, Iterable
-from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class TooMuch(Exception):  # noqa: N818
 class Marks:
     """A set of literal marks to look for. Where several match at one place the longest counts."""
 
-    __slots__ = ("_find", "_firsts", "_options", "_partial", "longest")
+    __slots__ = ("_find", "_firsts", "_options", "_sorted", "longest")
 
     def __init__(self, options: Iterable[str]) -> None:
         self._options = tuple(sorted(set(options), key=lambda mark: (-len(mark), mark)))
@@ -35,7 +35,7 @@ class Marks:
         self._find = re.compile("|".join(map(re.escape, self._options)) or r"(?!)")
         self._firsts = re.compile("[" + re.escape("".join({mark[0] for mark in self._options})) + "]") \
             if self._options else re.compile(r"(?!)")
-        self._partial = frozenset(mark[:size] for mark in self._options for size in range(1, len(mark)))
+        self._sorted = sorted(self._options)
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class Marks:
         """Whether `text` begins with a mark; None: it may once there is more of it."""
         if self._find.match(text):
             return True
-        return None if text in self._partial else False
+        return None if self.may_grow(text) else False
 
     def absent(self, text: str) -> bool:
         """No mark begins anywhere in `text`: it may pass without a closer look."""
@@ -55,23 +55,20 @@ class Marks:
         return self._find.search(text, start)
 
     def may_grow(self, text: str) -> bool:
-        """Whether `text`, which begins with a mark, may turn out to be the beginning of a longer one."""
-        return text in self._partial
+        """Whether `text` is the beginning of a mark that is longer."""
+        if not text:
+            return False
+        after = bisect(self._sorted, text)  # a mark that begins with it comes right behind it
+        return after < len(self._sorted) and self._sorted[after].startswith(text)
 
     def partial(self, text: str, start: int) -> int:
         """How many characters at the end of `text[start:]` may be the beginning of a mark."""
         found = self._firsts.search(text, max(start, len(text) - self.longest + 1))
         while found is not None:
-            if text[found.start():] in self._partial:
+            if self.may_grow(text[found.start():]):
                 return len(text) - found.start()
             found = self._firsts.search(text, found.end())
         return 0
-
-
-@lru_cache(maxsize=256)
-def shared_marks(options: frozenset[str]) -> Marks:
-    """The same marks for answer after answer: with hundreds of tools they take milliseconds to lay out."""
-    return Marks(options)
 
 
 class Tape:

@@ -11,9 +11,8 @@ names occur in no HTML.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 
-from extproc.conversation import Tool
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.reading import CallWriter, Form, NotACall, Reading
 from extproc.dialects.tape import Marks, Steps
@@ -124,12 +123,12 @@ def _drop(text: str) -> None:
     """Text between the parameters of a tool."""
 
 
-def make_forms(tools: Mapping[str, Tool]) -> tuple[Form, ...]:
-    return (NamedTags(tools, careful=False),)
+def make_forms(names: Sequence[str]) -> tuple[Form, ...]:
+    return (NamedTags(names, careful=False),)
 
 
-def make_careful_forms(tools: Mapping[str, Tool]) -> tuple[Form, ...]:
-    return (NamedTags((name for name in tools if "_" in name), careful=True),)
+def make_careful_forms(names: Sequence[str]) -> tuple[Form, ...]:
+    return (NamedTags((name for name in names if "_" in name), careful=True),)
 
 
 DIALECTS: tuple[Dialect, ...] = (

@@ -1,0 +1,71 @@
+"""What to look for in an answer, and what follows from it for every answer alike: openers, tags and marks.
+
+A `Look` is put together once per model (`registry`); here it is laid out once for the same offered tools, so that a
+`Scanner` begins with nothing to prepare. It reads no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import msgspec
+
+from extproc.dialects.reading import Form, FormMaker
+from extproc.dialects.tape import Marks
+
+FENCES = ("```", "~~~")
+"""Marks of code fences."""
+FENCE_MARKS = {fence: Marks((fence,)) for fence in FENCES}
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What to look for in one answer. Two are the same when they are one object: what follows from it is kept."""
+
+    forms: tuple[Form, ...] = ()
+    makers: tuple[FormMaker, ...] = ()
+    """Forms whose openers depend on the tools that are offered."""
+    first: tuple[Form, ...] = ()
+    """Forms that may only begin the answer (bare JSON, Python lists); their openers are characters, not markers."""
+    think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
+    """Tags of reasoning."""
+    think_anywhere: bool = False
+    """Reasoning may begin anywhere, not only at the very start."""
+    reasoning_open: bool = False
+    """The prompt already opened the reasoning: the answer begins inside it."""
+    reasoning_assumed: bool = False
+    """That is so for this model's own template, but nobody said that this server leaves the reasoning in."""
+    only_beginning: bool = False
+    """Nothing but reasoning at the very start is looked for; all other text passes as it is."""
+    noise: tuple[str, ...] = ()
+    """Tokens of the template that are dropped wherever they stand (end of sentence, end of turn...)."""
+    name_of: Callable[[object], str] = lambda form: "other"
+    """The name of the dialect that a form, or what made it, belongs to: for the counts of calls."""
+
+
+class Layout:
+    """Of one `Look` and the names of the tools that are offered. Nothing in it is ever changed."""
+
+    __slots__ = ("content_marks", "makers", "openers", "reasoning_marks", "think_closers", "think_openers")
+
+    def __init__(self, look: Look, names: tuple[str, ...]) -> None:
+        made = [(form, make) for make in look.makers for form in make(names)]
+        self.makers: dict[int, FormMaker] = {id(form): make for form, make in made}
+        """What made a form, by the form's identity."""
+        self.openers: dict[str, list[Form]] = {}
+        for form in (*look.forms, *(form for form, _ in made)):
+            for opener in form.openers:
+                self.openers.setdefault(opener, []).append(form)
+        self.think_openers = dict(look.think)
+        self.think_closers = frozenset(closer for _, closer in look.think)
+        always = {*self.openers, *self.think_closers, *look.noise}
+        self.content_marks = Marks(() if look.only_beginning else always.union(
+            FENCES, self.think_openers if look.think_anywhere else ()))
+        self.reasoning_marks = Marks(always.union(FENCES, self.think_openers))
+
+
+@lru_cache(maxsize=128)
+def laid_out(look: Look, names: tuple[str, ...]) -> Layout:
+    """The same for answer after answer: with hundreds of tools it takes milliseconds. `names` matter where the look has
+    makers."""
+    return Layout(look, names)
