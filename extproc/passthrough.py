@@ -61,7 +61,7 @@ class PassThrough(Translation):
             head, path = _openai_headers(headers), _openai_path(self._target, self._path)
         return ProviderRequest(method="POST", path=path, headers=head, body=joined(fields))
 
-    def _answer_of(self, conversation: Request, content_type: str) -> Answer:
+    def _answer_of(self, conversation: Request) -> Answer:
         reader = _Reader(conversation, self._limits, self._scrubber.body)
         writer = _Writer(reader, self._client, stream=conversation.stream)
         return Answer(reader, RelayEncoder(writer, COMMENT, stream=conversation.stream))

@@ -76,6 +76,8 @@ class Translation(ClientAnswer):
         self._prompt_estimate: Callable[[], int] = partial(quick_estimate, 0)
         self._status = 0
         self._patched = False
+        self._prepared: Answer | None = None
+        """What will read and write the answer, before its head is there."""
         self._context: DecodeContext | None = None
         self._message_id = ""
         self._inflate: Decompressor | None = None
@@ -198,16 +200,23 @@ class Translation(ClientAnswer):
             self._error_body = bytearray()
             return
         content_type = lower.get("content-type", "").strip().lower()
-        self._answer = self._answer_of(self.conversation, content_type)
+        self.prepare()
+        self._answer, self._prepared = self._prepared, None
         # A JSON body can still turn out to be an error: its head waits for the first content like a withheld one.
         if self.conversation.stream and not self._withhold and content_type.startswith("text/event-stream"):
             self._set_head()
 
-    def _answer_of(self, conversation: Request, content_type: str) -> Answer:
+    def prepare(self) -> None:
+        """Lays out what reads the answer. Called after `request`, while the provider is at work, it takes that time off
+        the first token; else `start` does it."""
+        if self._prepared is None and self._answer is None and self.conversation is not None:
+            self._prepared = self._answer_of(self.conversation)
+
+    def _answer_of(self, conversation: Request) -> Answer:
         """What reads this answer and writes it."""
         context = self._context
         assert context is not None
-        decoder = self._provider.answer_decoder(content_type, context)
+        decoder = self._provider.answer_decoder(context)
         encoder = self._client.answer_encoder(conversation, self._message_id, self._prompt_estimate)
         if self._relay is None or not self._passes_answer(self._relay, context):
             return Answer(decoder, encoder)
@@ -276,7 +285,8 @@ class Translation(ClientAnswer):
         if answer is None:
             return None
         self._error_body = None
-        self._answer = Answer(self._provider.answer_decoder("application/json", self._context),
+        self._forget_prepared()
+        self._answer = Answer(self._provider.answer_decoder(self._context),
                               self._client.answer_encoder(self.conversation, self._message_id, self._prompt_estimate))
         decoder = self._answer.decoder
         return self._events([*decoder.feed(answer), *decoder.finish()])
@@ -308,10 +318,18 @@ class Translation(ClientAnswer):
         """Frees the memory of an exchange that is over, whether its answer was read to the end or not. Its figures
         (usage, calls, repairs) are gone then and nothing may be fed. Who does not call it leaves that to the garbage
         collector."""
+        self._forget_prepared()
         if self._answer is not None:
             self._answer.decoder.close()
             self._answer = None
         self._reading.close()
+
+    def _forget_prepared(self) -> None:
+        """There was no answer to read, or another one."""
+        if self._prepared is not None:
+            self._prepared.decoder.close()
+            self._prepared = None
+            self._reading.close()
 
     @property
     def usage(self) -> Usage:

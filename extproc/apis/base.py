@@ -209,9 +209,9 @@ class ProviderApi(Protocol):
     def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
         """Raises `errors.BadRequest` when the conversation cannot be sent (orphan results, too many tools...)."""
 
-    def answer_decoder(self, content_type: str, context: DecodeContext) -> AnswerDecoder:
-        """For a 2xx answer: a stream when the content type says text/event-stream, else a whole JSON body. The
-        decoder looks at the first byte where the content type is missing or wrong."""
+    def answer_decoder(self, context: DecodeContext) -> AnswerDecoder:
+        """For a 2xx answer, which may be a stream or a whole JSON body: the decoder looks at its first byte, since
+        content types lie."""
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Any non-2xx answer, also HTML, empty or array-wrapped bodies."""

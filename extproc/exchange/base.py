@@ -48,6 +48,8 @@ class Exchange:
         self.record = Record(hop=self.hop, request_id=request_id)
         self.done = False
         """Nothing more will be sent; messages that still come are ignored."""
+        self.can_prepare = False
+        """There is work for `prepare`."""
         self.crash: Exception | None = None
         """The exception that ended this exchange, for the server's log."""
         self.unanswered = False
@@ -80,6 +82,11 @@ class Exchange:
             return self.refuse(refusal, now)
         except Exception as error:
             return self.fail(error, now)
+
+    def prepare(self) -> None:
+        """Does ahead what the next message will need, while others are at work: called once what was sent is on its
+        way, when `can_prepare` says so. Sends nothing; may raise, and then nothing was prepared."""
+        self.can_prepare = False
 
     def fail(self, error: Exception, now: float) -> Responses:
         """Ends the exchange after an exception."""

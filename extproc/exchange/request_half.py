@@ -128,6 +128,7 @@ class RequestHalf(Exchange):
             return self.answer(refusal.status, refusal.headers, refusal.body, refusal.failure.kind, now)
         self._body.chunks.clear()
         self._phase = Phase.PROVIDER
+        self.can_prepare = True
         self._sent_at = now
         patience = choice.first_token(self.config)
         if patience is not None and self.record.stream:
@@ -141,6 +142,11 @@ class RequestHalf(Exchange):
         head = messages.request_head({**routing, **request.headers}, self._headers)
         head = messages.with_metadata(head, METADATA, {**self._names(), **self._accounting.estimate()})
         return [head, *messages.chunks(messages.request_chunk, request.body, end=True)]
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self._phase is Phase.PROVIDER and self._translation is not None and not self.done:
+            self._translation.prepare()
 
     def _note_request(self, asked: Asked, choice: Choice) -> None:
         record = self.record

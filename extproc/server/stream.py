@@ -11,6 +11,7 @@ import asyncio
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from functools import partial
 
 from google.protobuf.message import DecodeError
@@ -138,7 +139,14 @@ class Stream:
             return False
         self._send(exchange.receive(message, self._time()))
         self._set_timer()
+        if exchange.can_prepare:
+            self._loop.call_soon(self._prepare)  # once what was sent has left
         return True
+
+    def _prepare(self) -> None:
+        if self._exchange.can_prepare and not (self._gone or self._busy):
+            with suppress(Exception):  # comes again where it matters, and is answered there
+                self._exchange.prepare()
 
     def half_closed(self) -> None:
         # Returning earlier than Envoy asks for would let it pass the body on untranslated.
@@ -174,6 +182,8 @@ class Stream:
             self._peer.end()
             return
         self._set_timer()
+        if self._exchange.can_prepare:
+            self._loop.call_soon(self._prepare)
         self._peer.resume()
 
     def _send(self, answers: Responses) -> None:

@@ -21,7 +21,7 @@ class GeminiProvider:
     def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
         return encode_request(request, target, dropped)
 
-    def answer_decoder(self, content_type: str, context: DecodeContext) -> AnswerDecoder:
+    def answer_decoder(self, context: DecodeContext) -> AnswerDecoder:
         return GeminiAnswerDecoder(context)
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

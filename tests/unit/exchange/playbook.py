@@ -115,6 +115,8 @@ class Playbook:
     def __rshift__(self, message: pb.ProcessingRequest) -> Playbook:
         self._body_sent.add(message.WhichOneof("request") or "")
         self._say(self.exchange.receive(incoming.read(message.SerializeToString()), self.now))
+        if self.exchange.can_prepare:  # as the server does, once that is on its way
+            self.exchange.prepare()
         return self
 
     def __lshift__(self, expected: list[tuple[Any, ...]]) -> Playbook:

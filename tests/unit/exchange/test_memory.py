@@ -90,3 +90,17 @@ def test_a_finished_stream_leaves_nothing_to_the_garbage_collector(name: str) ->
 def test_nor_does_one_whose_client_left(name: str) -> None:
     api, model, pieces = STREAMS[name]
     assert left_behind(exchange(api, model, pieces[:2], end=False)) == 0
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_nor_does_an_answer_that_was_prepared_for_and_never_came(name: str) -> None:
+    api, model, _ = STREAMS[name]
+    assert left_behind(exchange(api, model, [b'{"error": {"message": "busy"}}'], status=529)) == 0
+    assert left_behind(exchange(api, model, [], end=False)) == 0
+
+
+def test_nor_does_an_answer_that_an_error_quotes() -> None:
+    call = json.dumps([{"name": "write", "parameters": {"text": "x"}}])
+    error = json.dumps({"error": {"message": "Failed to call a function.", "code": "tool_use_failed",
+                                  "failed_generation": call}}).encode()
+    assert left_behind(exchange("openai", READS_TEXT, [error], status=400)) == 0
