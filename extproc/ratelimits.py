@@ -24,6 +24,8 @@ def translated(headers: Mapping[str, str], client: str) -> dict[str, str]:
     """The headers that a client of the API `client` knows, made from those of the other API in `headers` (lower-case
     names). Never one that the provider sent itself."""
     out: dict[str, str] = {}
+    if not any("ratelimit" in name for name in headers):
+        return out
     for unit in _UNITS:
         for field in _FIELDS:
             value = _value(headers, unit, field, to_anthropic=client == "anthropic")

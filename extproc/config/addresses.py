@@ -7,6 +7,7 @@ Called by the records and their checks, and by whoever listens or connects. Reso
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -40,6 +41,7 @@ def is_private(host: str) -> bool:
     return any(address in network for network in _PRIVATE_NETWORKS)
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether the host reaches only this machine: localhost, 127.0.0.0/8 or ::1."""
     if host == "localhost" or host.endswith(".localhost"):

@@ -312,10 +312,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return False
         return found.models is None or any(matches(pattern, model) for pattern in found.models)
 
-    def secrets(self) -> Secrets:
+    def secrets(self) -> Sequence[str]:
         """All provider keys, longest first, for scrubbing them from texts. Those in files are as they are when the
         sequence is read, and as they were before."""
-        return Secrets(self)
+        return self._fixed_secrets or Secrets(self)
+
+    @cached_property
+    def _fixed_secrets(self) -> Sequence[str]:
+        """The same where no key stands in a file; else none."""
+        files = any(backend.has_key_files for backend in self.backends.values())
+        return () if files else tuple(Secrets(self))
 
     def with_backend_url(self, name: str, url: str) -> Config:
         """The same configuration with another URL for one backend (the demo's, once it listens)."""

@@ -48,18 +48,24 @@ def read_map(headers: HeaderMap) -> dict[str, str]:
     """The same of a bare map, as trailers are."""
     found: dict[str, str] = {}
     for header in headers.headers:
-        value = header.raw_value.decode("utf-8", "replace") if header.raw_value else header.value
-        found[header.key] = f"{found[header.key]}, {value}" if header.key in found else value
+        name, raw = header.key, header.raw_value
+        value = raw.decode("utf-8", "replace") if raw else header.value
+        found[name] = f"{found[name]}, {value}" if name in found else value
     return found
 
 
 def mutation(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> bytes:
     """A `HeaderMutation`: overwrites `set_headers` and removes `remove`, as far as a header can be removed at all."""
-    parts = [field(_SET_HEADERS, field(_HEADER, field(_KEY, name.encode()) + field(_RAW_VALUE, _header_bytes(value))))
+    parts = [field(_SET_HEADERS, field(_HEADER, _key(name) + field(_RAW_VALUE, _header_bytes(value))))
              for name, value in set_headers.items()]
-    parts += [field(_REMOVE_HEADERS, name.encode()) for name in remove
+    parts += [_removed(name) for name in remove
               if name not in set_headers and name != "host" and not name.startswith(":")]
     return b"".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _removed(name: str) -> bytes:
+    return field(_REMOVE_HEADERS, name.encode())
 
 
 def _header_bytes(value: str) -> bytes:
@@ -166,8 +172,9 @@ def chunks(make: Callable[..., bytes], data: bytes, *, end: bool) -> list[bytes]
 def with_metadata(message: bytes, namespace: str, values: Mapping[str, str | float | None]) -> bytes:
     """The message with dynamic metadata of one namespace; None values are left out. Protobuf reads what follows an
     encoded message as more fields of it. By hand, since filling a `Struct` takes longer than all else of a message."""
-    fields = b"".join([_entry(_key(name), _value(value)) for name, value in values.items() if value is not None])
-    return message + field(_METADATA, _entry(_key(namespace), field(_STRUCT, fields)))
+    fields = b"".join([_number_head(name) + pack("<d", value) if type(value) is int or type(value) is float
+                       else _entry(name, _value(value)) for name, value in values.items() if value is not None])
+    return message + field(_METADATA, _entry(namespace, field(_STRUCT, fields)))
 
 
 _METADATA = b"\x42"
@@ -176,21 +183,25 @@ _NUMBER, _STRING, _BOOL, _STRUCT = b"\x11", b"\x1a", b"\x20", b"\x2a"
 """Tags of `dynamic_metadata`; inside a `Struct` of a field, its key and its value; of the kinds of a value."""
 
 
-def _entry(key: bytes, value: bytes) -> bytes:
-    return field(_FIELD, key + field(_VALUE, value))
+def _entry(name: str, value: bytes) -> bytes:
+    return field(_FIELD, _key(name) + field(_VALUE, value))
+
+
+@lru_cache(maxsize=1024)
+def _key(name: str) -> bytes:
+    return field(_KEY, name.encode())
 
 
 @lru_cache(maxsize=256)
-def _key(name: str) -> bytes:
-    return field(_KEY, name.encode())
+def _number_head(name: str) -> bytes:
+    """What stands before the eight bytes of a number of this name."""
+    return _entry(name, _NUMBER + bytes(8))[:-8]
 
 
 def _value(value: str | float) -> bytes:
     if isinstance(value, str):
         return field(_STRING, value.encode("utf-8", "replace"))
-    if isinstance(value, bool):
-        return _BOOL + (b"\x01" if value else b"\x00")
-    return _NUMBER + pack("<d", value)
+    return _BOOL + (b"\x01" if value else b"\x00")
 
 
 def response_trailers(remove: Iterable[str]) -> bytes:

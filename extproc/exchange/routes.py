@@ -6,6 +6,7 @@ Called by both exchanges. Knows no configuration and no message.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -60,6 +61,7 @@ def plain_path(target: str) -> str:
     return path.rstrip("/") or "/"
 
 
+@lru_cache(maxsize=256)
 def find_endpoint(target: str) -> Endpoint | None:
     """The endpoint of a `:path`, query string and prefix tolerated; None for a path that is not served."""
     return ENDPOINTS.get(plain_path(target))

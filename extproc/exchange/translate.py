@@ -80,8 +80,10 @@ class TranslateExchange(RequestHalf):
             return None
         if self._phase is Phase.ANSWER:
             due = self._next_tick
-            others = (self._commit_at, self._first_token_due, self._linger_until)
-            return min([due, *(other for other in others if other is not None)])
+            for other in (self._commit_at, self._first_token_due, self._linger_until):
+                if other is not None and other < due:
+                    due = other
+            return due
         if self._phase is Phase.PROVIDER:
             due = self._sent_at + self.config.timeouts.idle
             return due if self._first_token_at is None else min(due, self._first_token_at)
@@ -137,6 +139,8 @@ class TranslateExchange(RequestHalf):
     @property
     def _first_token_due(self) -> float | None:
         """Until when the first token must be there; None once it is, or where there is no limit."""
+        if self._first_token_at is None:
+            return None
         translation = self._translation
         waiting = translation is not None and not translation.heard and not translation.done
         return self._first_token_at if waiting else None

@@ -8,11 +8,12 @@ during which the stream takes no message. There is no task and no lock: everythi
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
+from itertools import count
+from uuid import uuid4
 
 from google.protobuf.message import DecodeError
 
@@ -42,6 +43,8 @@ class Streams:
         self._metrics = metrics
         self.threads = threads
         self.debug_bodies = debug_bodies
+        self._own, self._count = str(uuid4())[:-12], count()
+        """Ids of this worker's own: nobody else's begin like this, and none comes twice."""
         self._make = make or partial(make_exchange, find=lambda rule: self.accepted.find(rule))
         self.active = 0
         self.began = 0
@@ -55,7 +58,8 @@ class Streams:
     def open(self, metadata: Mapping[str, str], peer: Peer) -> Stream:
         """A new stream."""
         loop = asyncio.get_running_loop()
-        exchange = self._make(self.accepted.serving.config, metadata, request_id=str(uuid.uuid4()), now=loop.time())
+        exchange = self._make(self.accepted.serving.config, metadata, request_id=f"{self._own}{next(self._count):012x}",
+                              now=loop.time())
         self.active += 1
         self._running.add(exchange)
         self.began += 1
