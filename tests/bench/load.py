@@ -113,10 +113,11 @@ class Answered:
     whole: float
 
 
-async def one_by_one(side: Side, count: int, body: dict[str, object] | None = None) -> list[Answered]:
+async def one_by_one(side: Side, count: int, body: dict[str, object] | None = None,
+                     model: str = "short") -> list[Answered]:
     """The same request, `count` times, each on a connection of its own."""
     loop = asyncio.get_running_loop()
-    request = side.request("short", body)
+    request = side.request(model, body)
     taken = []
     for _ in range(count):
         _, stream = await loop.create_connection(lambda: Stream(side, request, lambda _: None), "127.0.0.1", side.port)

@@ -1,9 +1,10 @@
 """A loopback provider for measurements, a program of its own: `python -m tests.bench.provider` prints its port.
 
 The model's name says what it answers: `steady-HZ` streams text events, each in a chunk and a write of its own, HZ a
-second, until the client leaves; `idle` streams one event and falls silent; `short` streams a few events at once. Every
-event of a steady stream carries the moment of its writing, so that whoever reads it can tell how long it was on its
-way. It checks nothing and decodes only as much of a request as it needs.
+second, until the client leaves; `idle` streams one event and falls silent; `short` streams a few events at once,
+`spoken` its first token alone and the others a moment later, as models do. Every event of a steady stream carries the
+moment of its writing, so that whoever reads it can tell how long it was on its way. It checks
+nothing and decodes only as much of a request as it needs.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ WORD = event(b'{"content":" some"}')
 STAMPED = event(b'{"content":" @%019d@"}' % 0)
 USAGE = chunked(b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"bench",'
                 b'"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}\n\n')
+_PAUSE = 0.01
+"""Seconds between the first token of `spoken` and the others."""
 LAST = event(b"{}", b'"stop"') + USAGE + chunked(b"data: [DONE]\n\n") + b"0\r\n\r\n"
 _BEFORE, _AFTER = STAMPED.split(b"%019d" % 0)
 
@@ -100,6 +103,9 @@ class Connection(asyncio.Protocol):
             self._steady = Steady(self._transport.write, float(model.removeprefix(b"steady-")))
         elif model == b"idle":
             self._transport.write(WORD)
+        elif model == b"spoken":
+            self._transport.write(WORD)
+            asyncio.get_running_loop().call_later(_PAUSE, self._transport.write, WORD * 2 + LAST)
         else:
             self._transport.write(WORD * 3 + LAST)
 

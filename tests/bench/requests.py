@@ -60,7 +60,7 @@ async def first_tokens(running: Running, count: int, streams: int = 0) -> list[f
     await one_by_one(running.side, 10)
     beside = await opened(running.side, f"steady-{RATES[streams]:g}", streams, lambda _: None) if streams else []
     try:
-        return sorted(one.first * 1e3 for one in await one_by_one(running.side, count))
+        return sorted(one.first * 1e3 for one in await one_by_one(running.side, count, model="spoken"))
     finally:
         for stream in beside:
             stream.close()
