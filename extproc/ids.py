@@ -31,9 +31,9 @@ def history_ids(messages: Iterable[Message]) -> frozenset[str]:
     ids: set[str] = set()
     for message in messages:
         for block in message.content:
-            if isinstance(block, ToolCall):
+            if type(block) is ToolCall:
                 ids.add(block.id)
-            elif isinstance(block, ToolResult):
+            elif type(block) is ToolResult:
                 ids.add(block.call_id)
     return frozenset(ids)
 
@@ -90,7 +90,7 @@ class ProviderIds:
     """
 
     def __init__(self, pattern: str, limit: int, form: Literal["hash", "nine", "functions"] = "hash") -> None:
-        self._legal = re.compile(pattern)
+        self._legal = re.compile(pattern).fullmatch
         self._limit = limit
         self._form = form
         self._used: set[str] = set()
@@ -99,12 +99,14 @@ class ProviderIds:
     def next(self, call_id: str, name: str) -> str:
         """The provider's id of the conversation's next call; `call_id` must be unique in the conversation, `name` is
         the provider's name of the tool."""
-        ordinal, self._count = self._count, self._count + 1
-        if self._form == "functions" and len(spelt := f"functions.{name}:{ordinal}") <= self._limit:
-            return spelt
+        if self._form == "functions":
+            spelt = f"functions.{name}:{self._count}"
+            self._count += 1
+            if len(spelt) <= self._limit:
+                return spelt
         new = call_id
         attempt = 0
-        while new in self._used or len(new) > self._limit or not self._legal.fullmatch(new):
+        while new in self._used or len(new) > self._limit or not self._legal(new):
             new = self._replacement(call_id, attempt)
             attempt += 1
             if new not in self._used:

@@ -17,6 +17,7 @@ can be repaired without guessing and raises `BadRequest`, naming the ids, for th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -69,7 +70,7 @@ def pair(messages: list[Message], dropped: Dropped) -> list[Turn]:
 
 class _Pairing:
     def __init__(self, messages: list[Message]) -> None:
-        self._taken = set(history_ids(messages))
+        self._messages = messages
         self._turns: list[Turn] = []
         self._calls: dict[str, list[tuple[int, Exchange]]] = {}
         """The client's id -> its calls with the position of their turn, in order."""
@@ -77,18 +78,23 @@ class _Pairing:
         self._previous: str | None = None
         self._repairs: set[str] = set()
 
+    @cached_property
+    def _taken(self) -> set[str]:
+        """Asked for only where an id comes twice."""
+        return set(history_ids(self._messages))
+
     def add(self, message: Message) -> None:
         if message.role == "assistant" and self._previous == "assistant":
             turn = self._turns[-1]
         else:
-            turn = Turn(role=message.role, content=[], exchanges=[])
+            turn = Turn(message.role, [], [])
             self._turns.append(turn)
         self._previous = message.role
         position = len(self._turns) - 1
         for block in message.content:
-            if isinstance(block, ToolResult):
+            if type(block) is ToolResult:
                 self._place(block, position)
-            elif isinstance(block, ToolCall):
+            elif type(block) is ToolCall:
                 self._call(block, turn, position)
             else:
                 turn.content.append(block)
@@ -107,15 +113,17 @@ class _Pairing:
                 new = repeated_id(new, number)
             self._taken.add(new)
             unique = msgspec.structs.replace(call, id=new)
-        exchange = Exchange(unique, at=len(turn.content))
+        exchange = Exchange(unique, None, len(turn.content))
         earlier.append((position, exchange))
         turn.exchanges.append(exchange)
 
     def _place(self, result: ToolResult, position: int) -> None:
         calls = self._calls.get(result.call_id, [])
-        if len(calls) == 1 and calls[0][0] == position - 1 and calls[0][1].result is None:
-            calls[0][1].result = result  # nearly always
-            return
+        if len(calls) == 1:
+            at, exchange = calls[0]
+            if at == position - 1 and exchange.result is None:
+                exchange.result = result  # nearly always
+                return
         calls = [entry for entry in calls if entry[0] < position]
         if not calls:
             self._early.append(result)
@@ -170,4 +178,4 @@ class _Pairing:
 
 
 def _says(block: Text | Media | Thinking | Opaque) -> bool:
-    return not isinstance(block, Text) or bool(block.text)
+    return type(block) is not Text or bool(block.text)

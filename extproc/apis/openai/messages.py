@@ -55,7 +55,7 @@ class _Encoder:
 
     def __init__(self, names: NameMap, target: Target, dropped: Dropped, custom: frozenset[str]) -> None:
         profile = target.profile
-        self._names = names
+        self._names = names.to_provider
         self._target = target
         self._profile = profile
         self._dropped = dropped
@@ -100,7 +100,7 @@ class _Encoder:
 
     def _user(self, turn: Turn) -> None:
         for block in turn.content:
-            if isinstance(block, Text):
+            if type(block) is Text:
                 if block.text:
                     self._parts.append(self._part(block.text, cache=block.cache))
             elif isinstance(block, Media):
@@ -113,12 +113,8 @@ class _Encoder:
             self._close_user()
 
     def _assistant(self, turn: Turn) -> None:
-        text = self._text(turn)
-        message = AssistantMessage(content=text)
-        calls = [exchange.call for exchange in turn.exchanges]
-        message.tool_calls = [self._call(call) for call in calls]
-        put_back(message, [block for block in turn.content if isinstance(block, Thinking)], calls, self._target,
-                 self._dropped)
+        message = AssistantMessage(self._text(turn), tool_calls=[self._call(one.call) for one in turn.exchanges])
+        put_back(message, turn, self._target, self._dropped)
         if not (message.content or message.tool_calls or message.reasoning_content or message.reasoning
                 or message.reasoning_details):
             return
@@ -134,13 +130,15 @@ class _Encoder:
             return ""
         only = turn.content[0]
         if len(turn.content) == 1 and type(only) is Text:
-            self._lose_mark(only.cache)
+            if only.cache:
+                self._lose_mark()
             return only.text
         return "\n\n".join(text.text for text in self._texts(turn, marks=False) if text.text)
 
     def _call(self, call: ToolCall) -> AnyCall:
-        self._lose_mark(call.cache)
-        name = self._names.to_provider.get(call.name, call.name)
+        if call.cache:
+            self._lose_mark()
+        name = self._names.get(call.name, call.name)
         call_id = self._ids.next(call.id, name)
         if call.name in self._custom:
             return CustomCall(call_id, CustomInput(name, _free_text(call.arguments)))
@@ -151,21 +149,25 @@ class _Encoder:
     def _results(self, exchanges: list[Exchange], calls: list[AnyCall]) -> None:
         moved: list[Part] = []
         for exchange, call in zip(exchanges, calls, strict=True):
-            if exchange.result is None:
+            result = exchange.result
+            if result is None:
                 continue
-            text, parts = self._result(exchange.result)
-            part = self._part(text, cache=exchange.result.cache)
-            self._out.append(ToolMessage(call.id, text if part.cache_control is None else [part]))
+            text, parts = self._result(result)
+            marked = self._part(text, cache=True) if result.cache else None
+            self._out.append(ToolMessage(call.id, text if marked is None or marked.cache_control is None else [marked]))
             if parts:
                 moved += [TextPart(f"Attached to the result of {call.name} ({call.id}):"), *parts]
         self._parts.extend(moved)
 
     def _result(self, result: ToolResult) -> tuple[str, list[Part]]:
         """The text of a tool message, and the parts that must move to a user message."""
-        texts: list[str] = []
         moved: list[Part] = []
+        if len(result.content) == 1 and type(only := result.content[0]) is Text:  # nearly always
+            joined = only.text or NO_OUTPUT
+            return (ERROR_PREFIX + joined if result.is_error else joined), moved
+        texts: list[str] = []
         for block in result.content:
-            if isinstance(block, Text):
+            if type(block) is Text:
                 texts.append(block.text)
             elif (text := text_of_media(block)) is not None:
                 texts.append(text)
@@ -183,15 +185,15 @@ class _Encoder:
         """The texts of a turn that may hold nothing but text. `marks`: its cache marks can be carried."""
         texts: list[Text] = []
         for block in turn.content:
-            if isinstance(block, Text):
+            if type(block) is Text:
                 texts.append(block)
             elif isinstance(block, Media):
                 text = text_of_media(block)
                 texts.append(Text(lost_media(block, self._dropped) if text is None else text, cache=block.cache))
             else:
                 texts.append(Text(self._other(block)))
-        if not marks:
-            self._lose_mark(any(text.cache for text in texts))
+        if not marks and any(text.cache for text in texts):
+            self._lose_mark()
         return texts
 
     def _other(self, block: Thinking | Opaque) -> str:
@@ -217,11 +219,10 @@ class _Encoder:
             part.cache_control = CacheControl()
             self._marked.append(part)
         else:
-            self._lose_mark(cache)
+            self._lose_mark()
 
-    def _lose_mark(self, cache: bool) -> None:
-        if cache:
-            self._dropped.hint("cache_control")
+    def _lose_mark(self) -> None:
+        self._dropped.hint("cache_control")
 
     def _one_text(self, parts: Sequence[Part]) -> str | None:
         """The parts as one string, which is all that several hosts take; None where that is not possible. Where marks

@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from extproc.apis.base import Dropped, Target
 from extproc.apis.openai.signatures import ANTHROPIC, anthropic, of_call, unpacked
 from extproc.apis.openai.wire import AssistantMessage, Call, ExtraContent, GoogleContent, TextPart, ThinkingPart
-from extproc.conversation import Thinking, ToolCall
+from extproc.conversation import Thinking
+from extproc.pairing import Exchange, Turn
 
 
-def put_back(message: AssistantMessage, thoughts: Sequence[Thinking], calls: Sequence[ToolCall], target: Target,
-             dropped: Dropped) -> None:
-    """`thoughts` and `calls` are those of the turn; the message holds its text and the calls as they are sent."""
+def put_back(message: AssistantMessage, turn: Turn, target: Target, dropped: Dropped) -> None:
+    """The message holds the text of the turn and its calls as they are sent."""
+    calls = turn.exchanges
     _sign_calls(message, calls, target)
+    thoughts = [block for block in turn.content if type(block) is Thinking]
     profile = target.profile
     if profile.reasoning_history == "drop" or (profile.reasoning_history == "with_tool_calls" and not calls):
         if thoughts:
@@ -81,13 +83,15 @@ def _add_items(message: AssistantMessage, items: Sequence[dict[str, object]]) ->
     message.reasoning_details += [{**item, "index": at + number} for number, item in enumerate(items)]
 
 
-def _sign_calls(message: AssistantMessage, calls: Sequence[ToolCall], target: Target) -> None:
+def _sign_calls(message: AssistantMessage, calls: Sequence[Exchange], target: Target) -> None:
     """Signatures of calls, and what stands in for that of the first."""
     profile = target.profile
-    for position, (call, sent) in enumerate(zip(calls, message.tool_calls, strict=True)):
-        signature = of_call(call, target)
-        if signature is None and position == 0:
-            signature = profile.call_signature_placeholder
+    missing = profile.call_signature_placeholder
+    for exchange, sent in zip(calls, message.tool_calls, strict=True):
+        signature = of_call(exchange.call, target)
+        if signature is None:
+            signature = missing
+        missing = None
         if signature is None:
             continue
         if profile.call_signatures == "details":
