@@ -42,6 +42,7 @@ def in_one_pass(body: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
 
 def check_parts(parts: Iterable[bytes | msgspec.Raw], level: int, depth: int) -> None:
     """Parts of a body that begin `level` levels deep in it and were not looked into. Raises BadRequest."""
+    left = depth - level
     for part in parts:
         raw = bytes(part)
         try:
@@ -50,8 +51,9 @@ def check_parts(parts: Iterable[bytes | msgspec.Raw], level: int, depth: int) ->
             raise _too_deep(depth) from None
         except msgspec.DecodeError as error:  # a number out of range
             raise BadRequest(malformed(raw, str(error))) from None
-        if raw.count(b"{") + raw.count(b"[") > depth - level:
-            _check_depth([value], depth - level + 1, depth)
+        # Each level takes two bytes, so that most parts are too short to be too deep.
+        if len(raw) > 2 * left and raw.count(b"{") + raw.count(b"[") > left:
+            _check_depth([value], left + 1, depth)
 
 
 def checked(body: bytes, depth: int) -> bytes:

@@ -152,12 +152,13 @@ def _messages(messages: Sequence[wire.KnownTurn | msgspec.Raw], dropped: Dropped
         raise refused("messages", "expected at least one message")
     decoded = []
     for position, message in enumerate(messages):
-        path = f"messages[{position}]"
-        turn = _turn_of(message, path, dropped) if isinstance(message, msgspec.Raw) else message
+        turn = (_turn_of(message, f"messages[{position}]", dropped) if isinstance(message, msgspec.Raw)
+                else message)
         role = _ROLES.get(turn.role)
         if role is None:
-            raise refused(f"{path}.role", f"unknown role {turn.role!r}: expected user, assistant or system")
-        decoded.append(Message(role, read_content(turn.content, role, f"{path}.content", dropped)))
+            raise refused(f"messages[{position}].role",
+                          f"unknown role {turn.role!r}: expected user, assistant or system")
+        decoded.append(Message(role, read_content(turn.content, role, f"messages[{position}].content", dropped)))
     return decoded
 
 
