@@ -16,9 +16,8 @@ can be repaired without guessing and raises `BadRequest`, naming the ids, for th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
-from typing import Literal
+from typing import Literal, final
 
 import msgspec
 
@@ -33,6 +32,7 @@ GO_ON = "Please go on."
 """Stands for a last message of the user that was empty, or held nothing but results of calls further up."""
 
 
+@final
 class Exchange(msgspec.Struct):
     """A call and its result. The call's id is unique in the conversation. `at`: so many blocks of the turn's content
     stand before the call."""
@@ -49,14 +49,16 @@ class Turn(msgspec.Struct):
     content: list[Text | Media | Thinking | Opaque]
     exchanges: list[Exchange] = []
 
-    def in_order(self) -> Iterator[Text | Media | Thinking | Opaque | Exchange]:
+    def in_order(self) -> list[Text | Media | Thinking | Opaque | Exchange]:
         """The content with the exchanges where their calls stand."""
+        whole: list[Text | Media | Thinking | Opaque | Exchange] = []
         done = 0
         for exchange in self.exchanges:
-            yield from self.content[done:exchange.at]
-            yield exchange
+            whole += self.content[done:exchange.at]
+            whole.append(exchange)
             done = exchange.at
-        yield from self.content[done:]
+        whole += self.content[done:]
+        return whole
 
 
 def pair(messages: list[Message], dropped: Dropped) -> list[Turn]:

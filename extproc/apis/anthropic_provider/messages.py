@@ -27,7 +27,7 @@ from extproc.apis.anthropic_provider.wire import (
 from extproc.apis.base import Dropped, NameMap
 from extproc.arguments import arguments_text
 from extproc.carrying import origin_of, unloaded_text
-from extproc.conversation import Media, Opaque, Text, Thinking, ToolResult
+from extproc.conversation import Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.ids import ProviderIds
 from extproc.notes import CONTINUE, NO_OUTPUT
 from extproc.pairing import Exchange, Turn
@@ -47,7 +47,7 @@ class Writer:
 
     def __init__(self, names: NameMap, model: AnthropicModel, endpoint: AnthropicEndpoint, origin: str, *,
                  keep_thinking: bool, thinking_first: bool, prefill: bool, dropped: Dropped) -> None:
-        self._names = names
+        self._names = names.to_provider
         self._model = model
         self._endpoint = endpoint
         self._origin = origin
@@ -97,9 +97,9 @@ class Writer:
 
     def _place_system(self) -> None:
         """System text of the middle: a system message behind the user's where the model takes one, else user text."""
-        texts, self._system = self._system, []
-        if not texts:
+        if not self._system:
             return
+        texts, self._system = self._system, []
         if self._model.system_turns and self._endpoint.signed and self._out and self._out[-1].role == "user":
             self._out.append(WireMessage("system", [*texts]))
             return
@@ -109,13 +109,13 @@ class Writer:
     def _user(self, turn: Turn) -> list[Block]:
         blocks: list[Block] = []
         for block in turn.content:
-            if isinstance(block, Text):
+            if type(block) is Text:
                 if block.text.strip():
                     blocks.append(self._text(block))
-            elif isinstance(block, Media):
+            elif type(block) is Media:
                 if (carried := self._media(block)) is not None:
                     blocks.append(carried)
-            elif isinstance(block, Opaque):
+            elif type(block) is Opaque:
                 blocks += self._opaque(block)
         return blocks
 
@@ -123,10 +123,11 @@ class Writer:
         blocks: list[Block] = []
         results: list[Block] = []
         for block in turn.in_order():
-            if isinstance(block, Exchange):
-                use, result = self._exchange(block)
+            if type(block) is Exchange:
+                use = self._call(block.call)
                 blocks.append(use)
-                results += result
+                if block.result is not None:
+                    results.append(self._result(block.result, use.id))
             else:
                 blocks += self._said(block)
         self._append("assistant", self._in_order(blocks))
@@ -134,52 +135,56 @@ class Writer:
 
     def _said(self, block: Text | Media | Thinking | Opaque) -> list[Block]:
         """A block of the model's turn that is no call."""
-        if isinstance(block, Thinking):
-            return self._thinking(block)
-        if isinstance(block, Opaque):
-            return self._opaque(block)
-        if isinstance(block, Text):
+        if type(block) is Text:
             return [self._text(block)] if block.text.strip() else []
+        if type(block) is Thinking:
+            return self._thinking(block)
+        if type(block) is Opaque:
+            return self._opaque(block)
         text = text_for_model_turn(block, self._dropped).strip()
         return [TextBlock(text)] if text else []
 
-    def _exchange(self, exchange: Exchange) -> tuple[Block, list[Block]]:
-        """A call and its result."""
-        call = exchange.call
-        name = self._names.to_provider.get(call.name, call.name)
+    def _call(self, call: ToolCall) -> ToolUseBlock:
+        name = self._names.get(call.name, call.name)
         call_id = self._ids.next(call.id, name)
         raw = msgspec.Raw(arguments_text(call.arguments).encode())
-        result = [] if exchange.result is None else [self._result(exchange.result, call_id)]
-        return ToolUseBlock(call_id, name, raw, self._mark(call.cache)), [*result]
+        return ToolUseBlock(call_id, name, raw, self._mark(call.cache))
 
     def _in_order(self, blocks: list[Block]) -> list[Block]:
         """The blocks of a turn: what stands behind its last call comes before its last calls, it never ends with
         thinking, no two signed thoughts stand side by side, and it has some where it must."""
         if self._endpoint.signed:
             blocks = self._apart(blocks)
-        last = max((at for at, block in enumerate(blocks) if isinstance(block, ToolUseBlock)), default=-1)
+        last = len(blocks) - 1
+        while last >= 0 and type(blocks[last]) is not ToolUseBlock:
+            last -= 1
         if last < 0:
             while blocks and isinstance(blocks[-1], THOUGHT):
                 blocks.pop()
                 self._dropped.hint("messages.thinking")
             return blocks
-        if any(isinstance(block, THOUGHT) for block in blocks[last + 1:]):
-            self._dropped.hint("messages.thinking")
-        behind = [block for block in blocks[last + 1:] if not isinstance(block, THOUGHT)]
-        first = last
-        while first > 0 and isinstance(blocks[first - 1], ToolUseBlock):
-            first -= 1
-        blocks = [*blocks[:first], *behind, *blocks[first:last + 1]]
+        if behind := blocks[last + 1:]:
+            blocks = self._before_calls(blocks[:last + 1], behind)
         if self._endpoint.thinking_required and self._keep_thinking and not any(isinstance(b, THOUGHT) for b in blocks):
             return [ThinkingBlock(" ", ""), *blocks]
         return blocks
+
+    def _before_calls(self, blocks: list[Block], behind: list[Block]) -> list[Block]:
+        """`blocks` ends with calls: what stands behind them comes before them, without thinking."""
+        said = [block for block in behind if not isinstance(block, THOUGHT)]
+        if len(said) < len(behind):
+            self._dropped.hint("messages.thinking")
+        first = len(blocks) - 1
+        while first > 0 and isinstance(blocks[first - 1], ToolUseBlock):
+            first -= 1
+        return [*blocks[:first], *said, *blocks[first:]]
 
     def _apart(self, blocks: list[Block]) -> list[Block]:
         """Of thoughts side by side, which no answer has and the API takes for edited ones, the last stays: clients put
         them there that do not tell what stood between."""
         out: list[Block] = []
         for block in blocks:
-            if out and isinstance(block, ThinkingBlock) and isinstance(out[-1], ThinkingBlock):
+            if type(block) is ThinkingBlock and out and type(out[-1]) is ThinkingBlock:
                 out.pop()
                 self._dropped.hint("messages.thinking")
             out.append(block)
@@ -216,7 +221,7 @@ class Writer:
         cache = result.cache
         for block in result.content:
             cache = cache or block.cache
-            if isinstance(block, Text):
+            if type(block) is Text:
                 if block.text.strip():
                     content.append(TextBlock(block.text))
             elif (carried := block_of_media(block, self._endpoint, self._dropped)) is not None:
@@ -338,14 +343,14 @@ def holds_thinking(messages: list[WireMessage]) -> bool:
 
 def holds_files(messages: list[WireMessage]) -> bool:
     """Whether a file of the Files API is named."""
-    inner = [block for message in messages for block in message.content if not isinstance(block, msgspec.Raw)]
-    inner += [part for block in inner if isinstance(block, ToolResultBlock) and isinstance(block.content, list)
+    inner = [block for message in messages for block in message.content]
+    inner += [part for block in inner if type(block) is ToolResultBlock and isinstance(block.content, list)
               for part in block.content]
-    return any(isinstance(block, (ImageBlock, DocumentBlock)) and isinstance(block.source, FileSource)
+    return any((type(block) is ImageBlock or type(block) is DocumentBlock) and isinstance(block.source, FileSource)
                for block in inner)
 
 
 def marked(messages: list[WireMessage]) -> list[Marked]:
     """The blocks that carry a cache mark, in order."""
     return [block for message in messages for block in message.content
-            if isinstance(block, Marked) and block.cache_control is not None]
+            if getattr(block, "cache_control", None) is not None and isinstance(block, Marked)]

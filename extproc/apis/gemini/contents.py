@@ -45,9 +45,10 @@ class _Encoder:
     all that the user says between two model turns shares one content."""
 
     def __init__(self, names: NameMap, target: Target, model: GeminiModel, door: GeminiDoor, dropped: Dropped) -> None:
-        self._names = names
+        self._names = names.to_provider
         self._target = target
         self._model = model
+        self._signs = model.signatures != "none"
         self._media = MediaEncoder(model, door, target, dropped)
         self._dropped = dropped
         self._ids = ProviderIds(CLIENT_ID, 64) if door.call_ids and model.call_ids else None
@@ -79,7 +80,7 @@ class _Encoder:
 
     def _user(self, turn: Turn) -> None:
         for block in turn.content:
-            if isinstance(block, Text):
+            if type(block) is Text:
                 self._note_cache(block.cache)
                 if block.text:
                     self._parts.append(Part(text=block.text))
@@ -91,7 +92,7 @@ class _Encoder:
 
     def _assistant(self, turn: Turn) -> None:
         parts = self._model_parts(turn)
-        if all(part.thought for part in parts):
+        if not turn.exchanges and all(part.thought for part in parts):
             return
         self._close_user()
         last = self._out[-1] if self._out else None
@@ -99,9 +100,8 @@ class _Encoder:
             last.parts.extend(parts)
         else:
             self._append(Content("model", parts))
-        calls = [part for part in parts if part.function_call is not None]
-        if calls:
-            self._results(turn.exchanges, calls)
+        if turn.exchanges:
+            self._results(turn.exchanges, [part.function_call for part in parts if part.function_call is not None])
 
     def _model_parts(self, turn: Turn) -> list[Part]:
         """Text and calls in their order, each with its own signature: that of a text rode in the thinking before it.
@@ -110,13 +110,13 @@ class _Encoder:
         signature: str | None = None
         first = True
         for block in turn.in_order():
-            if isinstance(block, Thinking):
+            if type(block) is Thinking:
                 thought = self._thought(block)
                 if thought is not None:
                     parts.append(thought)
                 else:
                     signature = signatures.of_text(block, self._target) or signature
-            elif isinstance(block, Exchange):
+            elif type(block) is Exchange:
                 parts.append(self._call(block, first))
                 first, signature = False, None
             elif text := self._said(block):
@@ -134,7 +134,7 @@ class _Encoder:
         return None
 
     def _said(self, block: Text | Media | Opaque) -> str:
-        if isinstance(block, Text):
+        if type(block) is Text:
             self._note_cache(block.cache)
             return block.text
         return self._media_in_words(block) if isinstance(block, Media) else self._other(block)
@@ -142,7 +142,7 @@ class _Encoder:
     def _call(self, exchange: Exchange, first: bool) -> Part:
         call = exchange.call
         self._note_cache(call.cache)
-        name = self._names.to_provider.get(call.name, call.name)
+        name = self._names.get(call.name, call.name)
         signature = signatures.of_call(call, self._target) if self._signs else None
         if signature is None and first and self._model.signatures == "required":
             signature = signatures.BYPASS
@@ -150,18 +150,12 @@ class _Encoder:
         args = msgspec.Raw(arguments_text(call.arguments).encode("utf-8", "replace"))
         return Part(function_call=FunctionCall(name, args, call_id), thought_signature=signature)
 
-    @property
-    def _signs(self) -> bool:
-        return self._model.signatures != "none"
-
-    def _results(self, exchanges: list[Exchange], calls: list[Part]) -> None:
+    def _results(self, exchanges: list[Exchange], calls: list[FunctionCall]) -> None:
         responses: list[Part] = []
-        for exchange, part in zip(exchanges, calls, strict=True):
+        for exchange, call in zip(exchanges, calls, strict=True):
             assert exchange.result is not None, "pair() answers every call"
-            assert part.function_call is not None
             self._note_cache(exchange.result.cache)
-            found = encode_result(exchange.result, part.function_call.name, part.function_call.id, self._media,
-                                  self._dropped)
+            found = encode_result(exchange.result, call.name, call.id, self._media, self._dropped)
             responses.append(Part(function_response=found.response))
             self._parts.extend(found.moved)
         self._out.append(Content("user", responses))

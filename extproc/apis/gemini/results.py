@@ -26,11 +26,14 @@ class EncodedResult(msgspec.Struct, frozen=True):
 def encode_result(result: ToolResult, name: str, call_id: str | None, media: MediaEncoder,
                   dropped: Dropped) -> EncodedResult:
     """`name` is the provider's name of the called function, `call_id` the id that the call was sent with."""
+    content = result.content
+    if len(content) == 1 and type(only := content[0]) is Text:  # nearly always
+        return EncodedResult(FunctionResponse(name, _response(only.text, result), call_id), [])
     texts: list[str] = []
     inside: list[ResultPart] = []
     moved: list[Part] = []
-    for block in result.content:
-        if isinstance(block, Text):
+    for block in content:
+        if type(block) is Text:
             texts.append(block.text)
         elif (text := text_of_media(block)) is not None:
             texts.append(text)
@@ -42,9 +45,13 @@ def encode_result(result: ToolResult, name: str, call_id: str | None, media: Med
             moved += parts
         else:
             texts.append(lost_media(block, dropped))
-    said = "\n".join(filter(None, texts)) or NO_OUTPUT
-    response = Response(error=said) if result.is_error else Response(output=said)
     if moved:
         about = f"Attached to the result of {name}" + (f" ({call_id})" if call_id is not None else "")
         moved.insert(0, Part(text=f"{about}:"))
-    return EncodedResult(FunctionResponse(name=name, response=response, id=call_id, parts=inside), moved)
+    response = _response("\n".join(filter(None, texts)), result)
+    return EncodedResult(FunctionResponse(name, response, call_id, inside), moved)
+
+
+def _response(said: str, result: ToolResult) -> Response:
+    said = said or NO_OUTPUT
+    return Response(error=said) if result.is_error else Response(output=said)
