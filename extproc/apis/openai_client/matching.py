@@ -22,9 +22,10 @@ from extproc.conversation import Media, Message, Text, ToolCall, ToolResult
 
 
 class Sent(msgspec.Struct):
-    """A tool message. `call_id` is "" where the client sent none; `legacy`: it answers a `function_call`."""
+    """A tool message, number `at` of the request. `call_id` is "" where the client sent none; `legacy`: it answers a
+    `function_call`."""
 
-    place: str
+    at: int
     call_id: str
     name: str | None
     content: list[Text | Media]
@@ -38,14 +39,14 @@ class Sent(msgspec.Struct):
 def matched(entries: list[Message | list[Sent]], dropped: Dropped, *, strays: bool = False) -> list[Message]:
     """The conversation: each run of tool messages becomes one user message of results. `strays`: a result without an id
     that fits nowhere keeps none. Raises BadRequest."""
-    known = {block.id for entry in entries if isinstance(entry, Message) for block in entry.content
-             if isinstance(block, ToolCall)}
+    known = {block.id for entry in entries if not isinstance(entry, list) for block in entry.content
+             if type(block) is ToolCall}
     waiting: list[list[ToolCall]] = []
     messages: list[Message] = []
     for entry in entries:
-        if isinstance(entry, Message):
+        if not isinstance(entry, list):
             messages.append(entry)
-            if calls := [block for block in entry.content if isinstance(block, ToolCall)]:
+            if calls := [block for block in entry.content if type(block) is ToolCall]:
                 waiting.append(calls)
             continue
         _match(entry, known, waiting, dropped, strays=strays)
@@ -62,6 +63,8 @@ def _match(group: list[Sent], known: set[str], waiting: list[list[ToolCall]], dr
             _answered(sent.call_id, waiting)
         else:
             stray.append(sent)
+    if not stray:
+        return
     rest = [sent for sent in stray if not _by_name(sent, waiting, dropped)]
     if not rest:
         return
@@ -73,7 +76,7 @@ def _match(group: list[Sent], known: set[str], waiting: list[list[ToolCall]], dr
         return
     for sent in rest:
         if not sent.call_id and not strays:
-            raise refused(f"{sent.place}.tool_call_id", _no_call(sent.name))
+            raise refused(f"messages[{sent.at}].tool_call_id", _no_call(sent.name))
 
 
 def _by_name(sent: Sent, waiting: list[list[ToolCall]], dropped: Dropped) -> bool:

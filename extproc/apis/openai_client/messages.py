@@ -43,27 +43,32 @@ def decode_messages(messages: Sequence[wire.KnownTurn | msgspec.Raw], dropped: D
         raise refused("messages", "expected at least one message")
     turns: list[wire.AnyTurn] = []
     voices: dict[str, set[str]] = {}
-    for position, sent in enumerate(messages):
-        turn = _read(sent, f"messages[{position}]", dropped) if isinstance(sent, msgspec.Raw) else sent
+    for at, sent in enumerate(messages):
+        turn = _read(sent, _place(at), dropped) if isinstance(sent, msgspec.Raw) else sent
         turns.append(turn)
         if turn.name:
             voices.setdefault(turn.role, set()).add(turn.name)
     system: list[Text] = []
     entries: list[Message | list[Sent]] = []
-    for position, turn in enumerate(turns):
-        path = f"messages[{position}]"
+    for at, turn in enumerate(turns):
         if turn.role in ("tool", "function"):
-            _add_result(entries, _sent(turn, path, dropped))
+            _add_result(entries, _sent(turn, at, dropped))
             continue
-        message = _message(turn, path, position, dropped)
+        message = _message(turn, at, dropped)
         if turn.name:
             message = _named(message, turn.name, len(voices[turn.role]), dropped)
-        texts = [block for block in message.content if isinstance(block, Text)]
-        if message.role == "system" and not entries and len(texts) == len(message.content):
-            system += texts
-        else:
-            entries.append(message)
+        if message.role == "system" and not entries:
+            texts = [block for block in message.content if isinstance(block, Text)]
+            if len(texts) == len(message.content):
+                system += texts
+                continue
+        entries.append(message)
     return system, matched(entries, dropped, strays=strays)
+
+
+def _place(at: int) -> str:
+    """Of a message: written only where something needs it, since most messages are in order."""
+    return f"messages[{at}]"
 
 
 def _read(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.AnyTurn:
@@ -76,18 +81,18 @@ def _read(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.AnyTurn:
     return turn
 
 
-def _message(turn: wire.AnyTurn, path: str, position: int, dropped: Dropped) -> Message:
+def _message(turn: wire.AnyTurn, at: int, dropped: Dropped) -> Message:
     if turn.role == "assistant":
-        return Message("assistant", _marked(_assistant(turn, path, position, dropped), turn))
+        return Message("assistant", _marked(_assistant(turn, at, dropped), turn))
     if turn.tool_calls:
-        raise refused(f"{path}.tool_calls", f"a message of the role {turn.role} cannot call tools")
-    content = _marked(read_content(turn.content, turn.role, f"{path}.content", dropped), turn)
+        raise refused(f"{_place(at)}.tool_calls", f"a message of the role {turn.role} cannot call tools")
+    content = _marked(read_content(turn.content, turn.role, at, dropped), turn)
     if turn.role == "user":
         return Message("user", content)
     if turn.role in ("system", "developer"):
         return Message("system", content)
-    raise refused(f"{path}.role", f"unknown role {turn.role!r}: expected system, developer, user, assistant, tool or "
-                                  "function")
+    raise refused(f"{_place(at)}.role", f"unknown role {turn.role!r}: expected system, developer, user, assistant, "
+                                        "tool or function")
 
 
 def _named(message: Message, name: str, voices: int, dropped: Dropped) -> Message:
@@ -115,19 +120,20 @@ def _marked(blocks: list[Block], turn: wire.AnyTurn) -> list[Block]:
 # ------------------------------------------------------------------------------------------------------------- results
 
 
-def _sent(turn: wire.AnyTurn, path: str, dropped: Dropped) -> Sent:
+def _sent(turn: wire.AnyTurn, at: int, dropped: Dropped) -> Sent:
     content: list[Text | Media] = []
-    for block in read_content(turn.content, "tool", f"{path}.content", dropped):
-        if isinstance(block, Text | Media):
+    cache = given(turn.cache_control)
+    for block in read_content(turn.content, "tool", at, dropped):
+        if type(block) is Text or type(block) is Media:
             content.append(block)
+            cache = cache or block.cache
         elif isinstance(block, Opaque):
             dropped.loss(f"tool_result.{block.type}")
     legacy = turn.role == "function"
     if legacy and not turn.name:
-        raise refused(f"{path}.name", "this field is required in a message of the role function")
+        raise refused(f"{_place(at)}.name", "this field is required in a message of the role function")
     call_id = "" if legacy else _usable(unloaded_id(turn.tool_call_id or "")[0])
-    cache = given(turn.cache_control) or any(block.cache for block in content)
-    return Sent(path, call_id, turn.name or None, content, cache=cache, legacy=legacy)
+    return Sent(at, call_id, turn.name or None, content, cache=cache, legacy=legacy)
 
 
 def _add_result(entries: list[Message | list[Sent]], sent: Sent) -> None:
@@ -144,33 +150,40 @@ def _usable(call_id: str) -> str:
 # ----------------------------------------------------------------------------------------------------------- assistant
 
 
-def _assistant(turn: wire.AnyTurn, path: str, position: int, dropped: Dropped) -> list[Block]:
+def _assistant(turn: wire.AnyTurn, at: int, dropped: Dropped) -> list[Block]:
+    further = turn.further
+    if further:
+        _note_lost(turn, dropped)
+    content = read_content(turn.content, "assistant", at, dropped)
+    if turn.refusal and not content:
+        content.append(Text(turn.refusal))
+    thoughts = (reasoning_of(turn, _place(at), dropped)
+                if further and not any(isinstance(block, Thinking) for block in content) else [])
+    called: Sequence[msgspec.Raw | wire.KnownCall] = turn.tool_calls or ()
+    calls = [_read_call(raw, at, number, dropped) for number, raw in enumerate(called)]
+    if given(turn.function_call):
+        calls.append(_function_call(turn.function_call, f"{_place(at)}.function_call", _minted(f"{at}"), dropped))
+    return laid_out(thoughts, content, calls)
+
+
+def _note_lost(turn: wire.AnyTurn, dropped: Dropped) -> None:
     if given(turn.audio):
         dropped.loss("messages.audio")
     if given(turn.annotations) and bytes(turn.annotations).strip() != b"[]":
         dropped.hint("messages.annotations")
-    content = read_content(turn.content, "assistant", f"{path}.content", dropped)
-    if turn.refusal and not content:
-        content.append(Text(turn.refusal))
-    thoughts = ([] if any(isinstance(block, Thinking) for block in content)
-                else reasoning_of(turn, path, dropped))
-    called: Sequence[msgspec.Raw | wire.KnownCall] = turn.tool_calls or ()
-    calls = [_read_call(raw, f"{path}.tool_calls[{at}]", f"{position}.{at}", dropped)
-             for at, raw in enumerate(called)]
-    if given(turn.function_call):
-        calls.append(_function_call(turn.function_call, f"{path}.function_call", _minted(f"{position}"), dropped))
-    return laid_out(thoughts, content, calls)
 
 
-def _read_call(raw: msgspec.Raw | wire.KnownCall, path: str, ordinal: str, dropped: Dropped) -> ToolCall:
+def _read_call(raw: msgspec.Raw | wire.KnownCall, at: int, number: int, dropped: Dropped) -> ToolCall:
+    """The call `number` of the message `at`."""
     if isinstance(raw, wire.KnownCall):
         call_id, signature = unloaded_id(raw.id)
-        return ToolCall(_usable(call_id) or _minted(ordinal), raw.function.name, raw.function.arguments,
+        return ToolCall(_usable(call_id) or _minted(f"{at}.{number}"), raw.function.name, raw.function.arguments,
                         signature=signature)
+    path = f"{_place(at)}.tool_calls[{number}]"
     call, unknown = _call.read(raw, path)
     note(dropped, "tool_calls", unknown)
     call_id, signature = unloaded_id(call.id or "")
-    call_id = _usable(call_id) or _minted(ordinal)
+    call_id = _usable(call_id) or _minted(f"{at}.{number}")
     cache = given(call.cache_control)
     if given(call.extra_content):
         # Of Google's own endpoint. Ours came in ids; of this one nobody knows which model and project issued it, and a

@@ -33,13 +33,13 @@ _string = msgspec.json.Decoder(str)
 
 
 def read_content(content: str | Sequence[msgspec.Raw | str | wire.KnownText | wire.KnownImage] | None, role: str,
-                 path: str, dropped: Dropped) -> list[Block]:
-    """The blocks of one message. Empty text is left out: no API has a meaning for it and many refuse it."""
+                 at: int, dropped: Dropped) -> list[Block]:
+    """The blocks of the message number `at`. Empty text is left out: no API has a meaning for it and many refuse it."""
     if content is None or isinstance(content, str):
         return [Text(content)] if content else []
     blocks: list[Block] = []
     for position, raw in enumerate(content):
-        place = f"{path}[{position}]"
+        place = f"messages[{at}].content[{position}]"
         if isinstance(raw, wire.KnownText):
             blocks += _text_of(raw)
             continue

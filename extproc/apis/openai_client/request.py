@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
-from msgspec.structs import astuple
 
 from extproc.apis.base import Dropped
 from extproc.apis.body import check_parts, checked, in_one_pass
@@ -75,7 +74,7 @@ def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]
     depth = limits.json_depth
     check_parts(extra.values(), 2, depth)
     check_parts([value for field in _PARTS if (value := getattr(known, field))], 2, depth)
-    check_parts([value for turn in known.messages for value in astuple(turn)[_FIRST_PART:] if value], 4, depth)
+    check_parts([value for turn in known.messages for value in turn.further if value], 4, depth)
     return known, extra
 
 
@@ -84,13 +83,7 @@ def _further(body: bytes) -> dict[str, msgspec.Raw]:
             if name not in FIELDS and memoryview(value) != _NULL}
 
 
-def _raw_fields(record: type[msgspec.Struct]) -> tuple[str, ...]:
-    return tuple(field.name for field in msgspec.structs.fields(record) if field.type is msgspec.Raw)
-
-
-_PARTS = _raw_fields(wire.RequestBody)
-_FIRST_PART = len(wire.Turn.__struct_fields__) - len(_raw_fields(wire.Turn))
-"""Behind it there are raw fields alone."""
+_PARTS = tuple(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw)
 
 
 def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, limits: Limits, *,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Generic, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 
 Raw = msgspec.Raw
 
@@ -77,6 +78,17 @@ class Turn(msgspec.Struct, Generic[T, C], forbid_unknown_fields=True):
     partial: Raw = Raw()
     parsed: Raw = Raw()
     """The official SDK's reading of the content."""
+
+    @property
+    def further(self) -> tuple[Raw, ...]:
+        """What stands in the raw fields: nothing in most messages."""
+        values = astuple(self)[_FIRST_RAW:]
+        return () if values == _NOTHING else values
+
+
+_FIRST_RAW = Turn.__struct_fields__.index("audio")
+"""From here on the fields of a message are raw ones."""
+_NOTHING = astuple(Turn(""))[_FIRST_RAW:]
 
 
 # --------------------------------------------------------------------------------------------------------------- parts
