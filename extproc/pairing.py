@@ -158,7 +158,7 @@ class _Pairing:
                     self._repairs.add("tool_result.missing")
         for name in sorted(self._repairs):
             dropped.hint(name)
-        turns = [turn for turn in self._turns if turn.exchanges or any(map(_says, turn.content))]
+        turns = [turn for turn in self._turns if turn.exchanges or (turn.content and any(map(_says, turn.content)))]
         if self._previous != "assistant" and turns and turns[-1].role == "assistant" and not turns[-1].exchanges:
             turns.append(Turn(role="user", content=[Text(GO_ON)], exchanges=[]))
         return turns

@@ -152,10 +152,10 @@ class _Encoder:
 
     def _results(self, exchanges: list[Exchange], calls: list[FunctionCall]) -> None:
         responses: list[Part] = []
-        for exchange, call in zip(exchanges, calls, strict=True):
+        for at, exchange in enumerate(exchanges):
             assert exchange.result is not None, "pair() answers every call"
             self._note_cache(exchange.result.cache)
-            found = encode_result(exchange.result, call.name, call.id, self._media, self._dropped)
+            found = encode_result(exchange.result, calls[at].name, calls[at].id, self._media, self._dropped)
             responses.append(Part(function_response=found.response))
             self._parts.extend(found.moved)
         self._out.append(Content("user", responses))

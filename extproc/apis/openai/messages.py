@@ -148,8 +148,8 @@ class _Encoder:
 
     def _results(self, exchanges: list[Exchange], calls: list[AnyCall]) -> None:
         moved: list[Part] = []
-        for exchange, call in zip(exchanges, calls, strict=True):
-            result = exchange.result
+        for at, exchange in enumerate(exchanges):
+            result, call = exchange.result, calls[at]
             if result is None:
                 continue
             text, parts = self._result(result)

@@ -86,14 +86,13 @@ def _add_items(message: AssistantMessage, items: Sequence[dict[str, object]]) ->
 def _sign_calls(message: AssistantMessage, calls: Sequence[Exchange], target: Target) -> None:
     """Signatures of calls, and what stands in for that of the first."""
     profile = target.profile
-    missing = profile.call_signature_placeholder
-    for exchange, sent in zip(calls, message.tool_calls, strict=True):
+    for at, exchange in enumerate(calls):
         signature = of_call(exchange.call, target)
-        if signature is None:
-            signature = missing
-        missing = None
+        if signature is None and at == 0:
+            signature = profile.call_signature_placeholder
         if signature is None:
             continue
+        sent = message.tool_calls[at]
         if profile.call_signatures == "details":
             _add_items(message, [{"type": "reasoning.encrypted", "data": signature, "id": sent.id,
                                   "format": profile.details_format}])
