@@ -24,12 +24,13 @@ from extproc.apis.openai_client.parameters import (
     wants_usage,
 )
 from extproc.apis.openai_client.tools import decode_choice, decode_tools
-from extproc.apis.wire import misplaced, refused
+from extproc.apis.wire import given, misplaced, refused
 from extproc.conversation import Request
 from extproc.limits import Limits
 
 Body = wire.RequestBody[wire.KnownTurn] | wire.RequestBody[msgspec.Raw]
 
+_whole = msgspec.json.Decoder(wire.WholeBody)
 _known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])
 _body: msgspec.json.Decoder[wire.RequestBody[msgspec.Raw]] = msgspec.json.Decoder(wire.RequestBody[msgspec.Raw])
 _lenient: msgspec.json.Decoder[wire.RequestBody[msgspec.Raw]] = msgspec.json.Decoder(wire.RequestBody[msgspec.Raw],
@@ -60,7 +61,7 @@ def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, li
 
 def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]]:
     """The known fields as a record, and all others that hold something as they stand there."""
-    known = in_one_pass(body, _known)
+    known: wire.RequestBody[wire.KnownTurn] | None = in_one_pass(body, _whole) or in_one_pass(body, _known)
     if known is None:
         body = checked(body, limits.json_depth)
         try:
@@ -70,7 +71,7 @@ def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]
                 return _lenient.decode(body), _further(body)
             except msgspec.ValidationError:
                 raise misplaced(error, "") from None
-    extra = _further(body)
+    extra = _rest_of(known, body) if isinstance(known, wire.WholeBody) else _further(body)
     depth = limits.json_depth
     check_parts(extra.values(), 2, depth)
     check_parts([value for field in _PARTS if (value := getattr(known, field))], 2, depth)
@@ -83,6 +84,14 @@ def _further(body: bytes) -> dict[str, msgspec.Raw]:
             if name not in FIELDS and memoryview(value) != _NULL}
 
 
+def _rest_of(known: wire.WholeBody, body: bytes) -> dict[str, msgspec.Raw]:
+    """The same, nearly always without a second look at the body, which takes half as long as the first. The order of
+    several fields, which they keep in what is sent, only the body tells."""
+    rest = {name: value.copy() for name in _REST if given(value := getattr(known, name))}
+    return rest if len(rest) < 2 else _further(body)
+
+
+_REST = tuple(name for name in wire.WholeBody.__struct_fields__ if name not in FIELDS)
 _PARTS = tuple(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw)
 
 

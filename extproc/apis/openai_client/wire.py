@@ -252,6 +252,34 @@ KnownTurn = Turn[str | KnownText | KnownImage, KnownCall]
 AnyTurn = Turn[Raw, Raw] | KnownTurn
 
 
+class WholeBody(RequestBody[KnownTurn], forbid_unknown_fields=True):
+    """A request whose fields all stand in the format or here (what OpenRouter, vLLM and llama.cpp are told most): it
+    need not be searched for others. That is all that the list is for."""
+
+    audio: Raw = Raw()
+    cache_prompt: Raw = Raw()
+    chat_template_kwargs: Raw = Raw()
+    logit_bias: Raw = Raw()
+    metadata: Raw = Raw()
+    min_p: Raw = Raw()
+    modalities: Raw = Raw()
+    models: Raw = Raw()
+    plugins: Raw = Raw()
+    prediction: Raw = Raw()
+    prompt_cache_key: Raw = Raw()
+    prompt_cache_retention: Raw = Raw()
+    provider: Raw = Raw()
+    repetition_penalty: Raw = Raw()
+    route: Raw = Raw()
+    safety_identifier: Raw = Raw()
+    service_tier: Raw = Raw()
+    store: Raw = Raw()
+    transforms: Raw = Raw()
+    usage: Raw = Raw()
+    verbosity: Raw = Raw()
+    web_search_options: Raw = Raw()
+
+
 class ToolHead(msgspec.Struct):
     type: str | None = None
     name: str | None = None
