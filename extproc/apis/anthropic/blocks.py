@@ -21,6 +21,8 @@ from extproc.conversation import Block, Media, Opaque, Text, Thinking, ToolCall,
 from extproc.errors import BadRequest
 
 Role = Literal["system", "user", "assistant"]
+Where = str | int
+"""The path of a list of blocks, or the number of the message whose content it is."""
 
 _source = Shape(wire.Source)
 _citations = Shape(wire.Citations)
@@ -37,7 +39,7 @@ _SHAPES: dict[str, Shape[Any]] = {
 }
 
 
-def read_content(content: str | Sequence[msgspec.Raw | wire.KnownBlock] | None, role: Role, path: str,
+def read_content(content: str | Sequence[msgspec.Raw | wire.KnownBlock] | None, role: Role, where: Where,
                  dropped: Dropped) -> list[Block]:
     """The blocks of one message. Empty text is left out: no API has a meaning for it and many refuse it."""
     if content is None or isinstance(content, str):
@@ -45,23 +47,24 @@ def read_content(content: str | Sequence[msgspec.Raw | wire.KnownBlock] | None, 
     blocks: list[Block] = []
     for at, block in enumerate(content):
         if type(block) is msgspec.Raw:
-            blocks += _read_raw(block, role, path, at, dropped)
+            blocks += _read_raw(block, role, where, at, dropped)
             continue
         reader, kind, home = _READERS[type(block)]
         if home is not None and home != role:
-            raise _misplaced(kind, role, _place(path, at))
-        blocks += reader(block, path, at, dropped)
+            raise _misplaced(kind, role, _place(where, at))
+        blocks += reader(block, where, at, dropped)
     return blocks
 
 
-def _place(path: str, at: int) -> str:
-    """Of a block in its list: written only for what needs it, since most blocks are in order."""
+def _place(where: Where, at: int) -> str:
+    """The path of a block in its list: written only for what needs it, since most blocks are in order."""
+    path = where if isinstance(where, str) else f"messages[{where}].content"
     return f"{path}[{at}]"
 
 
-def _read_raw(raw: msgspec.Raw, role: Role, path: str, at: int, dropped: Dropped) -> Sequence[Block]:
+def _read_raw(raw: msgspec.Raw, role: Role, where: Where, at: int, dropped: Dropped) -> Sequence[Block]:
     """A block as it stands in the message."""
-    place = _place(path, at)
+    place = _place(where, at)
     kind = type_of(raw, place)
     shape = _SHAPES.get(kind)
     if shape is None:
@@ -72,24 +75,24 @@ def _read_raw(raw: msgspec.Raw, role: Role, path: str, at: int, dropped: Dropped
     block, unknown = shape.read(raw, place)
     for field in unknown:
         dropped.hint(f"{kind}.{field}")
-    return reader(block, path, at, dropped)
+    return reader(block, where, at, dropped)
 
 
 def _misplaced(kind: str, role: Role, place: str) -> BadRequest:
     return refused(place, f"a {kind} block is not allowed in a message of the role {role}")
 
 
-def _read_text(block: wire.TextBlock, path: str, at: int, dropped: Dropped) -> list[Text]:
+def _read_text(block: wire.TextBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
     return [Text(block.text, cache=given(block.cache_control))] if block.text else []
 
 
-def _read_image(block: wire.ImageBlock, path: str, at: int, dropped: Dropped) -> list[Media | Text]:
-    place = _place(path, at)
+def _read_image(block: wire.ImageBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
+    place = _place(where, at)
     return [_media("image", _read_source(block.source, place, dropped), place, cache=given(block.cache_control))]
 
 
-def _read_document(block: wire.DocumentBlock, path: str, at: int, dropped: Dropped) -> list[Media | Text]:
-    place = _place(path, at)
+def _read_document(block: wire.DocumentBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
+    place = _place(where, at)
     _note_citations(block.citations, place, dropped)
     source, cache = _read_source(block.source, place, dropped), given(block.cache_control)
     if source.type != "content":
@@ -139,31 +142,31 @@ def _note_citations(raw: msgspec.Raw, path: str, dropped: Dropped) -> None:
         dropped.loss("citations")
 
 
-def _read_search_result(block: wire.SearchResultBlock, path: str, at: int, dropped: Dropped) -> list[Text]:
-    place = _place(path, at)
+def _read_search_result(block: wire.SearchResultBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
+    place = _place(where, at)
     _note_citations(block.citations, place, dropped)
     texts = [part.text for part in read_content(block.content, "user", f"{place}.content", dropped)
              if isinstance(part, Text)]
     return [Text("\n".join([block.title, block.source, *texts]), cache=given(block.cache_control))]
 
 
-def _read_tool_use(block: wire.ToolUseBlock, path: str, at: int, dropped: Dropped) -> list[ToolCall]:
+def _read_tool_use(block: wire.ToolUseBlock, where: Where, at: int, dropped: Dropped) -> list[ToolCall]:
     """The arguments stay the client's own bytes: prompt caches and models see what they saw before."""
     arguments = bytes(block.input).decode()
     if arguments == "null":
         arguments = ""
     if arguments and arguments[0] != "{":
-        raise refused(f"{_place(path, at)}.input", "expected an object")
+        raise refused(f"{_place(where, at)}.input", "expected an object")
     call_id, signature = unloaded_id(block.id)
     return [ToolCall(call_id, block.name, arguments, cache=given(block.cache_control), signature=signature)]
 
 
-def _read_tool_result(block: wire.ToolResultBlock[Any], path: str, at: int, dropped: Dropped) -> list[ToolResult]:
+def _read_tool_result(block: wire.ToolResultBlock[Any], where: Where, at: int, dropped: Dropped) -> list[ToolResult]:
     content: list[Text | Media]
     if isinstance(block.content, str):
         content = [Text(block.content)] if block.content else []
     else:
-        content = _result_parts(block.content, _place(path, at), dropped)
+        content = _result_parts(block.content, _place(where, at), dropped)
     return [ToolResult(unloaded_id(block.tool_use_id)[0], content, is_error=bool(block.is_error),
                        cache=given(block.cache_control))]
 
@@ -181,16 +184,16 @@ def _result_parts(parts: Sequence[msgspec.Raw | wire.KnownBlock] | None, path: s
     return content
 
 
-def _read_tool_reference(block: wire.ToolReferenceBlock, path: str, at: int, dropped: Dropped) -> list[Text]:
+def _read_tool_reference(block: wire.ToolReferenceBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
     """The client's tool search found a tool; its definition arrives in `tools`, the model must learn the name."""
     return [Text(f"loaded tool: {block.tool_name}", cache=given(block.cache_control))]
 
 
-def _read_thinking(block: wire.ThinkingBlock, path: str, at: int, dropped: Dropped) -> list[Thinking]:
+def _read_thinking(block: wire.ThinkingBlock, where: Where, at: int, dropped: Dropped) -> list[Thinking]:
     return [Thinking(block.thinking, signature=block.signature or None)]
 
 
-def _read_redacted(block: wire.RedactedThinkingBlock, path: str, at: int, dropped: Dropped) -> list[Thinking]:
+def _read_redacted(block: wire.RedactedThinkingBlock, where: Where, at: int, dropped: Dropped) -> list[Thinking]:
     return [Thinking("", redacted=block.data)]
 
 
@@ -199,7 +202,7 @@ def _opaque(kind: str, raw: msgspec.Raw) -> Opaque:
     return Opaque("anthropic", kind, data, text=server_blocks.text_of(data))
 
 
-_READERS: dict[type, tuple[Callable[[Any, str, int, Dropped], Sequence[Block]], str, Role | None]] = {
+_READERS: dict[type, tuple[Callable[[Any, Where, int, Dropped], Sequence[Block]], str, Role | None]] = {
     wire.TextBlock: (_read_text, "text", None),
     wire.ImageBlock: (_read_image, "image", None),
     wire.DocumentBlock: (_read_document, "document", None),
@@ -210,5 +213,5 @@ _READERS: dict[type, tuple[Callable[[Any, str, int, Dropped], Sequence[Block]], 
     wire.ThinkingBlock: (_read_thinking, "thinking", "assistant"),
     wire.RedactedThinkingBlock: (_read_redacted, "redacted_thinking", "assistant"),
 }
-"""Who reads a block (told the path of its list and its position there), its type, and the role that alone may have it:
+"""Who reads a block (told its list and its position there), its type, and the role that alone may have it:
 elsewhere it would fail obscurely at the provider."""

@@ -158,7 +158,7 @@ def _messages(messages: Sequence[wire.KnownTurn | msgspec.Raw], dropped: Dropped
         if role is None:
             raise refused(f"messages[{position}].role",
                           f"unknown role {turn.role!r}: expected user, assistant or system")
-        decoded.append(Message(role, read_content(turn.content, role, f"messages[{position}].content", dropped)))
+        decoded.append(Message(role, read_content(turn.content, role, position, dropped)))
     return decoded
 
 
