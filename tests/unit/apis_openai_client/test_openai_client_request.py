@@ -100,6 +100,16 @@ def test_p23_fields_without_a_place_are_kept_for_providers_of_this_api_and_named
                              "safety_identifier", "brand_new"]
 
 
+@pytest.mark.parametrize("extra", [
+    {"store": True}, {"brand_new": 1}, {"verbosity": "low", "store": True}, {"store": True, "verbosity": "low"},
+    {"store": True, "brand_new": 1, "audio": {}}])
+def test_fields_without_a_place_keep_their_order_and_bytes_wherever_they_are_found(extra: dict[str, Any]) -> None:
+    """Rule 6: a request whose fields are all known is read in one pass, any other in two."""
+    request = decode(metadata=None, **extra)
+    assert [(name, bytes(value)) for name, value in request.extra.items()] == [
+        (name, json.dumps(value).encode()) for name, value in extra.items()]
+
+
 @pytest.mark.parametrize(("fields", "read"), [
     ({"max_tokens": "100"}, ("max_output_tokens", 100)), ({"max_tokens": 100.0}, ("max_output_tokens", 100)),
     ({"temperature": "0.5"}, ("temperature", 0.5)), ({"stream": "true"}, ("stream", True)),
