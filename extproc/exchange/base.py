@@ -48,6 +48,8 @@ class Exchange:
         self.record = Record(hop=self.hop, request_id=request_id)
         self.done = False
         """Nothing more will be sent; messages that still come are ignored."""
+        self.due_sooner = True
+        """`next_deadline` may be sooner than when it was last asked for; whoever sets the timer clears this."""
         self.can_prepare = False
         """There is work for `prepare`."""
         self.crash: Exception | None = None
@@ -112,7 +114,8 @@ class Exchange:
 
     @property
     def next_deadline(self) -> float | None:
-        """When `on_time` wants to be called, unless messages come before."""
+        """When `on_time` wants to be called, unless messages come before. With each message it moves on, or stays;
+        where it becomes sooner, `due_sooner` says so."""
         return None if self.done else self._request_due
 
     def is_heavy(self, message: Incoming) -> bool:

@@ -128,7 +128,7 @@ class RequestHalf(Exchange):
             return self.answer(refusal.status, refusal.headers, refusal.body, refusal.failure.kind, now)
         self._body.chunks.clear()
         self._phase = Phase.PROVIDER
-        self.can_prepare = True
+        self.can_prepare = self.due_sooner = True
         self._sent_at = now
         patience = choice.first_token(self.config)
         if patience is not None and self.record.stream:

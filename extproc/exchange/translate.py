@@ -160,6 +160,7 @@ class TranslateExchange(RequestHalf):
             # A local reply of Envoy may overtake a request that is still on its way in.
             return self._local_reply(status, now)
         self._phase = Phase.ANSWER
+        self.due_sooner = True
         self._next_tick = now + TICK
         self._accounting.answered(headers.get(":status", ""), now)
         translation.start(status, {name: value for name, value in headers.items() if not name.startswith(":")})
@@ -233,6 +234,7 @@ class TranslateExchange(RequestHalf):
             self._finished(out)
         elif translation.done and self._linger_until is None:
             self._linger_until = now + LINGER
+            self.due_sooner = True
         elif out and self._accounting.is_due(now):
             out[-1] = messages.with_metadata(out[-1], METADATA, self._accounting.estimate(translation.usage))
         return out

@@ -142,7 +142,8 @@ class Stream:
             work.add_done_callback(self._worked)
             return False
         self._send(exchange.receive(message, self._time()))
-        self._set_timer()
+        if exchange.due_sooner:
+            self._set_timer()
         if exchange.can_prepare:
             self._loop.call_soon(self._prepare)  # once what was sent has left
         return True
@@ -201,6 +202,7 @@ class Stream:
     def _set_timer(self) -> None:
         """One timer per stream: it is moved only when something is due sooner; a later deadline is noticed when it
         rings."""
+        self._exchange.due_sooner = False
         due = self._exchange.next_deadline
         if due is None or (self._timer is not None and self._due <= due):
             return
