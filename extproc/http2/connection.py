@@ -16,6 +16,7 @@ from extproc.http2.holding import Holding
 from extproc.http2.life import Life
 from extproc.http2.limits import COST_EMPTY, COST_LATE, COST_REFUSED, Allowance, Limits
 from extproc.http2.outbox import Outbox
+from extproc.http2.runs import run
 from extproc.http2.stream import NOBODY, Stream
 from extproc.http2.wire import (
     ACK,
@@ -51,9 +52,6 @@ Log = Callable[..., None]
 
 _MASK = LARGEST_ID
 """The highest bit of a stream's number means nothing."""
-
-_LARGEST_WORD = SMALLEST_MAX_FRAME << 8 | DATA
-"""The first word of a frame: its length and its kind."""
 
 _FRAMES: dict[int, Callable[[Connection, int, int, bytes], None]]
 
@@ -208,30 +206,28 @@ class Connection:
         while size - at >= HEADER_SIZE:
             if size - at >= HEADER_SIZE + PREFIX_SIZE and self.plain:
                 # The common cases: one whole message in a frame of an open stream whose call takes it, and, where
-                # bodies are large, a further piece of a message that is longer than a frame.
+                # bodies are large, one frame of a message after the other.
                 word, flags, stream_id, compressed, length = MESSAGE_HEADER.unpack_from(data, at)
                 stream = streams.get(stream_id)
                 if stream is not None and not flags:
-                    whole = (stream.swift and word == length + PREFIX_SIZE << 8 and not compressed
-                             and length <= largest)
-                    if whole or (stream.filling and not word & 0xFF and 0 < word <= _LARGEST_WORD):
-                        used = word >> 8
-                        after = at + HEADER_SIZE + used
+                    if (stream.swift and word == length + PREFIX_SIZE << 8 and not compressed
+                            and length <= largest):
+                        after = at + HEADER_SIZE + PREFIX_SIZE + length
                         if after > size:
                             break
-                        self._window -= used
-                        stream.receive_window -= used
+                        self._window -= length + PREFIX_SIZE
+                        stream.receive_window -= length + PREFIX_SIZE
                         if self._window < self._low:
                             self._grant()
                         if stream.receive_window < 0:
                             self._stream_error(StreamError(stream_id, Code.FLOW_CONTROL_ERROR, "over the window"))
                         else:
-                            if whole:
-                                stream.hand(data[at + HEADER_SIZE + PREFIX_SIZE:after])
-                            else:
-                                stream.fill(data, at + HEADER_SIZE, after)
+                            stream.hand(data[at + HEADER_SIZE + PREFIX_SIZE:after])
                             if stream.receive_window < low:
                                 stream.grant()
+                        at = after
+                        continue
+                    if stream.takes and not word & 0xFF and (after := self._run(stream, data, at)) > at:
                         at = after
                         continue
             if self.finished:
@@ -249,6 +245,20 @@ class Connection:
                 self._stream_error(error)
             at = after
         return at
+
+    def _run(self, stream: Stream, data: bytes, at: int) -> int:
+        """Takes frames that carry a large body together. Returns where they end: `at`, if there are none."""
+        pieces, after = run(data, at, stream.id, stream.receive_window, self._stream_low)
+        if pieces:
+            used = after - at - HEADER_SIZE * len(pieces)
+            self._window -= used
+            stream.receive_window -= used
+            if self._window < self._low:
+                self._grant()
+            stream.fill(pieces)
+            if stream.receive_window < self._stream_low:
+                stream.grant()
+        return after
 
     def _frame(self, kind: int, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
         if not self._begun:

@@ -50,8 +50,8 @@ class Stream:
     """From its HEADERS until both sides have ended it. Public attributes are for `Connection` and `Outbox` alone."""
 
     __slots__ = ("_answered", "_buffer", "_busy", "_clogged", "_connection", "_needed", "_out", "_pieces", "_resumed",
-                 "_told_half", "_trailers", "call", "ended", "filling", "gone", "id", "queued", "receive_window",
-                 "remote_ended", "send_window", "stirred", "swift", "waits")
+                 "_told_half", "_trailers", "call", "ended", "gone", "id", "queued", "receive_window", "remote_ended",
+                 "send_window", "stirred", "swift", "takes", "waits")
 
     def __init__(self, stream_id: int, connection: Connection, out: Outbox, receive_window: int) -> None:
         self.id = stream_id
@@ -61,8 +61,8 @@ class Stream:
         # incoming
         self.swift = False
         """A whole message may go to the call at once: nothing is before it and the call takes it."""
-        self.filling = False
-        """The rest of a message is to come, which the call takes then."""
+        self.takes = False
+        """The call takes messages: what waits here is a part of one."""
         self.receive_window = receive_window
         self.remote_ended = False
         self._buffer = bytearray()
@@ -119,14 +119,14 @@ class Stream:
             self._pieces.append(prefix + message)
         self.queued += size
         if self.queued > self._connection.limits.unsent:
-            self._clogged, self.swift, self.filling = True, False, False
+            self._clogged, self.swift, self.takes = True, False, False
         out.queue(self)
 
     def end(self, status: Status = Status.OK, text: str = "") -> None:
         """See `rpc.Peer`."""
         if self.ended:
             return
-        self.ended, self.swift, self.filling = True, False, False
+        self.ended, self.swift, self.takes = True, False, False
         self._trailers = trailers(status, text)
         self._discard()
         if self.queued or self._out.room <= 0:
@@ -156,10 +156,14 @@ class Stream:
             self._keep(data, start, end)
         self._after()
 
-    def fill(self, data: bytes, start: int, end: int) -> None:
-        """The same where the stream is `filling`."""
-        self._keep(data, start, end)
-        if len(self._buffer) >= self._needed:
+    def fill(self, pieces: list[memoryview]) -> None:
+        """The same of a run of frames, where the call takes messages."""
+        buffer = self._buffer
+        before = len(buffer)
+        for piece in pieces:
+            buffer += piece
+        self._connection.holding.add(len(buffer) - before)
+        if len(buffer) >= self._needed:
             self.deliver()
 
     def deliver(self) -> None:
@@ -201,7 +205,7 @@ class Stream:
         """One whole message, which the call takes now."""
         try:
             if not self.call.message(message):  # and no further one until `resume`
-                self._busy, self.swift, self.filling = True, False, False
+                self._busy, self.swift, self.takes = True, False, False
         except Exception as error:  # the contract forbids it; other streams must not pay for it
             self._connection.crashed(self, error)
 
@@ -215,7 +219,7 @@ class Stream:
         """Messages were handed over, as far as that goes."""
         held = self._busy or self._clogged or self.ended
         takes = not (held or self.remote_ended)
-        self.swift, self.filling = takes and not self._buffer, takes and bool(self._buffer)
+        self.swift, self.takes = takes and not self._buffer, takes
         if held or not self.remote_ended or self._told_half:
             return
         if self._buffer:
@@ -337,7 +341,7 @@ class Stream:
     def leave(self) -> None:
         """Nothing comes or goes any more (`Connection.drop`)."""
         self.gone = self.ended = True
-        self.swift = self.filling = False
+        self.swift = self.takes = False
         self._discard()
         self._pieces.clear()
         self.queued = 0
