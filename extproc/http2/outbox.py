@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from extproc.http2.headers import NO_TABLE
 from extproc.http2.limits import TINY
 from extproc.http2.wire import (
-    DATA,
     DEFAULT_WINDOW,
     END_HEADERS,
     HEADER,
@@ -127,12 +126,14 @@ class Outbox:
             if size > 0:
                 if not stream.answered:
                     stream.begin()
-                parts.append(HEADER.pack(size << 8 | DATA, 0, stream.id))
+                # One frame where others wait for their turn, else as many full ones as go out now.
+                whole = min(stream.queued, stream.send_window, self.window) // size
+                count = 1 if ready else min(whole, -(-self.room // (size + HEADER_SIZE)))
                 if size == stream.queued or size >= TINY:
-                    self.frames += 1
-                self.window -= size
-                self.room -= size + HEADER_SIZE
-                stream.cut(size, parts)
+                    self.frames += count
+                self.window -= size * count
+                self.room -= (size + HEADER_SIZE) * count
+                stream.cut(size, count, parts)
                 ready.append(stream)
             elif stream.send_window > 0:
                 self._parked.append(stream)

@@ -14,6 +14,7 @@ from extproc.http2.outbox import Outbox
 from extproc.http2.wire import (
     DATA,
     END_STREAM,
+    HEADER,
     MESSAGE_HEADER,
     PREFIX,
     PREFIX_SIZE,
@@ -79,7 +80,7 @@ class Stream:
         self.queued = 0
         self.waits = False
         """It is in the outbox's queue."""
-        self._pieces: deque[bytes | memoryview] = deque()
+        self._pieces: deque[memoryview] = deque()
         self._answered = False
         self.ended = False
         """The call has ended the RPC; only what it sent is still to go."""
@@ -113,10 +114,10 @@ class Stream:
             return
         prefix = PREFIX.pack(0, len(message))
         if size > _WHOLE:
-            self._pieces.append(prefix)
+            self._pieces.append(memoryview(prefix))
             self._pieces.append(memoryview(message))
         else:
-            self._pieces.append(prefix + message)
+            self._pieces.append(memoryview(prefix + message))
         self.queued += size
         if self.queued > self._connection.limits.unsent:
             self._clogged, self.swift, self.takes = True, False, False
@@ -290,21 +291,24 @@ class Stream:
             self._answered = True
             self._out.headers(self.id, 0, RESPONSE)
 
-    def cut(self, size: int, parts: list[bytes | memoryview]) -> None:
-        """Moves the next `size` queued bytes to `parts`."""
+    def cut(self, size: int, count: int, parts: list[bytes | memoryview]) -> None:
+        """Moves queued bytes to `parts`, as so many frames of this size."""
         pieces = self._pieces
-        self.queued -= size
-        self.send_window -= size
-        while size:
-            piece = pieces[0]
-            if len(piece) <= size:
-                size -= len(piece)
-                parts.append(pieces.popleft())
-                continue
-            view = memoryview(piece)
-            parts.append(view[:size])
-            pieces[0] = view[size:]
-            size = 0
+        self.queued -= size * count
+        self.send_window -= size * count
+        head = HEADER.pack(size << 8 | DATA, 0, self.id)
+        for _ in range(count):
+            parts.append(head)
+            left = size
+            while left:
+                piece = pieces[0]
+                if len(piece) <= left:
+                    left -= len(piece)
+                    parts.append(pieces.popleft())
+                else:
+                    parts.append(piece[:left])
+                    pieces[0] = piece[left:]
+                    left = 0
         if self._clogged and self.queued <= self._connection.limits.unsent // 2:
             self._clogged = False
             self._stir()
