@@ -5,7 +5,7 @@ from __future__ import annotations
 from h2.settings import SettingCodes
 
 from extproc.http2 import Limits
-from extproc.http2.wire import Code
+from extproc.http2.wire import DATA, Code, frame
 from extproc.server.rpc import Status
 from tests.unit.http2.talking import Call, Talk, echo, packed
 
@@ -33,6 +33,27 @@ def test_windows_are_given_back_in_halves_not_for_every_message() -> None:
     for _ in range(6):
         talk.say(stream, bytes(8 * KB))
         assert talk.client.outbound_flow_control_window >= 70 * KB
+
+
+def test_frames_of_a_large_body_are_the_same_in_one_read_as_one_by_one() -> None:
+    def pause(call: Call, data: bytes) -> None:
+        call.takes = data[:1] != b"3"
+
+    sizes = (16 * KB + 10, 100 * KB, 16 * KB + 10, 9, 0, 16 * KB - 5, 90 * KB)
+    messages = [b"%d" % number * size for number, size in enumerate(sizes)]
+    data = packed(*messages)
+    frames = [frame(DATA, 0, 1, data[at:at + 16 * KB]) for at in range(0, len(data), 16 * KB)]
+    said = []
+    for reads in (frames, [b"".join(frames)]):
+        talk = Talk(pause)
+        talk.ask()
+        for read in reads:
+            talk.server.receive(read, talk.now)
+        assert talk.calls[0].messages == messages[:4]
+        talk.calls[0].peer.resume()
+        said.append(talk.server.take())
+        assert talk.calls[0].messages == messages
+    assert said[0] == said[1]
 
 
 def test_a_busy_call_stops_its_sender_and_no_other() -> None:
