@@ -65,7 +65,7 @@ class Exchange:
     def receive(self, message: Incoming, now: float) -> Responses:
         """One message of Envoy -> what to send, in this order."""
         self.last_message = now
-        if self.done or (not isinstance(message, Chunk) and message.observability_mode):
+        if self.done or (type(message) is not Chunk and message.observability_mode):
             return []
         try:
             return self._receive(message, now)
@@ -118,8 +118,8 @@ class Exchange:
         where it becomes sooner, `due_sooner` says so."""
         return None if self.done else self._request_due
 
-    def is_heavy(self, message: Incoming) -> bool:
-        """Whether `receive` of this message may take long enough to be run in a thread."""
+    def is_heavy(self, last: Chunk) -> bool:
+        """Whether `receive` of the last piece of a body may take long enough to be run in a thread."""
         return False
 
     # ------------------------------------------------------------------------------------------- what an exchange does

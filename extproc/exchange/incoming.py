@@ -7,16 +7,20 @@ otherwise. A test holds the one against the other. Nothing here knows what the b
 
 from __future__ import annotations
 
+from typing import final
+
 import msgspec
 
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 
 _REQUEST_BODY, _RESPONSE_BODY = 0x22, 0x2A
+_BODIES = (_RESPONSE_BODY, _REQUEST_BODY)
 _DATA = 0x0A
 _END = b"\x10\x01"
 """Tags of `request_body` and `response_body`; inside both those of `body` and, with its value, `end_of_stream`."""
 
 
+@final
 class Chunk(msgspec.Struct, frozen=True, gc=False):
     """A piece of a body, of the request or of the `response`. `end`: nothing of it follows."""
 
@@ -31,16 +35,12 @@ Incoming = Chunk | ProcessingRequest
 
 def read(message: bytes) -> Incoming:
     """Raises protobuf's DecodeError."""
-    tag = message[0] if len(message) > 4 else 0
-    if tag in (_RESPONSE_BODY, _REQUEST_BODY):
-        size, at = message[1], 2
-        if size > 127:
-            size, at = _varint(message, 1)
+    tag = message[0] if len(message) > _HEADS else 0
+    if tag in _BODIES:
+        size, at = _length(message, 1)
         whole = len(message)
-        if at + size == whole and size > 4 and message[at] == _DATA:
-            size, at = message[at + 1], at + 2
-            if size > 127:
-                size, at = _varint(message, at - 1)
+        if at + size == whole and message[at] == _DATA:
+            size, at = _length(message, at + 1)
             after = at + size
             if after == whole:
                 return Chunk(message[at:], False, tag == _RESPONSE_BODY)
@@ -49,16 +49,25 @@ def read(message: bytes) -> Incoming:
     return _by_protobuf(message)
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """The number and where it ends; of more than four bytes 0, which fits nowhere."""
-    number = message[at] & 127
-    for shift in (7, 14, 21):
-        at += 1
-        byte = message[at] if at < len(message) else 128
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number, at + 1
-    return 0, at
+_HEADS = 12
+"""At least so many bytes are there to be looked at; protobuf reads what is shorter."""
+
+
+def _length(message: bytes, at: int) -> tuple[int, int]:
+    """A length and where it ends; of more than four bytes one that fits nowhere."""
+    first = message[at]
+    if first < 128:
+        return first, at + 1
+    second = message[at + 1]
+    if second < 128:
+        return first & 127 | second << 7, at + 2
+    third = message[at + 2]
+    if third < 128:
+        return first & 127 | (second & 127) << 7 | third << 14, at + 3
+    fourth = message[at + 3]
+    if fourth < 128:
+        return first & 127 | (second & 127) << 7 | (third & 127) << 14 | fourth << 21, at + 4
+    return len(message), at
 
 
 def _by_protobuf(message: bytes) -> Incoming:

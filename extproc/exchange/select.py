@@ -38,11 +38,11 @@ class SelectExchange(Exchange):
     def has_line(self) -> bool:
         return not self.routed and super().has_line
 
-    def is_heavy(self, message: Incoming) -> bool:
-        return type(message) is Chunk and message.end and self._intake.is_heavy(len(message.data), _HEAVY)
+    def is_heavy(self, last: Chunk) -> bool:
+        return self._intake.is_heavy(len(last.data), _HEAVY)
 
     def _receive(self, message: Incoming, now: float) -> Responses:
-        if isinstance(message, Chunk):
+        if type(message) is Chunk:
             if message.response:
                 raise _unexpected("response_body")
             self._intake.body.add(message.data)

@@ -65,11 +65,9 @@ class TranslateExchange(RequestHalf):
 
     # -------------------------------------------------------------------------------------------------- steps and times
 
-    def is_heavy(self, message: Incoming) -> bool:
-        if type(message) is not Chunk or not message.end:
-            return False
-        size = len(message.data)
-        if message.response:  # a whole answer is decoded and encoded in one go at its end
+    def is_heavy(self, last: Chunk) -> bool:
+        size = len(last.data)
+        if last.response:  # a whole answer is decoded and encoded in one go at its end
             return not self._head_sent and self._accounting.received + size > HEAVY_BODY
         return (self._body.size + size > HEAVY_BODY or "content-encoding" in self._headers
                 or bool(self._intake and self._intake.is_heavy(size, HEAVY_BODY)))
@@ -90,7 +88,7 @@ class TranslateExchange(RequestHalf):
         return super().next_deadline
 
     def _receive(self, message: Incoming, now: float) -> Responses:
-        if isinstance(message, Chunk):
+        if type(message) is Chunk:
             return self._response_body(message, now) if message.response else self._request_body(message, now)
         part = message.WhichOneof("request")
         if part == "request_headers":

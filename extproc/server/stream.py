@@ -136,12 +136,13 @@ class Stream:
             return True
         if self._streams.debug_bodies:
             self._streams.show_request(message, exchange.record.request_id)
-        if exchange.is_heavy(message):
+        if type(message) is Chunk and message.end and exchange.is_heavy(message):
             self._busy = True
             work = self._loop.run_in_executor(self._streams.threads, exchange.receive, message, self._time())
             work.add_done_callback(self._worked)
             return False
-        self._send(exchange.receive(message, self._time()))
+        if answers := exchange.receive(message, self._time()):
+            self._send(answers)
         if exchange.due_sooner:
             self._set_timer()
         if exchange.can_prepare:

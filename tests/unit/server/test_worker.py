@@ -20,7 +20,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client import CollectorRegistry, generate_latest
 
 from extproc.config import Config
-from extproc.exchange.base import Exchange
+from extproc.exchange.base import Exchange, Responses
+from extproc.exchange.incoming import Chunk, Incoming
 from extproc.exchange.pb import external_processor_pb2 as pb
 from extproc.server.log import Log, secrets_of
 from extproc.server.metrics import PrometheusMetrics
@@ -215,10 +216,10 @@ class Slow(Exchange):
     gate: Any = None
     entered: Any = None
 
-    def is_heavy(self, message: pb.ProcessingRequest) -> bool:
+    def is_heavy(self, last: Chunk) -> bool:
         return True
 
-    def _receive(self, message: pb.ProcessingRequest, now: float) -> list[pb.ProcessingResponse]:
+    def _receive(self, message: Incoming, now: float) -> Responses:
         self.entered()
         assert self.gate.wait(10)
         return self.answer(200, {}, b"{}", "slow", now)
@@ -241,8 +242,8 @@ def test_heavy_work_leaves_the_event_loop_and_survives_a_cancellation(tmp_path: 
     async def play() -> None:
         async with running(tmp_path, make=make) as run:
             first, second = run.stream(SELECT), run.stream(SELECT)
-            await first.write(request_headers())
-            await second.write(request_headers())
+            await first.write(request_body(ASK))
+            await second.write(request_body(ASK))
             async with asyncio.timeout(10):
                 await entered.acquire()
                 await entered.acquire()
