@@ -23,8 +23,9 @@ Responses = list[bytes]
 METADATA = "extproc"
 """The namespace of the dynamic metadata that exchanges emit."""
 
-HEAVY_BODY = 256 * 1024
-"""Bodies past this size take long enough to hold up other streams."""
+HEAVY_BODY = 512 * 1024
+"""Bodies past this size take long enough to hold up other streams. What takes less than the 5 ms for which the
+interpreter leaves a thread at work would hold them up from a thread as well, and the way there costs more."""
 
 
 class Refused(BadRequest):
