@@ -29,6 +29,8 @@ Open = Callable[[], AbstractContextManager[Running]]
 WIDTH = 118
 PASSING = "one API"
 """The side on which client and provider speak the same API, on the native transport."""
+PLAIN = "plain"
+"""The side that only forwards."""
 BESIDE = 100
 """Streams that run while first tokens are measured again: half of what two cores carry together with the load."""
 
@@ -39,8 +41,8 @@ class Results:
     def __init__(self) -> None:
         self.streams: dict[str, list[Measured]] = {}
         self.requests: dict[str, list[requests.Cost]] = {}
-        self.first: dict[str, list[float]] = {}
-        self.first_beside: dict[str, list[float]] = {}
+        self.first: dict[str, requests.First] = {}
+        self.first_beside: dict[str, requests.First] = {}
         """The same while streams run."""
         self.failed: list[str] = []
 
@@ -62,13 +64,18 @@ class Results:
         return table
 
     def _first(self) -> Table:
-        table = Table("side", "p50", "p99", f"p50 beside {BESIDE} streams", "p99",
-                      title="Time to the first token, short requests one by one")
-        for name, times in self.first.items():
-            beside = self.first_beside.get(name, [])
-            table.add_row(name, *(f"{share(found, part):.2f} ms" if found else "-"
-                                  for found in (times, beside) for part in (0.5, 0.99)))
+        table = Table("side", "p50", "p99", "plain Envoy, p50", f"p50 beside {BESIDE} streams", "p99",
+                      "plain Envoy, p50", title="Time to the first token, short requests one by one")
+        for name, figures in self._first_figures().items():
+            table.add_row(name, *("-" if one is None else f"{one:.2f} ms" for one in figures))
         return table
+
+    def _first_figures(self) -> dict[str, list[float | None]]:
+        """p50, p99, p50 of a plain Envoy that took turns with it; the same beside streams."""
+        return {name: [value for found in (alone, self.first_beside.get(name)) for value in (
+                    (share(found.times, 0.5), share(found.times, 0.99), share(found.plain, 0.5)) if found is not None
+                    else (None, None, None))]
+                for name, alone in self.first.items()}
 
     def _requests(self) -> Table:
         table = Table("side", "size", "processor CPU", "Envoy CPU", "time to first token", title="Requests by size")
@@ -87,9 +94,7 @@ class Results:
                         for name, found in self.streams.items()},
             "requests": {name: [asdict(cost) for cost in costs] for name, costs in self.requests.items()},
             "failed": self.failed,
-            "first": {name: [share(found, part) if found else None
-                             for found in (times, self.first_beside.get(name, [])) for part in (0.5, 0.99)]
-                      for name, times in self.first.items()},
+            "first": self._first_figures(),
         }, indent=1) + "\n"
 
 
@@ -99,13 +104,17 @@ def spread(values: list[float], form: str) -> str:
     return middle if low == high else f"{middle} ({low}-{high})"
 
 
-def run(opens: dict[str, Open], counts: list[int], *, quick: bool, say: Callable[[str], None]) -> Results:
+def run(opens: dict[str, Open], plain: Open, counts: list[int], *, quick: bool,
+        say: Callable[[str], None]) -> Results:
+    """`plain`: a plain Envoy, beside which the first token of every other side is measured."""
     results = Results()
     for name, start in opens.items():
+        tokens = 0 if name == PLAIN else 60 if quick else 400
         with start() as running:
             say(f"{name}: requests")
-            tokens = 60 if quick else 400
-            results.first[name] = uvloop.run(requests.first_tokens(running, tokens))
+            if tokens:
+                with plain() as other:
+                    results.first[name] = uvloop.run(requests.first_tokens(running, other, tokens))
             if name != PASSING:  # its requests are those of the other API
                 results.requests[name] = [
                     uvloop.run(requests.measure(running, size,
@@ -120,7 +129,10 @@ def run(opens: dict[str, Open], counts: list[int], *, quick: bool, say: Callable
                     break
                 results.streams.setdefault(name, []).append(measured)
             else:
-                results.first_beside[name] = uvloop.run(requests.first_tokens(running, tokens, BESIDE))
+                if tokens:
+                    with plain() as other:
+                        results.first_beside[name] = uvloop.run(
+                            requests.first_tokens(running, other, tokens, BESIDE))
     return results
 
 
@@ -163,12 +175,12 @@ def main() -> None:
         opens: dict[str, Open] = {"native": partial(sides.gateway, "native", port),
                                   "grpcio": partial(sides.gateway, "grpcio", port),
                                   PASSING: partial(sides.gateway, "native", port, passing=True),
-                                  "plain": partial(sides.plain, port), "litellm": partial(sides.litellm, port)}
+                                  PLAIN: partial(sides.plain, port), "litellm": partial(sides.litellm, port)}
         chosen = {name: opens[name] for name in options.sides.split(",")}
         if "litellm" in chosen and sides.litellm_program() is None:
             console.print("LiteLLM: not installed, not compared")
             del chosen["litellm"]
-        results = run(chosen, [int(count) for count in options.streams.split(",")], quick=options.quick,
+        results = run(chosen, opens[PLAIN], [int(count) for count in options.streams.split(",")], quick=options.quick,
                       say=lambda text: Console(stderr=True).print(f"[dim]{text}"))
     for table in results.tables():
         console.print(table)

@@ -32,12 +32,16 @@ def tables(figures: dict[str, Any]) -> Iterator[str]:
         yield f"| {side} | " + " | ".join(f"{one['processor']:.1f} + {one['envoy']:.1f} ms" for one in costs) + " |"
     yield ("\nThe second table is CPU per request over both hops, processor + Envoy, by the size of a request (tools, "
            "then turns of a\ncall and its result of 6 KB each).")
-    yield "\n| side | first token of a short request, p50 / p99 | the same while 100 streams run |"
-    yield "|---|---|---|"
+    yield ("\n| side | first token of a short request, p50 / p99 | through a plain Envoy, in turns with it | "
+           "the same two while 100 streams run |")
+    yield "|---|---|---|---|"
     for side, first in figures["first"].items():
-        alone, beside = (f"{middle:.2f} / {late:.2f} ms" if middle is not None else "-"
-                         for middle, late in (first[:2], first[2:]))
-        yield f"| {side} | {alone} | {beside} |"
+        (alone, plain), beside = _first(*first[:3]), _first(*first[3:])
+        yield f"| {side} | {alone} | {plain} | {', plain '.join(beside)} |"
+
+
+def _first(middle: float | None, late: float | None, plain: float | None) -> tuple[str, str]:
+    return ("-", "-") if middle is None else (f"{middle:.2f} / {late:.2f} ms", f"{plain:.2f} ms")
 
 
 def _spread(values: list[float]) -> str:

@@ -54,13 +54,31 @@ async def measure(running: Running, size: int, count: int) -> Cost:
     return Cost(size, spent[0], spent[1], statistics.median(one.first for one in answered) * 1e3)
 
 
-async def first_tokens(running: Running, count: int, streams: int = 0) -> list[float]:
-    """Milliseconds until the first token of short requests, one after the other; sorted. `streams`: so many run
-    meanwhile, at the rate of `tests.bench.streams`."""
-    await one_by_one(running.side, 10)
+@dataclass
+class First:
+    """Milliseconds until the first token of short requests, one after the other, sorted; and of the same requests to a
+    plain Envoy that took turns with it, since a machine's speed changes from minute to minute."""
+
+    times: list[float]
+    plain: list[float]
+
+
+_TURN_OF_EACH = 20
+
+
+async def first_tokens(running: Running, plain: Running, count: int, streams: int = 0) -> First:
+    """`streams`: so many run meanwhile, at the rate of `tests.bench.streams`."""
+    found = First([], [])
+    turns = ((running.side, found.times), (plain.side, found.plain))
+    for side, _ in turns:
+        await one_by_one(side, 10)
     beside = await opened(running.side, f"steady-{RATES[streams]:g}", streams, lambda _: None) if streams else []
     try:
-        return sorted(one.first * 1e3 for one in await one_by_one(running.side, count, model="spoken"))
+        while len(found.times) < count:
+            for side, times in turns:
+                answered = await one_by_one(side, _TURN_OF_EACH, model="spoken")
+                times += [one.first * 1e3 for one in answered[1:]]  # the first one finds everything cold after the turn
     finally:
         for stream in beside:
             stream.close()
+    return First(sorted(found.times), sorted(found.plain))
