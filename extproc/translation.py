@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 from xxhash import xxh3_128_digest
@@ -33,6 +34,16 @@ from extproc.tokens import quick_estimate
 from extproc.tool_styles import TOOLS_HEADER, CallReading, with_style
 
 _MAX_ERROR_BODY = 1 << 20
+
+
+class _Sent(NamedTuple):
+    """What is kept of a request until its answer is prepared for."""
+
+    digest: bytes
+    """Of the body that was sent."""
+    names: NameMap
+    ids: Callable[[], frozenset[str]]
+    """Those of the calls in its history."""
 
 
 class Translation(ClientAnswer):
@@ -78,6 +89,7 @@ class Translation(ClientAnswer):
         self._patched = False
         self._prepared: Answer | None = None
         """What will read and write the answer, before its head is there."""
+        self._sent: _Sent | None = None
         self._context: DecodeContext | None = None
         self._message_id = ""
         self._inflate: Decompressor | None = None
@@ -105,9 +117,10 @@ class Translation(ClientAnswer):
                 # A client that wants no call (a summary, a final answer) cannot take one, whatever the attempt forces.
                 self._target = msgspec.structs.replace(self._target, tool_choice=None)
             encoded = self._provider.encode_request(conversation, self._target, self.dropped)
-            ids = history_ids(conversation.messages)
+            ids = partial(history_ids, conversation.messages)
         else:
-            conversation, ids = passed.outline, passed.ids
+            conversation, known = passed.outline, passed.ids
+            ids = partial(frozenset, known)
             same = {tool.name: tool.name for tool in conversation.tools}
             encoded = EncodedRequest(passed.request, NameMap(same, same))
         self._patched = passed is not None
@@ -115,19 +128,25 @@ class Translation(ClientAnswer):
         if self._lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
                              + ". Leave these out, or let the gateway drop them (lossy: report).")
-        conversation = msgspec.structs.replace(conversation, messages=[], system=[], extra={})
-        self.conversation = conversation
+        self.conversation = msgspec.structs.replace(conversation, messages=[], system=[], extra={})
         self._prompt_estimate = partial(quick_estimate, len(encoded.request.body))
         # It names the request, it protects nothing: a cryptographic hash takes longer than decoding the body.
-        digest = xxh3_128_digest(encoded.request.body)
-        self._message_id = "msg_" + hashlib.blake2b(digest, digest_size=12, person=b"message").hexdigest()
-        self._reading.prepare(conversation, self._target, encoded.names)
-        minter = IdMinter(digest, ids)
-        self._context = DecodeContext(
-            request=conversation, target=self._target, names=encoded.names, mint=minter.mint,
-            accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits, dropped=self.dropped,
-            scanner=self._reading.scanner, heal=self._reading.heal, tally=self._reading.tally)
+        self._sent = _Sent(xxh3_128_digest(encoded.request.body), encoded.names, ids)
         return encoded.request
+
+    def _told(self, conversation: Request) -> DecodeContext | None:
+        """What whoever reads the answer is told of the request; None for one that was not translated."""
+        sent, self._sent = self._sent, None
+        if sent is not None:
+            self._message_id = "msg_" + hashlib.blake2b(sent.digest, digest_size=12, person=b"message").hexdigest()
+            self._reading.prepare(conversation, self._target, sent.names)
+            minter = IdMinter(sent.digest, sent.ids())
+            self._context = DecodeContext(
+                request=conversation, target=self._target, names=sent.names, mint=minter.mint,
+                accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits,
+                dropped=self.dropped, scanner=self._reading.scanner, heal=self._reading.heal,
+                tally=self._reading.tally)
+        return self._context
 
     def _plain(self, body: bytes, headers: dict[str, str]) -> bytes:
         """The client's body without content codings, within the limit."""
@@ -214,7 +233,7 @@ class Translation(ClientAnswer):
 
     def _answer_of(self, conversation: Request) -> Answer:
         """What reads this answer and writes it."""
-        context = self._context
+        context = self._told(conversation)
         assert context is not None
         decoder = self._provider.answer_decoder(context)
         encoder = self._client.answer_encoder(conversation, self._message_id, self._prompt_estimate)
@@ -279,14 +298,14 @@ class Translation(ClientAnswer):
 
     def _rescued(self, body: bytes) -> bytes | None:
         """The answer that an error quotes, as an ordinary answer; None when it is an error and nothing else."""
-        if self._context is None or self.conversation is None:
+        if self.conversation is None or (context := self._told(self.conversation)) is None:
             return None
-        answer = self._provider.rescued_answer(self._status, body, self._context)
+        answer = self._provider.rescued_answer(self._status, body, context)
         if answer is None:
             return None
         self._error_body = None
         self._forget_prepared()
-        self._answer = Answer(self._provider.answer_decoder(self._context),
+        self._answer = Answer(self._provider.answer_decoder(context),
                               self._client.answer_encoder(self.conversation, self._message_id, self._prompt_estimate))
         decoder = self._answer.decoder
         return self._events([*decoder.feed(answer), *decoder.finish()])
