@@ -9,6 +9,7 @@ never from what a client sends, so their number is bounded. All work is done onc
 
 from __future__ import annotations
 
+from collections import Counter as Counts
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar
 
@@ -59,6 +60,9 @@ class PrometheusMetrics:
         self._schemas = schemas
         self._schemas_told = Figures(0, 0, 0)
         self._children: dict[Hashable, Any] = {}
+        self._running: Counts[str] = Counts()
+        self._shown: dict[str, int] = {}
+        """Streams by hop: those that run, and what the gauge says."""
         self._series: dict[tuple[str, ...], _Series] = {}
         self._dropped_name, self._reason, self._team = Capped(_MOST_NAMES), Capped(_MOST_NAMES), Capped(_MOST_TEAMS)
 
@@ -118,15 +122,24 @@ class PrometheusMetrics:
         self.starts.inc()
 
     def began(self, hop: str) -> None:
-        self._child(("streams", hop), lambda: self.streams.labels(hop)).inc()
+        self._running[hop] += 1  # shown with the next look at the clock, or when one ends
 
     def lagged(self, seconds: float, worst: float) -> None:
         """The event loop came `seconds` late; `worst`: the most in a while."""
         self.lag.observe(seconds)
         self.worst_lag.set(worst)
+        for hop in self._running:
+            self._show_running(hop)
+
+    def _show_running(self, hop: str) -> None:
+        running = self._running[hop]
+        if self._shown.get(hop) != running:
+            self._shown[hop] = running
+            self._child(("streams", hop), lambda: self.streams.labels(hop)).set(running)
 
     def finished(self, record: Record) -> None:
-        self._child(("streams", record.hop), lambda: self.streams.labels(record.hop)).dec()
+        self._running[record.hop] -= 1
+        self._show_running(record.hop)
         if record.hop == "select" and record.reason is None and record.outcome == "ok":
             return  # The backend hop counts what was routed.
         key = (record.operation or "", record.provider or "", record.rule or "", record.model_setting or "",

@@ -110,7 +110,8 @@ class Streams:
 class Stream:
     """One stream, from its first message to its end; a `Call`."""
 
-    __slots__ = ("_busy", "_due", "_exchange", "_gone", "_half_closed", "_loop", "_peer", "_streams", "_time", "_timer")
+    __slots__ = ("_afterwards", "_busy", "_due", "_exchange", "_gone", "_half_closed", "_loop", "_peer", "_streams",
+                 "_time", "_timer")
 
     def __init__(self, exchange: Exchange, peer: Peer, streams: Streams, loop: asyncio.AbstractEventLoop) -> None:
         self._exchange = exchange
@@ -123,7 +124,9 @@ class Stream:
         self._busy = False
         self._half_closed = False
         self._gone = False
-        self._set_timer()
+        self._afterwards = False
+        """`_after` will run."""
+        self._see_to_the_rest()
 
     # ----------------------------------------------------------------------------------------- what the transport calls
 
@@ -143,14 +146,22 @@ class Stream:
             return False
         if answers := exchange.receive(message, self._time()):
             self._send(answers)
-        if exchange.due_sooner:
-            self._set_timer()
-        if exchange.can_prepare:
-            self._loop.call_soon(self._prepare)  # once what was sent has left
+        if exchange.due_sooner or exchange.can_prepare:
+            self._see_to_the_rest()
         return True
 
-    def _prepare(self) -> None:
-        if self._exchange.can_prepare and not (self._gone or self._busy):
+    def _see_to_the_rest(self) -> None:
+        """What nobody waits for is done in a moment, when what was sent has left."""
+        if not self._afterwards:
+            self._afterwards = True
+            self._loop.call_soon(self._after)
+
+    def _after(self) -> None:
+        self._afterwards = False
+        if self._gone or self._busy:
+            return
+        self._set_timer()
+        if self._exchange.can_prepare:
             with suppress(Exception):  # comes again where it matters, and is answered there
                 self._exchange.prepare()
 
@@ -187,9 +198,7 @@ class Stream:
         if self._half_closed:
             self._peer.end()
             return
-        self._set_timer()
-        if self._exchange.can_prepare:
-            self._loop.call_soon(self._prepare)
+        self._see_to_the_rest()
         self._peer.resume()
 
     def _send(self, answers: Responses) -> None:

@@ -21,12 +21,12 @@ from extproc.exchange.record import Record
 from extproc.server.metrics import PrometheusMetrics
 metrics = PrometheusMetrics()
 metrics.started()
-metrics.lagged(0.002, float(sys.argv[2]))
 for number in range(int(sys.argv[1])):
     metrics.began("translate")
     metrics.finished(Record(hop="translate", rule="r", backend="b", outcome="ok", status=200, attempt=1, stream=True,
                             ms=20.0, ms_first_token=10.0, usage=Usage(input=10, output=3)))
 metrics.began("translate")
+metrics.lagged(0.002, float(sys.argv[2]))  # the next look at the clock shows what runs
 print("counted", flush=True)
 sys.stdin.read()
 """
