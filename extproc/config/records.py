@@ -208,6 +208,10 @@ class Secrets(Sequence[str]):
         return self._now()[index]
 
 
+_NAMES_KEPT, _LONGEST_NAME_KEPT = 1024, 200
+"""Found names of models that are remembered, since clients may think of any under a glob; characters of each."""
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """The whole configuration file."""
 
@@ -276,10 +280,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def find_rule(self, model: str) -> ModelRule | None:
         """The first rule that matches the client's model name."""
-        for rule in self.models:
-            if rule.matches(model):
-                return rule
-        return None
+        known = self._rules_by_name.get(model)
+        if known is not None:
+            return known
+        rule = next((rule for rule in self.models if rule.matches(model)), None)
+        if rule is not None and len(self._rules_by_name) < _NAMES_KEPT and len(model) <= _LONGEST_NAME_KEPT:
+            self._rules_by_name[model] = rule
+        return rule
+
+    @cached_property
+    def _rules_by_name(self) -> dict[str, ModelRule]:
+        """Names that were found before: clients ask for the same few models all the time."""
+        return {}
 
     def rule_by_id(self, rule_id: str) -> ModelRule | None:
         """The rule with this id (the value of `x-extproc-route`)."""

@@ -165,17 +165,17 @@ class Intake:
     def _rule(self, model: str) -> ModelRule:
         """The rule of the model; a suffix such as `[1m]`, by which clients ask for a longer context, may be missing
         from the configuration."""
-        config = self._config
-        plain = _SUFFIX.sub("", model)
-        for name in dict.fromkeys((model, plain)):
+        config, name = self._config, model
+        rule = config.find_rule(name)
+        if rule is None:
+            name = _SUFFIX.sub("", model)
             rule = config.find_rule(name)
-            if rule is None:
-                continue
+        if rule is not None:
             if self._edge and not config.allows(self.team, name):
                 raise Refused(f'Team "{self.team}" may not use the model "{model[:200]}".', reason="model_not_allowed",
                               status=403, kind="permission")
             return rule
-        near = ", ".join(config.nearest(plain, self.team))
+        near = ", ".join(config.nearest(name, self.team))
         hint = f" The nearest names: {near}." if near else ""
         raise Refused(f'The model "{model[:200]}" is not served by this gateway.{hint}', reason="unknown_model",
                       status=404, kind="not_found", code=MODEL_NOT_FOUND)

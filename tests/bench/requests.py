@@ -63,7 +63,7 @@ class First:
     plain: list[float]
 
 
-_TURN_OF_EACH = 20
+_TURN_OF_EACH = 50
 
 
 async def first_tokens(running: Running, plain: Running, count: int, streams: int = 0) -> First:

@@ -28,6 +28,15 @@ def test_the_first_rule_that_matches_wins_and_case_matters() -> None:
     assert served.find_rule("") is None
 
 
+def test_any_number_of_names_is_found_and_few_are_remembered() -> None:
+    served = config(rule("claude-*"), rule("*"))
+    for _ in range(2):
+        for number in range(3000):
+            assert served.find_rule(f"claude-{number}") is served.models[0]
+            assert served.find_rule(f"x{number}") is served.models[1]
+    assert len(served._rules_by_name) <= 1024
+
+
 def test_a_rule_is_found_by_its_id() -> None:
     served = config(rule("a"), rule("b*"))
     assert all(served.rule_by_id(one.id) is one for one in served.models)
