@@ -254,7 +254,7 @@ def test_counting_does_not_hold_up_a_stream(gateway: Gateway, provider: OpenAIPr
             gate.open()
         assert ending(answer) == "200"
     assert len({count.json()["input_tokens"] for count in found}) == 1
-    assert len(gaps) > 10, "the stream went on while they were counted"
+    assert len(gaps) > 2, "the stream went on while they were counted"
     assert max(gaps) < 2, f"{max(gaps):.2f} s between two events"
     return f"{len([count for count in found if seen(count) == '200'])} times 200; the stream goes on"
 
