@@ -5,6 +5,7 @@ A request is a conversation as coding clients send them: tools, then turns of a 
 
 from __future__ import annotations
 
+import json
 import statistics
 from dataclasses import dataclass
 
@@ -15,7 +16,8 @@ from tests.bench.streams import RATES
 
 SIZES = (4_000, 40_000, 400_000, 4_000_000, 10_000_000)
 _RESULT = 'def handler(event):\n    return {"status": "ok", "items": [1, 2]}\n'
-_TURN = 6_000
+_TURN, _CALL, _TOOLS = 6_000, 315, 1_932
+"""Bytes of JSON: of a turn at least, of what of it is not the text of its result, of all that is not turns."""
 
 
 @dataclass
@@ -29,13 +31,15 @@ class Cost:
 
 
 def conversation(size: int) -> dict[str, object]:
-    """Ten tools and as many turns as fit; at least one."""
+    """Ten tools and turns of a call and its result, at least one: about `size` bytes of JSON."""
     schema = {"type": "object", "properties": {"path": {"type": "string", "description": "The file."}},
               "required": ["path"]}
     messages: list[dict[str, object]] = [{"role": "user", "content": "go"}]
-    for number in range(max(size // _TURN, 1)):
+    turns = max((size - _TOOLS) // _TURN, 1)
+    lines, rest = divmod((size - _TOOLS) // turns - _CALL, len(json.dumps(_RESULT)) - 2)
+    text = _RESULT * lines + "#" * rest
+    for number in range(turns):
         id = f"toolu_{number:024d}"
-        text = _RESULT * (min(size, _TURN) // len(_RESULT))
         messages += [
             {"role": "assistant", "content": [{"type": "text", "text": "I read it."}, {
                 "type": "tool_use", "id": id, "name": "read_0", "input": {"path": f"/src/file-{number}.py"}}]},
