@@ -67,7 +67,11 @@ def short_name(name: str, limit: int = 64, taken: Collection[str] = (), pattern:
     raise BadRequest(f"the tool name {name!r} cannot be told apart from another one; rename the tool")
 
 
-@lru_cache(maxsize=4096)
 def fits_name(name: str, limit: int = 64, pattern: str = _LEGAL) -> bool:
     """Whether a provider takes the name as it is."""
-    return len(name) <= limit and re.fullmatch(pattern, name) is not None
+    return len(name) <= limit and _is_legal(name, pattern)  # a name of megabytes is not remembered
+
+
+@lru_cache(maxsize=4096)
+def _is_legal(name: str, pattern: str) -> bool:
+    return re.fullmatch(pattern, name) is not None

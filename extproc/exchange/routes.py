@@ -61,9 +61,17 @@ def plain_path(target: str) -> str:
     return path.rstrip("/") or "/"
 
 
-@lru_cache(maxsize=256)
 def find_endpoint(target: str) -> Endpoint | None:
     """The endpoint of a `:path`, query string and prefix tolerated; None for a path that is not served."""
+    return _found(target) if len(target) <= _LONGEST_KEPT else ENDPOINTS.get(plain_path(target))
+
+
+_LONGEST_KEPT = 100
+"""Characters of a `:path` that is remembered with its endpoint: a client may send one of 60 KB."""
+
+
+@lru_cache(maxsize=256)
+def _found(target: str) -> Endpoint | None:
     return ENDPOINTS.get(plain_path(target))
 
 

@@ -11,7 +11,7 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.exchange import incoming, messages
+from extproc.exchange import incoming, messages, routes
 from extproc.exchange.incoming import Chunk
 from extproc.exchange.pb import external_processor_pb2 as pb
 
@@ -107,3 +107,15 @@ def test_any_bytes_are_read_as_protobuf_reads_them(data: bytes, start: bytes) ->
         assert got == Chunk(body.body, body.end_of_stream, part == "response_body")
     else:
         assert got == read
+
+
+def test_names_and_paths_of_any_length_are_not_remembered() -> None:
+    long = "x" * 60_000
+    caches = (messages._kept_name, routes._found)
+    before = [cache.cache_info().currsize for cache in caches]
+    for number in range(50):
+        head = messages.request_head({}, [f"{long}{number}"])
+        assert pb.ProcessingResponse.FromString(head).request_headers.response.header_mutation.remove_headers == [
+            f"{long}{number}"]
+        assert routes.find_endpoint(f"/v1/messages?{long}{number}") is routes.find_endpoint("/v1/messages")
+    assert all(cache.cache_info().currsize <= size + 1 for cache, size in zip(caches, before, strict=True))
