@@ -81,6 +81,7 @@ class RequestHalf(Exchange):
             raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
         if self._intake is None and self._find is not None:
             self.config = self._find(headers.get("x-extproc-route", "")) or self.config
+            self.due_sooner = True  # its timeouts may be shorter
         if self._backend not in self.config.backends:
             raise Misrouted(f"the filter names the backend {self._backend!r}, which is not configured")
         if self._intake is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extproc.config import Attempt, Backend, ModelRule
+from extproc.config import Attempt, Backend, ModelRule, Timeouts
 from extproc.exchange.translate import TranslateExchange
 from extproc.limits import Limits
 from tests.unit.exchange.playbook import (
@@ -588,3 +588,12 @@ def test_header_values_are_clean() -> None:
     from extproc.exchange.pb.external_processor_pb2 import HeaderMutation
 
     assert set_headers(HeaderMutation.FromString(messages.mutation({"a": "x\r\ny\0"}))) == {"a": "x  y "}
+
+
+def test_timeouts_of_the_configuration_that_routed_the_request_count_from_its_head_on() -> None:
+    ours, theirs = config(timeouts=Timeouts(request=600)), config(timeouts=Timeouts(request=60))
+    play = Playbook(TranslateExchange(ours, "alpha", request_id="id-1", now=1000.0, find=lambda rule: theirs))
+    play >> routed(play)
+    play.wait(59) << []
+    play.wait(2)
+    assert play.take()[0][:2] == ("immediate", 408)
