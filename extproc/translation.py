@@ -136,8 +136,7 @@ class Translation(ClientAnswer):
 
     def _told(self, conversation: Request) -> DecodeContext | None:
         """What whoever reads the answer is told of the request; None for one that was not translated."""
-        sent, self._sent = self._sent, None
-        if sent is not None:
+        if (sent := self._sent) is not None:
             self._message_id = "msg_" + hashlib.blake2b(sent.digest, digest_size=12, person=b"message").hexdigest()
             self._reading.prepare(conversation, self._target, sent.names)
             minter = IdMinter(sent.digest, sent.ids())
@@ -146,6 +145,7 @@ class Translation(ClientAnswer):
                 accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits,
                 dropped=self.dropped, scanner=self._reading.scanner, heal=self._reading.heal,
                 tally=self._reading.tally)
+            self._sent = None
         return self._context
 
     def _plain(self, body: bytes, headers: dict[str, str]) -> bytes:

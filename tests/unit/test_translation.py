@@ -18,6 +18,7 @@ import zstandard
 from extproc import Translation
 from extproc.errors import RequestError
 from extproc.head import dropped_header
+from extproc.tool_styles import CallReading
 from tests.playbook import delta, sse
 
 HI = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
@@ -193,3 +194,19 @@ def test_a_call_that_its_host_refused_is_read_out_of_the_error(stream: bool) -> 
     assert b'"tool_use"' in out
     assert b'"ls"' in out
     assert translation.failure is None
+
+
+def test_what_keeps_an_answer_from_being_prepared_is_told_once_more_when_the_answer_comes(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*asked: object) -> None:
+        raise ValueError("a bug")
+
+    translation = Translation("anthropic", "openai", "m")
+    translation.request(json.dumps(HI).encode())
+    with monkeypatch.context() as patched:
+        patched.setattr(CallReading, "prepare", broken)
+        for attempt in (translation.prepare, lambda: translation.start(200, {})):
+            with pytest.raises(ValueError, match="a bug"):
+                attempt()
+    translation.start(200, {})
+    assert b"hey" in translation.feed(ANSWER) + translation.finish()
