@@ -141,7 +141,7 @@ class Stream:
             self._streams.show_request(message, exchange.record.request_id)
         if type(message) is Chunk and message.end and exchange.is_heavy(message):
             self._busy = True
-            work = self._loop.run_in_executor(self._streams.threads, exchange.receive, message, self._time())
+            work = self._loop.run_in_executor(self._streams.threads, _heavy, exchange, message, self._time())
             work.add_done_callback(self._worked)
             return False
         if answers := exchange.receive(message, self._time()):
@@ -161,9 +161,7 @@ class Stream:
         if self._gone or self._busy:
             return
         self._set_timer()
-        if self._exchange.can_prepare:
-            with suppress(Exception):  # comes again where it matters, and is answered there
-                self._exchange.prepare()
+        _prepare(self._exchange)
 
     def half_closed(self) -> None:
         # Returning earlier than Envoy asks for would let it pass the body on untranslated.
@@ -237,3 +235,15 @@ class Stream:
         self._due = max(due, now + 0.01)
         self._timer = self._loop.call_at(self._due, self._ring)
 
+
+def _heavy(exchange: Exchange, message: Chunk, now: float) -> Responses:
+    """In a thread. What is prepared for takes as long as the request is large, so it is done here as well."""
+    answers = exchange.receive(message, now)
+    _prepare(exchange)
+    return answers
+
+
+def _prepare(exchange: Exchange) -> None:
+    if exchange.can_prepare:
+        with suppress(Exception):  # comes again where it matters, and is answered there
+            exchange.prepare()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Executor, Future
+import threading
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from extproc.exchange.base import HEAVY_BODY
 from extproc.server.log import Log
 from extproc.server.metrics import PrometheusMetrics
 from extproc.server.stream import Stream, Streams
@@ -79,5 +81,34 @@ def test_nothing_is_prepared_for_a_stream_that_is_gone() -> None:
         stream.closed()
         await asyncio.sleep(0)
         assert exchange.can_prepare
+
+    asyncio.run(run())
+
+
+def test_the_answer_to_a_heavy_request_is_prepared_for_in_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        play = hop()
+        exchange = play.exchange
+        prepare, where = exchange.prepare, []
+
+        def noted() -> None:
+            where.append(threading.current_thread())
+            prepare()
+
+        monkeypatch.setattr(exchange, "prepare", noted)
+        with ThreadPoolExecutor(1) as threads:
+            streams = Streams(config(), Log(write=lambda line: None), PrometheusMetrics(), threads,
+                              make=lambda *args, **more: exchange)
+            peer, back = _Peer(), asyncio.Event()
+            monkeypatch.setattr(peer, "resume", back.set)
+            stream = streams.open({}, peer)
+            assert stream.message(routed(play).SerializeToString())
+            said = {"role": "user", "content": "x" * HEAVY_BODY}
+            assert not stream.message(request_body({**ASK, "messages": [said]}).SerializeToString())
+            await asyncio.wait_for(back.wait(), 10)
+            await asyncio.sleep(0)
+            assert len(where) == 1
+            assert where[0] is not threading.current_thread()
+            stream.closed()
 
     asyncio.run(run())
