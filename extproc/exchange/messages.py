@@ -56,25 +56,20 @@ def read_map(headers: HeaderMap) -> dict[str, str]:
 
 def mutation(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> bytes:
     """A `HeaderMutation`: overwrites `set_headers` and removes `remove`, as far as a header can be removed at all."""
-    parts = [field(_SET_HEADERS, field(_HEADER, _named(_KEY, name) + field(_RAW_VALUE, _header_bytes(value))))
+    parts = [field(_SET_HEADERS, field(_HEADER, _key(name) + field(_RAW_VALUE, _header_bytes(value))))
              for name, value in set_headers.items()]
-    parts += [_named(_REMOVE_HEADERS, name) for name in remove
+    parts += [_removed(name) if len(name) <= _LONGEST_KEPT else _removed.__wrapped__(name) for name in remove
               if name not in set_headers and name != "host" and not name.startswith(":")]
     return b"".join(parts)
 
 
-def _named(tag: bytes, name: str) -> bytes:
-    """A field that holds a name. The same few come again and again; who sends a header may call it anything, so long
-    names are not kept."""
-    return _kept_name(tag, name) if len(name) <= _LONGEST_KEPT else field(tag, name.encode())
-
-
 _LONGEST_KEPT = 100
+"""Characters of a header's name that is remembered: who sends it chooses it, and a head may hold one of 60 KB."""
 
 
-@lru_cache(maxsize=2048)
-def _kept_name(tag: bytes, name: str) -> bytes:
-    return field(tag, name.encode())
+@lru_cache(maxsize=1024)
+def _removed(name: str) -> bytes:
+    return field(_REMOVE_HEADERS, name.encode())
 
 
 def _header_bytes(value: str) -> bytes:
@@ -193,7 +188,12 @@ _NUMBER, _STRING, _BOOL, _STRUCT = b"\x11", b"\x1a", b"\x20", b"\x2a"
 
 
 def _entry(name: str, value: bytes) -> bytes:
-    return field(_FIELD, _named(_KEY, name) + field(_VALUE, value))
+    return field(_FIELD, _key(name) + field(_VALUE, value))
+
+
+@lru_cache(maxsize=1024)
+def _key(name: str) -> bytes:
+    return field(_KEY, name.encode())
 
 
 @lru_cache(maxsize=256)
