@@ -41,9 +41,17 @@ def is_private(host: str) -> bool:
     return any(address in network for network in _PRIVATE_NETWORKS)
 
 
-@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether the host reaches only this machine: localhost, 127.0.0.0/8 or ::1."""
+    return len(host) <= _LONGEST_NAME and _is_loopback(host)
+
+
+_LONGEST_NAME = 253
+"""Characters of a host's name (RFC 1035). Clients may send any, and what they send is remembered."""
+
+
+@lru_cache(maxsize=256)
+def _is_loopback(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from secrets import randbits
 from uuid import uuid4
 
 from google.protobuf.message import DecodeError
@@ -26,6 +27,9 @@ from extproc.server.generations import Accepted
 from extproc.server.log import Log
 from extproc.server.metrics import Metrics
 from extproc.server.rpc import Methods, Peer, Status
+
+_LAST = (1 << 48) - 1
+"""The last part of an id."""
 
 SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 
@@ -43,8 +47,9 @@ class Streams:
         self._metrics = metrics
         self.threads = threads
         self.debug_bodies = debug_bodies
-        self._own, self._count = str(uuid4())[:-12], count()
-        """Ids of this worker's own: nobody else's begin like this, and none comes twice."""
+        self._own, self._count = str(uuid4())[:-12], count(randbits(48), randbits(48) | 1)
+        """Ids of this worker's own: nobody else's begin like this, none of 2^48 comes twice, and none tells how many
+        there were."""
         self._make = make or partial(make_exchange, find=lambda rule: self.accepted.find(rule))
         self.active = 0
         self.began = 0
@@ -58,7 +63,7 @@ class Streams:
     def open(self, metadata: Mapping[str, str], peer: Peer) -> Stream:
         """A new stream."""
         loop = asyncio.get_running_loop()
-        exchange = self._make(self.accepted.serving.config, metadata, request_id=f"{self._own}{next(self._count):012x}",
+        exchange = self._make(self.accepted.serving.config, metadata, request_id=f"{self._own}{next(self._count) & _LAST:012x}",
                               now=loop.time())
         self.active += 1
         self._running.add(exchange)
