@@ -63,8 +63,8 @@ class Streams:
     def open(self, metadata: Mapping[str, str], peer: Peer) -> Stream:
         """A new stream."""
         loop = asyncio.get_running_loop()
-        exchange = self._make(self.accepted.serving.config, metadata, request_id=f"{self._own}{next(self._count) & _LAST:012x}",
-                              now=loop.time())
+        own_id = f"{self._own}{next(self._count) & _LAST:012x}"
+        exchange = self._make(self.accepted.serving.config, metadata, request_id=own_id, now=loop.time())
         self.active += 1
         self._running.add(exchange)
         self.began += 1
