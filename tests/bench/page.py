@@ -33,11 +33,11 @@ def tables(figures: dict[str, Any]) -> Iterator[str]:
     yield ("\nThe second table is CPU per request over both hops, processor + Envoy, by the size of a request (tools, "
            "then turns of a\ncall and its result of 6 KB each).")
     yield ("\n| side | first token of a short request, p50 / p99 | through a plain Envoy, in turns with it | "
-           "the same two while 100 streams run |")
+           "both while 100 streams run |")
     yield "|---|---|---|---|"
     for side, first in figures["first"].items():
         (alone, plain), beside = _first(*first[:3]), _first(*first[3:])
-        yield f"| {side} | {alone} | {plain} | {', plain '.join(beside)} |"
+        yield f"| {side} | {alone} | {plain} | {'-' if first[3] is None else ', '.join(beside)} |"
 
 
 def _first(middle: float | None, late: float | None, plain: float | None) -> tuple[str, str]:
