@@ -13,12 +13,34 @@ from collections.abc import Collection
 from functools import lru_cache
 from hashlib import blake2b
 
-from extproc.apis.base import NameMap
+import msgspec
+
 from extproc.conversation import Request, ToolCall
 from extproc.errors import BadRequest
 
 _LEGAL = r"[a-zA-Z0-9_-]+"
 _ILLEGAL_RUN = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+class NameMap(msgspec.Struct, frozen=True):
+    """Tool names as the provider knows them -> as the client knows them, for every offered tool."""
+
+    to_client: dict[str, str]
+    to_provider: dict[str, str]
+
+    def client(self, name: str) -> str:
+        """The client's name of a tool that the provider calls `name`. Some hosts put a namespace before it
+        (`functions.NAME`, Kimi and gpt-oss), the count of Kimi's ids behind it (`NAME:0`), or leave a token of the
+        model's format there (`NAME<|channel|>...`, gpt-oss): these go when the rest is an offered tool."""
+        known = self.to_client.get(name)
+        if known is None and (name.startswith("functions.") or "<|" in name or ":" in name):
+            plain = name.partition("<|")[0].strip().removeprefix("functions.")
+            head, _, count = plain.rpartition(":")
+            for candidate in (plain, head if count.isdecimal() else plain):
+                if candidate in self.to_provider:
+                    return candidate
+                known = known or self.to_client.get(candidate)
+        return name if known is None else known
 
 
 def build_name_map(request: Request, limit: int = 64, pattern: str = _LEGAL,

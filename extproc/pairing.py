@@ -21,8 +21,8 @@ from typing import Literal, final
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.conversation import Media, Message, Opaque, Text, Thinking, ToolCall, ToolResult
+from extproc.dropped import Dropped
 from extproc.errors import BadRequest
 from extproc.ids import history_ids, repeated_id
 

@@ -16,36 +16,10 @@ from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallTally
 from extproc.conversation import Event, Failure, Request, Usage
 from extproc.dialects.scanner import Scanner
+from extproc.dropped import Dropped as Dropped
 from extproc.limits import Limits
+from extproc.names import NameMap as NameMap
 from extproc.profiles.profile import Profile
-
-
-class Dropped(msgspec.Struct):
-    """Names of what could not be carried, in order of discovery, without duplicates (design rule 4).
-
-    `losses` change what the model sees or may do; `hints` do not (cache marks, betas, metadata, service tiers).
-    """
-
-    losses: list[str] = []
-    hints: list[str] = []
-
-    def loss(self, name: str) -> None:
-        _note(self.losses, name)
-
-    def hint(self, name: str) -> None:
-        _note(self.hints, name)
-
-
-_MOST_NAMES = 100
-_LONGEST_NAME = 100
-
-
-def _note(names: list[str], name: str) -> None:
-    """The names are a client's own (unknown fields, types of blocks): bounded in length and number, the last one
-    says that there were more."""
-    name = name[:_LONGEST_NAME]
-    if len(names) < _MOST_NAMES and name not in names:
-        names.append(name if len(names) < _MOST_NAMES - 1 else "...")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,27 +59,6 @@ class ProviderRequest(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     headers: dict[str, str]
     body: bytes
-
-
-class NameMap(msgspec.Struct, frozen=True):
-    """Tool names as the provider knows them -> as the client knows them, for every offered tool."""
-
-    to_client: dict[str, str]
-    to_provider: dict[str, str]
-
-    def client(self, name: str) -> str:
-        """The client's name of a tool that the provider calls `name`. Some hosts put a namespace before it
-        (`functions.NAME`, Kimi and gpt-oss), the count of Kimi's ids behind it (`NAME:0`), or leave a token of the
-        model's format there (`NAME<|channel|>...`, gpt-oss): these go when the rest is an offered tool."""
-        known = self.to_client.get(name)
-        if known is None and (name.startswith("functions.") or "<|" in name or ":" in name):
-            plain = name.partition("<|")[0].strip().removeprefix("functions.")
-            head, _, count = plain.rpartition(":")
-            for candidate in (plain, head if count.isdecimal() else plain):
-                if candidate in self.to_provider:
-                    return candidate
-                known = known or self.to_client.get(candidate)
-        return name if known is None else known
 
 
 class EncodedRequest(msgspec.Struct, frozen=True):
