@@ -203,6 +203,7 @@ def _number_head(name: str) -> bytes:
 
 
 def _value(value: str | float) -> bytes:
+    """Of a text or a truth value; numbers are written whole (`_number_head`)."""
     if isinstance(value, str):
         return field(_STRING, value.encode("utf-8", "replace"))
     return _BOOL + (b"\x01" if value else b"\x00")

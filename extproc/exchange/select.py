@@ -18,7 +18,7 @@ from extproc.exchange.trace_context import trace_id
 from extproc.tool_styles import TOOLS_HEADER
 
 INTERNAL = "x-extproc-"
-_HEAVY = 4 * HEAVY_BODY
+_HEAVY = 2 * HEAVY_BODY
 """Bytes: looking for a model's name takes a small part of what a translation takes."""
 
 
