@@ -31,8 +31,8 @@ PASSING = "one API"
 """The side on which client and provider speak the same API, on the native transport."""
 PLAIN = "plain"
 """The side that only forwards."""
-BESIDE = 100
-"""Streams that run while first tokens are measured again: half of what two cores carry together with the load."""
+FLOOR, ONE_HOP = "floor", "one hop"
+"""The gateway's Envoy with a worker that does nothing; the gateway's worker behind an Envoy with one hop."""
 
 
 class Results:
@@ -43,7 +43,7 @@ class Results:
         self.requests: dict[str, list[requests.Cost]] = {}
         self.first: dict[str, requests.First] = {}
         self.first_beside: dict[str, requests.First] = {}
-        """The same while streams run."""
+        """The same at half of the events that this side carries."""
         self.failed: list[str] = []
 
     def tables(self) -> list[Table]:
@@ -64,17 +64,19 @@ class Results:
         return table
 
     def _first(self) -> Table:
-        table = Table("side", "p50", "p99", "plain Envoy, p50", f"p50 beside {BESIDE} streams", "p99",
-                      "plain Envoy, p50", title="Time to the first token, short requests one by one")
-        for name, figures in self._first_figures().items():
-            table.add_row(name, *("-" if one is None else f"{one:.2f} ms" for one in figures))
+        table = Table("side", "p50 added", "p99", "beside events/s", "p50 added", "p99",
+                      title="Time to the first token beyond that of a plain Envoy, short requests one by one")
+        for name, (alone, beside) in self._first_figures().items():
+            table.add_row(name, *_first(alone), *(("-", "-", "-") if beside is None else
+                                                  (f"{beside['beside']:.0f}", *_first(beside))))
         return table
 
-    def _first_figures(self) -> dict[str, list[float | None]]:
-        """p50, p99, p50 of a plain Envoy that took turns with it; the same beside streams."""
-        return {name: [value for found in (alone, self.first_beside.get(name)) for value in (
-                    (share(found.times, 0.5), share(found.times, 0.99), share(found.plain, 0.5)) if found is not None
-                    else (None, None, None))]
+    def _first_figures(self) -> dict[str, list[dict[str, float] | None]]:
+        """Milliseconds, of each side alone and at half load."""
+        return {name: [None if found is None else {
+                    "p50": share(found.times, 0.5), "p99": share(found.times, 0.99),
+                    "plain_p50": share(found.plain, 0.5), "plain_p99": share(found.plain, 0.99),
+                    "beside": found.beside} for found in (alone, self.first_beside.get(name))]
                 for name, alone in self.first.items()}
 
     def _requests(self) -> Table:
@@ -96,6 +98,11 @@ class Results:
             "failed": self.failed,
             "first": self._first_figures(),
         }, indent=1) + "\n"
+
+
+def _first(found: dict[str, float] | None) -> tuple[str, str]:
+    assert found is not None
+    return f"{found['p50'] - found['plain_p50']:.2f} ms", f"{found['p99'] - found['plain_p99']:.2f} ms"
 
 
 def spread(values: list[float], form: str) -> str:
@@ -129,10 +136,11 @@ def run(opens: dict[str, Open], plain: Open, counts: list[int], *, quick: bool,
                     break
                 results.streams.setdefault(name, []).append(measured)
             else:
-                if tokens:
+                if tokens and not quick:
+                    say(f"{name}: half load")
+                    half = uvloop.run(streams.capacity(running)) / 2
                     with plain() as other:
-                        results.first_beside[name] = uvloop.run(
-                            requests.first_tokens(running, other, tokens, BESIDE))
+                        results.first_beside[name] = uvloop.run(requests.first_tokens(running, other, tokens, half))
     return results
 
 
@@ -162,7 +170,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter windows, fewer repetitions")
     parser.add_argument("--core", action="store_true", help="only the translation, without Envoy")
-    parser.add_argument("--sides", default="native,grpcio,one API,plain,litellm", help="which of them, comma-separated")
+    parser.add_argument("--sides", default="native,grpcio,one API,one hop,floor,plain,litellm",
+                        help="which of them, comma-separated")
     parser.add_argument("--streams", default="1,10,100,1000", help="how many at once, comma-separated")
     parser.add_argument("--json", type=Path, help="keep the figures in this file")
     parser.add_argument("--plot", type=Path, help="draw them into this file (needs matplotlib)")
@@ -175,6 +184,7 @@ def main() -> None:
         opens: dict[str, Open] = {"native": partial(sides.gateway, "native", port),
                                   "grpcio": partial(sides.gateway, "grpcio", port),
                                   PASSING: partial(sides.gateway, "native", port, passing=True),
+                                  ONE_HOP: partial(sides.one_hop, port), FLOOR: partial(sides.floor, port),
                                   PLAIN: partial(sides.plain, port), "litellm": partial(sides.litellm, port)}
         chosen = {name: opens[name] for name in options.sides.split(",")}
         if "litellm" in chosen and sides.litellm_program() is None:

@@ -32,16 +32,24 @@ def tables(figures: dict[str, Any]) -> Iterator[str]:
         yield f"| {side} | " + " | ".join(f"{one['processor']:.1f} + {one['envoy']:.1f} ms" for one in costs) + " |"
     yield ("\nThe second table is CPU per request over both hops, processor + Envoy, by the size of a request (tools, "
            "then turns of a\ncall and its result of 6 KB each).")
-    yield ("\n| side | first token of a short request, p50 / p99 | through a plain Envoy, in turns with it | "
-           "both while 100 streams run |")
-    yield "|---|---|---|---|"
-    for side, first in figures["first"].items():
-        (alone, plain), beside = _first(*first[:3]), _first(*first[3:])
-        yield f"| {side} | {alone} | {plain} | {'-' if first[3] is None else ', '.join(beside)} |"
+    yield ("\n| side | first token of a short request, p50 / p99 | through a plain Envoy, in turns with it | added | "
+           "both at half load | added |")
+    yield "|---|---|---|---|---|---|"
+    for side, (alone, beside) in figures["first"].items():
+        yield f"| {side} | {' | '.join((*_first(alone), *_at_half_load(beside)))} |"
 
 
-def _first(middle: float | None, late: float | None, plain: float | None) -> tuple[str, str]:
-    return ("-", "-") if middle is None else (f"{middle:.2f} / {late:.2f} ms", f"{plain:.2f} ms")
+def _first(found: dict[str, float]) -> tuple[str, str, str]:
+    """The side's, a plain Envoy's, and what the side adds to it."""
+    p50, p99, plain, late = (found[name] for name in ("p50", "p99", "plain_p50", "plain_p99"))
+    return f"{p50:.2f} / {p99:.2f} ms", f"{plain:.2f} / {late:.2f} ms", f"{p50 - plain:.2f} / {p99 - late:.2f} ms"
+
+
+def _at_half_load(found: dict[str, float] | None) -> tuple[str, str]:
+    if found is None:
+        return "-", "-"
+    own, plain, added = _first(found)
+    return f"{own}, {plain} beside {found['beside']:.0f} events/s", added
 
 
 def _spread(values: list[float]) -> str:

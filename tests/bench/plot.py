@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-COLOURS = {"native": "#1f77b4", "grpcio": "#ff7f0e", "one API": "#2ca02c", "plain": "#7f7f7f", "litellm": "#d62728"}
+COLOURS = {"native": "#1f77b4", "grpcio": "#ff7f0e", "one API": "#2ca02c", "one hop": "#9467bd", "floor": "#bcbd22",
+           "plain": "#7f7f7f", "litellm": "#d62728"}
 NAMES = {"native": "extproc, native", "grpcio": "extproc, grpcio", "one API": "extproc, one API on both sides",
-         "plain": "Envoy alone", "litellm": "LiteLLM"}
+         "one hop": "extproc, one-hop mode", "floor": "a worker that only hands on", "plain": "Envoy alone",
+         "litellm": "LiteLLM"}
 
 
 def draw(figures: dict[str, Any], target: Path) -> None:

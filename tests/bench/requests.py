@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tests.bench.load import one_by_one, opened
 from tests.bench.processes import cpu_seconds
 from tests.bench.sides import Running
-from tests.bench.streams import RATES
+from tests.bench.streams import MANY
 
 SIZES = (4_000, 40_000, 400_000, 4_000_000, 10_000_000)
 _RESULT = 'def handler(event):\n    return {"status": "ok", "items": [1, 2]}\n'
@@ -65,24 +65,26 @@ class First:
 
     times: list[float]
     plain: list[float]
+    beside: float = 0
+    """Events a second that ran through the side meanwhile."""
 
 
 _TURN_OF_EACH = 50
 
 
-async def first_tokens(running: Running, plain: Running, count: int, streams: int = 0) -> First:
-    """`streams`: so many run meanwhile, at the rate of `tests.bench.streams`."""
-    found = First([], [])
+async def first_tokens(running: Running, plain: Running, count: int, beside: float = 0) -> First:
+    """`beside`: so many events a second run through this side meanwhile."""
+    found = First([], [], beside)
     turns = ((running.side, found.times), (plain.side, found.plain))
     for side, _ in turns:
         await one_by_one(side, 10)
-    beside = await opened(running.side, f"steady-{RATES[streams]:g}", streams, lambda _: None) if streams else []
+    streams = await opened(running.side, f"steady-{beside / MANY:g}", MANY, lambda _: None) if beside else []
     try:
         while len(found.times) < count:
             for side, times in turns:
                 answered = await one_by_one(side, _TURN_OF_EACH, model="spoken")
                 times += [one.first * 1e3 for one in answered[1:]]  # the first one finds everything cold after the turn
     finally:
-        for stream in beside:
+        for stream in streams:
             stream.close()
-    return First(sorted(found.times), sorted(found.plain))
+    return First(sorted(found.times), sorted(found.plain), beside)

@@ -1,5 +1,6 @@
-"""What is compared, each started on its own: the gateway on either transport, a plain Envoy, LiteLLM where it is
-installed. Everything listens on loopback and ends with its context."""
+"""What is compared, each started on its own: the gateway on either transport, its worker behind one hop, its Envoy with
+a worker that only hands on, a plain Envoy, LiteLLM where it is installed. All listen on loopback and end with their
+contexts."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,8 +20,9 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from tests.bench.load import KEY, Side
-from tests.bench.plain_envoy import PlainEnvoy
+from tests.bench.plain_envoy import PlainEnvoy, binary
 from tests.e2e.gateway import Gateway, GatewayError, Process, descendants
+from tests.e2e.hand_written import BACKEND, adapted, running
 from tests.ports import free_port
 
 
@@ -43,22 +46,60 @@ def provider() -> Iterator[int]:
         process.process.wait(10)
 
 
-@contextmanager
-def gateway(transport: str, provider_port: int, workers: int = 1, *, passing: bool = False) -> Iterator[Running]:
-    """`passing`: client and provider speak one API, and nothing of an answer must change."""
+def _configuration(provider_port: int, *, passing: bool = False) -> dict[str, object]:
+    """One worker, one team, every model to one backend."""
     backend = {"api": "openai", "url": f"http://127.0.0.1:{provider_port}/v1", "key": "none"}
-    config: dict[str, object] = {
-        "admin": f"127.0.0.1:{free_port()}", "workers": workers,
-        "backends": {"bench": {**backend, **({"provider": "openai"} if passing else {})}},
-        "models": [{"match": "*", "attempts": [{"backend": "bench", "model": "*"}]}],
-        "teams": {"bench": {"key": KEY}}}
+    return {"admin": f"127.0.0.1:{free_port()}", "workers": 1,
+            "backends": {BACKEND: {**backend, **({"provider": "openai"} if passing else {})}},
+            "models": [{"match": "*", "attempts": [{"backend": BACKEND, "model": "*"}]}],
+            "teams": {"bench": {"key": KEY}}}
+
+
+@contextmanager
+def gateway(transport: str, provider_port: int, *, passing: bool = False) -> Iterator[Running]:
+    """`passing`: client and provider speak one API, and nothing of an answer must change."""
+    config = _configuration(provider_port, passing=passing)
     with tempfile.TemporaryDirectory() as directory:
-        running = Gateway(config, Path(directory), {"EXTPROC_TRANSPORT": transport})
+        whole = Gateway(config, Path(directory), {"EXTPROC_TRANSPORT": transport})
         try:
-            side = Side("one API", running.port, "/v1/chat/completions") if passing else Side(transport, running.port)
-            yield Running(side, running.worker_pids(), running.envoy_pids())
+            side = Side("one API", whole.port, "/v1/chat/completions") if passing else Side(transport, whole.port)
+            yield Running(side, whole.worker_pids(), whole.envoy_pids())
         finally:
-            running.terminate(30)
+            whole.terminate(30)
+
+
+@contextmanager
+def one_hop(provider_port: int) -> Iterator[Running]:
+    """The shipped Envoy of one-hop mode, its processor on TCP: one ext_proc filter, no choice of a route."""
+    config = {**_configuration(provider_port), "one_hop": BACKEND}
+    del config["teams"]
+    edge, processor = free_port(), free_port()
+    with (tempfile.TemporaryDirectory() as directory,
+          running(config, adapted(edge, processor, provider_port), Path(directory), edge, processor) as pair):
+        yield Running(Side("one hop", edge), pair.worker_pids, pair.envoy_pids)
+
+
+@contextmanager
+def floor(provider_port: int) -> Iterator[Running]:
+    """The gateway's Envoy with a worker that only hands on (`tests.bench.floor`)."""
+    edge = free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        file, envoy_file, socket = (Path(directory) / name for name in ("extproc.yaml", "envoy.json", "worker.sock"))
+        file.write_text(json.dumps({**_configuration(provider_port), "listen": f"127.0.0.1:{edge}"}))
+        subprocess.run([sys.executable, "-m", "extproc", "envoy-config", "--config", str(file), "--with-secrets",
+                        "--processor", f"unix:{socket}", "--output", str(envoy_file)], check=True)
+        worker = Process("floor", [sys.executable, "-m", "tests.bench.floor", str(file), f"unix:{socket}"])
+        envoy = None
+        try:
+            worker.wait_for_line(re.compile("ready"), 20)
+            envoy = Process("envoy", [binary(), "-c", str(envoy_file), "--disable-hot-restart", "--concurrency", "1",
+                                      "--log-level", "warning"])
+            _wait_for(envoy, f"http://127.0.0.1:{edge}/healthz", 30)
+            yield Running(Side("floor", edge), [worker.process.pid], [envoy.process.pid])
+        finally:
+            for process in (envoy, worker):
+                if process is not None:
+                    process.terminate()
 
 
 @contextmanager

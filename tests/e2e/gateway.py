@@ -141,12 +141,15 @@ class Gateway(Process):
             raise GatewayError(f"ready on {url}, not on {self.base_url}")
 
     def worker_pids(self) -> list[int]:
-        """The processor's workers: descendants that listen on a socket and are not Envoy."""
-        own = self.process.pid
-        return [pid for pid in descendants(own) if "envoy" not in program(pid) and listens(pid, own)]
+        return workers_of(self.process.pid)
 
     def envoy_pids(self) -> list[int]:
         return [pid for pid in descendants(self.process.pid) if "envoy" in program(pid)]
+
+
+def workers_of(pid: int) -> list[int]:
+    """The processor's workers: descendants that listen on a socket and are not Envoy."""
+    return [one for one in descendants(pid) if "envoy" not in program(one) and listens(one, pid)]
 
 
 # ------------------------------------------------------------------------------------------------------ /proc

@@ -7,13 +7,14 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.bench.plain_envoy import binary
-from tests.e2e.gateway import PROVIDER_KEY, ROOT, Process
+from tests.e2e.gateway import PROVIDER_KEY, ROOT, Process, workers_of
 from tests.e2e.test_lifecycle import wait_until
 from tests.e2e.wire import request
 from tests.ports import free_port
@@ -40,11 +41,20 @@ def adapted(listen: int, processor: int, provider: int) -> dict[str, Any]:
     return config
 
 
+@dataclass
+class HandWritten:
+    """A running pair: Envoy's base URL and the processes behind it."""
+
+    url: str
+    worker_pids: list[int]
+    envoy_pids: list[int]
+
+
 @contextmanager
 def running(config: dict[str, Any], envoy_config: dict[str, Any], directory: Path, edge: int,
-            processor: int) -> Iterator[str]:
-    """The base URL of an Envoy with `envoy_config`, which listens on the port `edge`, and of `extproc serve` with
-    `config` on the port `processor`."""
+            processor: int) -> Iterator[HandWritten]:
+    """An Envoy with `envoy_config`, which listens on the port `edge`, and `extproc serve` with `config` on the port
+    `processor`."""
     (directory / "extproc.yaml").write_text(json.dumps(config))
     (directory / "envoy.json").write_text(json.dumps(envoy_config))
     workers = Process("extproc serve", [sys.executable, "-m", "extproc", "serve", "--config",
@@ -63,7 +73,7 @@ def running(config: dict[str, Any], envoy_config: dict[str, Any], directory: Pat
 
         wait_until(serves, 30, "Envoy serves")
         assert envoy.process.poll() is None, envoy.output
-        yield f"http://127.0.0.1:{edge}"
+        yield HandWritten(f"http://127.0.0.1:{edge}", workers_of(workers.process.pid), [envoy.process.pid])
     finally:
         if envoy is not None:
             envoy.terminate()

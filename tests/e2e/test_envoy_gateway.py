@@ -78,8 +78,8 @@ def gateway(provider_server: OpenAIProvider, tmp_path_factory: pytest.TempPathFa
     own = configuration(provider_server.url, workers=1)
     config["backends"] = {config["one_hop"]: own["backends"]["plain"]}
     config["admin"] = f"127.0.0.1:{free_port()}"
-    with running(config, rendered(edge, processor, provider_server.port), folder, edge, processor) as url:
-        yield url
+    with running(config, rendered(edge, processor, provider_server.port), folder, edge, processor) as found:
+        yield found.url
 
 
 def test_a_tool_cycle(gateway: str, provider: OpenAIProvider) -> None:

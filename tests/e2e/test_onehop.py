@@ -27,8 +27,8 @@ def one_hop(provider_server: OpenAIProvider, tmp_path_factory: pytest.TempPathFa
     config["backends"] = {BACKEND: config["backends"]["plain"]}
     config["models"] = [{"match": "claude-test", "attempts": [{"backend": BACKEND, "model": "scripted/model-1"}]}]
     del config["teams"]
-    with running(config, adapted(edge, processor, provider_server.port), directory, edge, processor) as url:
-        yield url
+    with running(config, adapted(edge, processor, provider_server.port), directory, edge, processor) as found:
+        yield found.url
 
 
 def test_one_hop_tool_cycle(one_hop: str, provider: OpenAIProvider) -> None:
