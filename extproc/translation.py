@@ -333,6 +333,13 @@ class Translation(ClientAnswer):
             out += self._begin() + self._answer.encoder.ping()
         return out
 
+    @property
+    def due(self) -> float:
+        """When `tick` may have something to do, as long as the provider and the client are silent."""
+        if self._last_in is None or self._last_out is None:
+            return 0.0
+        return min(self._last_in + self._idle_timeout, self._last_out + self._ping_interval)
+
     def close(self) -> None:
         """Frees the memory of an exchange that is over, whether its answer was read to the end or not. Its figures
         (usage, calls, repairs) are gone then and nothing may be fed. Who does not call it leaves that to the garbage

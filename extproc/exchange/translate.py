@@ -26,7 +26,7 @@ from extproc.failover import is_retried
 from extproc.head import LONGEST_VALUE
 
 TICK = 1.0
-"""Seconds between two looks at the clock while an answer is on its way."""
+"""Seconds between two looks at the clock, at least, while an answer is on its way."""
 
 FIRST_TOKEN_TIMEOUT = "first_token_timeout"
 """The reason, for the log, of an attempt that was given up for want of a first token."""
@@ -116,8 +116,11 @@ class TranslateExchange(RequestHalf):
         if self._commit_at is not None and now >= self._commit_at:
             self._commit_at = None
             self._commit()
+        answers = self._answer(self._translation.tick(now), now)
         self._next_tick = now + TICK
-        return self._answer(self._translation.tick(now), now)
+        if self._head_sent:  # thousands of quiet streams need not be looked at every second
+            self._next_tick = max(self._next_tick, self._translation.due)
+        return answers
 
     # ------------------------------------------------------------------------------------------------ before the answer
 

@@ -233,7 +233,7 @@ class Stream:
         if due is None:
             return
         if due <= now + 0.001:
-            self._send(self._exchange.on_time(now))
+            self._send(self._exchange.on_time(max(now, due)))
             due = self._exchange.next_deadline
             if due is None:
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -253,6 +254,22 @@ def test_pings_while_the_provider_is_silent_then_an_error_and_an_end() -> None:
     assert parts[-1][2] is True
     assert play.exchange.done
     assert play.exchange.closed(play.now).outcome == "provider_error"
+
+
+def test_a_quiet_stream_is_looked_at_for_its_pings_only() -> None:
+    """Thousands of streams wait for a model that thinks: a look a second at each would cost a core."""
+    play = asked()
+    play >> response_headers(**SSE) >> response_body(HELLO)
+    looks, look = [], play.exchange.on_time
+    with patch.object(play.exchange, "on_time", lambda now: (looks.append(now), look(now))[1]):
+        play.wait(105)
+    assert events(play.take()).count("ping") == 10
+    assert len(looks) <= 12
+    play >> response_body(HELLO)
+    play.wait(9.9)
+    assert "ping" not in events(play.take())
+    play.wait(0.2)
+    assert events(play.take()) == ["ping"]
 
 
 def test_a_stream_that_ends_early_never_looks_finished() -> None:
