@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from functools import lru_cache
 from hashlib import blake2b
 
 import msgspec
 
 from extproc.conversation import Request, ToolCall
 from extproc.errors import BadRequest
+from extproc.remembered import remembered
 
 _LEGAL = r"[a-zA-Z0-9_-]+"
 _ILLEGAL_RUN = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -91,9 +91,9 @@ def short_name(name: str, limit: int = 64, taken: Collection[str] = (), pattern:
 
 def fits_name(name: str, limit: int = 64, pattern: str = _LEGAL) -> bool:
     """Whether a provider takes the name as it is."""
-    return len(name) <= limit and _is_legal(name, pattern)  # a name of megabytes is not remembered
+    return len(name) <= limit and _is_legal(name, pattern)
 
 
-@lru_cache(maxsize=4096)
+@remembered(entries=4096, longest=128)
 def _is_legal(name: str, pattern: str) -> bool:
     return re.fullmatch(pattern, name) is not None

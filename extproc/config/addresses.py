@@ -7,7 +7,8 @@ Called by the records and their checks, and by whoever listens or connects. Reso
 from __future__ import annotations
 
 import ipaddress
-from functools import lru_cache
+
+from extproc.remembered import remembered
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -41,17 +42,15 @@ def is_private(host: str) -> bool:
     return any(address in network for network in _PRIVATE_NETWORKS)
 
 
+_LONGEST_NAME = 253
+"""Characters of a host's name (RFC 1035)."""
+
+
+@remembered(entries=256, longest=_LONGEST_NAME)
 def is_loopback(host: str) -> bool:
     """Whether the host reaches only this machine: localhost, 127.0.0.0/8 or ::1."""
-    return len(host) <= _LONGEST_NAME and _is_loopback(host)
-
-
-_LONGEST_NAME = 253
-"""Characters of a host's name (RFC 1035). Clients may send any, and what they send is remembered."""
-
-
-@lru_cache(maxsize=256)
-def _is_loopback(host: str) -> bool:
+    if len(host) > _LONGEST_NAME:
+        return False
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

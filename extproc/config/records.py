@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal, overload
 
@@ -24,6 +24,7 @@ from extproc.config.limits_records import LimitKey, LimitsService, TeamLimits, l
 from extproc.config.observing_records import Tracing
 from extproc.config.routing_records import EdgeTls, Ejection, Order, orders_of
 from extproc.limits import Limits
+from extproc.remembered import remembered
 
 # The key `list` of a model rule hides the builtin inside that class, so the types get names of their own.
 Names = list[str]
@@ -208,10 +209,6 @@ class Secrets(Sequence[str]):
         return self._now()[index]
 
 
-_NAMES_KEPT, _LONGEST_NAME_KEPT = 1024, 200
-"""Found names of models that are remembered, since clients may think of any under a glob; characters of each."""
-
-
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """The whole configuration file."""
 
@@ -280,18 +277,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def find_rule(self, model: str) -> ModelRule | None:
         """The first rule that matches the client's model name."""
-        known = self._rules_by_name.get(model)
-        if known is not None:
-            return known
-        rule = next((rule for rule in self.models if rule.matches(model)), None)
-        if rule is not None and len(self._rules_by_name) < _NAMES_KEPT and len(model) <= _LONGEST_NAME_KEPT:
-            self._rules_by_name[model] = rule
-        return rule
+        return self._rule_of(model)
 
     @cached_property
-    def _rules_by_name(self) -> dict[str, ModelRule]:
-        """Names that were found before: clients ask for the same few models all the time."""
-        return {}
+    def _rule_of(self) -> Callable[[str], ModelRule | None]:
+        """Clients ask for the same few models all the time, and may think of any."""
+        rules = self.models
+
+        @remembered(entries=1024, longest=200)
+        def found(model: str) -> ModelRule | None:
+            return next((rule for rule in rules if rule.matches(model)), None)
+
+        return found
 
     def rule_by_id(self, rule_id: str) -> ModelRule | None:
         """The rule with this id (the value of `x-extproc-route`)."""

@@ -64,7 +64,7 @@ class Layout:
         self.reasoning_marks = Marks(always.union(FENCES, self.think_openers))
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=64)
 def laid_out(look: Look, names: tuple[str, ...]) -> Layout:
     """The same for answer after answer: with hundreds of tools it takes milliseconds. `names` matter where the look has
     makers."""

@@ -8,7 +8,7 @@ Of answers of models that call natively only the beginning is looked at: reasoni
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -36,6 +36,7 @@ from extproc.dialects.forms import (
 from extproc.dialects.forms.llama import BARE_CALL_ONLY, LAST_LINE_CALL
 from extproc.dialects.look import Look
 from extproc.profiles.models import family_of
+from extproc.remembered import remembered
 
 _MODULES = (hermes, qwen_coder, glm, minimax, kimi, deepseek, dsml, mistral, harmony, granite, gemma, roo, llama,
             pythonic, lists, others, prompted)
@@ -71,7 +72,7 @@ def look_for(model: str, *, style: str = "auto", read: Iterable[str] = (), tools
     return _found(model, style, tuple(read), tools, reasoning_open)
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024, longest=200)
 def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning_open: bool | None) -> Look | None:
     """The same few questions come with every request of a model."""
     named = [find_dialect(name) for name in read]

@@ -12,7 +12,6 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -21,7 +20,8 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from extproc.schema import OpenAISchema, Schema, resolve_reference, writable
+from extproc.remembered import remembered
+from extproc.schema import LONGEST_PATTERN, OpenAISchema, Schema, resolve_reference, writable
 
 MAX_PROBLEMS = 5
 """Most problems that are told."""
@@ -30,7 +30,8 @@ _MAX_REFERENCES = 10_000
 _MAX_PATTERN_STEPS = 2**25
 _MAX_UNIQUE = 1000
 _MAX_REASON = 200
-_MAX_CACHED_SCHEMA = 64 * 1024
+_MAX_CACHED_SCHEMA = 16 * 1024
+"""Longest schema, in bytes of JSON, whose validator is kept between calls; it takes 13 times as much."""
 
 _references: ContextVar[list[int]] = ContextVar("references")
 _REPEATED_GROUP = re.compile(r"\)[*+{]|\\[1-9]|\(\?P=")
@@ -46,9 +47,7 @@ def problems(schema: Schema, value: object) -> list[str]:
     """At most `MAX_PROBLEMS` lines `path: reason`, the most telling first; empty when the value fits. Paths read
     `limits.min` and `tags[0]`; `$` is the value itself."""
     try:
-        encoded = msgspec.json.encode(schema)
-        small = len(encoded) <= _MAX_CACHED_SCHEMA
-        validator = _cached_validator(encoded) if small else _validator(schema)
+        validator = _validator(msgspec.json.encode(schema))
     except Exception:
         # a schema that is none, for whatever reason, demands nothing
         return []
@@ -70,12 +69,9 @@ def _rank(error: ValidationError) -> tuple[int, int]:
     return len(error.absolute_path), 0 if error.validator in ("required", "type", "additionalProperties") else 1
 
 
-@lru_cache(maxsize=256)
-def _cached_validator(encoded: bytes) -> Any:
-    return _validator(msgspec.json.decode(encoded))
-
-
-def _validator(schema: Schema) -> Any:
+@remembered(entries=128, longest=_MAX_CACHED_SCHEMA)
+def _validator(encoded: bytes) -> Any:
+    schema = msgspec.json.decode(encoded)
     # an empty registry: the default one fetches remote references
     return _Validator(_LocalSchema(schema).visit(schema), registry=Registry())
 
@@ -109,11 +105,13 @@ def _pattern(validator: Any, pattern: object, instance: object, schema: Schema) 
 
 def _cheap(pattern: str, length: int) -> bool:
     """Whether matching a text of that length cannot take long, as far as a glance can tell."""
+    if len(pattern) > LONGEST_PATTERN:
+        return False
     choices = _count_choices(pattern)
     return choices is not None and (length + 1) ** (choices + 1) <= _MAX_PATTERN_STEPS
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024, longest=200)
 def _count_choices(pattern: str) -> int | None:
     """The places where a match may try again: each multiplies the time by the text's length at worst. None: a repeated
     group or a back-reference, which can take exponential time."""

@@ -28,6 +28,7 @@ from extproc.exchange.pb.external_processor_pb2 import (
     TrailersResponse,
 )
 from extproc.exchange.wire import field, varint
+from extproc.remembered import remembered
 
 BODY_CHUNK = 256 * 1024
 """Size of the pieces of a body on the way to Envoy: between 64 KiB and 1 MiB Envoy needs least memory."""
@@ -58,7 +59,7 @@ def mutation(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> byte
     """A `HeaderMutation`: overwrites `set_headers` and removes `remove`, as far as a header can be removed at all."""
     parts = [field(_SET_HEADERS, field(_HEADER, _key(name) + field(_RAW_VALUE, _header_bytes(value))))
              for name, value in set_headers.items()]
-    parts += [_removed(name) if len(name) <= _LONGEST_KEPT else _removed.__wrapped__(name) for name in remove
+    parts += [_removed(name) for name in remove
               if name not in set_headers and name != "host" and not name.startswith(":")]
     return b"".join(parts)
 
@@ -67,7 +68,7 @@ _LONGEST_KEPT = 100
 """Characters of a header's name that is remembered: who sends it chooses it, and a head may hold one of 60 KB."""
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024, longest=_LONGEST_KEPT)
 def _removed(name: str) -> bytes:
     return field(_REMOVE_HEADERS, name.encode())
 
@@ -191,8 +192,9 @@ def _entry(name: str, value: bytes) -> bytes:
     return field(_FIELD, _key(name) + field(_VALUE, value))
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024, longest=_LONGEST_KEPT)
 def _key(name: str) -> bytes:
+    """Names of a provider's limits cross as they are."""
     return field(_KEY, name.encode())
 
 

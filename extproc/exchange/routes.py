@@ -6,10 +6,11 @@ Called by both exchanges. Knows no configuration and no message.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Literal
 
 import msgspec
+
+from extproc.remembered import remembered
 
 OperationName = Literal["chat", "embeddings", "count_tokens"]
 Operation = Literal["messages", "count_tokens", "chat", "events", "models", "root", "pass"]
@@ -61,17 +62,9 @@ def plain_path(target: str) -> str:
     return path.rstrip("/") or "/"
 
 
+@remembered(entries=256, longest=100)
 def find_endpoint(target: str) -> Endpoint | None:
     """The endpoint of a `:path`, query string and prefix tolerated; None for a path that is not served."""
-    return _found(target) if len(target) <= _LONGEST_KEPT else ENDPOINTS.get(plain_path(target))
-
-
-_LONGEST_KEPT = 100
-"""Characters of a `:path` that is remembered with its endpoint: a client may send one of 60 KB."""
-
-
-@lru_cache(maxsize=256)
-def _found(target: str) -> Endpoint | None:
     return ENDPOINTS.get(plain_path(target))
 
 

@@ -6,8 +6,6 @@ configuration is read and by `Translation`; nothing here does I/O.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from msgspec.structs import replace
 
 from extproc.profiles import (
@@ -47,6 +45,7 @@ from extproc.profiles import (
 )
 from extproc.profiles.models import family_of
 from extproc.profiles.profile import Profile, Provider
+from extproc.remembered import remembered
 
 __all__ = ["PROVIDERS", "Profile", "Provider", "find_profile", "find_provider"]
 
@@ -59,7 +58,7 @@ PROVIDERS: tuple[Provider, ...] = tuple(module.PROVIDER for module in (
 _BY_NAME = {name: provider for provider in PROVIDERS for name in (provider.name, *provider.aliases)}
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024, longest=200, at=2)
 def find_profile(provider: str | None, host: str | None, model: str) -> Profile:
     """The profile of `model` at the endpoint.
 

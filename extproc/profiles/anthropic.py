@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from extproc.profiles.profile import Effort
+from extproc.remembered import remembered
 
 VERSION = "2023-06-01"
 """`anthropic-version`. The later version 2026-10-21 refuses temperature, top_p and top_k for every model."""
@@ -211,7 +211,7 @@ KNOWN_NAMES: tuple[str, ...] = (*_BY_NAME, *_ALIASES)
 """What `provider:` of the configuration may say."""
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024, longest=200, at=2)
 def anthropic_endpoint(endpoint: str, provider: str | None, model: str) -> AnthropicEndpoint:
     """The record of an endpoint: by the `provider` of the configuration, by its host, else by the model: a Claude is
     served by Anthropic or by someone who passes its rules on. `endpoint` is the host, with a port where it has one."""

@@ -27,6 +27,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extproc.profiles.profile import Effort
+from extproc.remembered import remembered
 
 
 class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +146,7 @@ MODELS: tuple[GeminiModel, ...] = (
 _VERTEX_HOST = re.compile(r"(^|[.-])aiplatform\.googleapis\.com$|^aiplatform\.")
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024, longest=200)
 def gemini_model(model: str) -> GeminiModel:
     """The record of a model id, such as `gemini-2.5-pro` or `models/gemini-3-pro-preview`."""
     plain = model.lower().rpartition("/")[2]

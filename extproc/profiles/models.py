@@ -8,10 +8,11 @@ Sources: the models' public chat templates and the parsers that inference server
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import Literal
 
 import msgspec
+
+from extproc.remembered import remembered
 
 
 class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +72,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
 )
 
 
-@lru_cache(maxsize=1024)
+@remembered(entries=1024, longest=200)
 def family_of(model: str) -> ModelFamily | None:
     """The family of a model id, None when it is unknown."""
     plain = model.lower().rpartition("/")[2]

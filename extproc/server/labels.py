@@ -7,7 +7,8 @@ Called by the metrics. The log keeps the names as they are.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from extproc.remembered import remembered
 
 OTHER = "other"
 """Stands for every value that is not told apart."""
@@ -55,7 +56,7 @@ _DATE = re.compile(r"_20\d{6}$")
 _MOST_WORDS = 4
 
 
-@lru_cache(maxsize=4096)
+@remembered(entries=4096, longest=100)
 def dropped_name(name: str) -> str:
     """The name as a label: words that no API has, which are a client's own, become `other`, dates of versions go
     (`tools.web_search_20250305` -> `tools.web_search`)."""

@@ -34,7 +34,10 @@ def test_any_number_of_names_is_found_and_few_are_remembered() -> None:
         for number in range(3000):
             assert served.find_rule(f"claude-{number}") is served.models[0]
             assert served.find_rule(f"x{number}") is served.models[1]
-    assert len(served._rules_by_name) <= 1024
+    assert served._rule_of.cache_info().currsize <= 1024  # type: ignore[attr-defined]
+    before = served._rule_of.cache_info().currsize  # type: ignore[attr-defined]
+    assert served.find_rule(f"x{'y' * 201}") is served.models[1]
+    assert served._rule_of.cache_info().currsize == before  # type: ignore[attr-defined]
 
 
 def test_a_rule_is_found_by_its_id() -> None:

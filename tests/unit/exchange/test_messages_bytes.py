@@ -111,7 +111,7 @@ def test_any_bytes_are_read_as_protobuf_reads_them(data: bytes, start: bytes) ->
 
 def test_names_and_paths_of_any_length_are_not_remembered() -> None:
     long = "x" * 60_000
-    caches = (messages._removed, routes._found)
+    caches: list[Any] = [messages._removed, routes.find_endpoint]
     before = [cache.cache_info().currsize for cache in caches]
     for number in range(50):
         head = messages.request_head({}, [f"{long}{number}"])
