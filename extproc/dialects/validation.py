@@ -72,8 +72,10 @@ def _rank(error: ValidationError) -> tuple[int, int]:
 @remembered(entries=128, longest=_MAX_CACHED_SCHEMA)
 def _validator(encoded: bytes) -> Any:
     schema = msgspec.json.decode(encoded)
+    # The library tries every pattern that it finds below `unevaluatedProperties`, and asks nobody whether it is cheap.
+    checked = _Validator if b'"patternProperties"' not in encoded else _WithoutUnevaluated
     # an empty registry: the default one fetches remote references
-    return _Validator(_LocalSchema(schema).visit(schema), registry=Registry())
+    return checked(_LocalSchema(schema).visit(schema), registry=Registry())
 
 
 class _LocalSchema(OpenAISchema):
@@ -157,6 +159,7 @@ _Validator: Any = _extend(Draft202012Validator, {
     "pattern": _pattern, "patternProperties": _pattern_properties, "additionalProperties": _additional_properties,
     "uniqueItems": _unique_items, "$ref": _ref,
 })
+_WithoutUnevaluated: Any = _extend(_Validator, {"unevaluatedProperties": None})
 
 
 # -------------------------------------------------------------------------------------------------------------- words

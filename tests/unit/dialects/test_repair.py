@@ -215,6 +215,8 @@ def test_hostile_schemas_and_patterns_come_to_an_end() -> None:
     assert problems(keyed, {"a" * 40 + "!": 1}) == []
     problems({"type": "array", "uniqueItems": True}, [{"n": n} for n in range(20_000)])
     assert time.process_time() - started < 10
+    for below in ({"patternProperties": {"(a+)+$": {}}}, {"allOf": [{"patternProperties": {"(a+)+$": {}}}]}):
+        assert problems({**below, "unevaluatedProperties": False}, {"a" * 40 + "!": 1}) == []
 
 
 def test_plain_patterns_are_checked() -> None:
