@@ -1,9 +1,10 @@
 """JSON Schemas of tools, rewritten for what a provider takes.
 
 `SchemaVisitor` walks a schema and knows which keywords hold schemas; a subclass says what becomes of each keyword.
-`clean_parameters` and `clean_schema` apply the rules of the OpenAI format. Called by request encoders. The input is
-never changed; a schema that needs no change comes back as the same object. Names of properties are data, not
-keywords: a property may be called "type", "$ref" or "default" and stays.
+`clean_schema` applies the rules of the OpenAI format; what holds for the parameters of a function besides is in
+`function_schema`. Called by request encoders. The input is never changed; a schema that needs no change comes back as
+the same object. Names of properties are data, not keywords: a property may be called "type", "$ref" or "default" and
+stays.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from collections.abc import Callable
 from typing import cast
 from urllib.parse import unquote
 
-import msgspec
-
 from extproc.remembered import remembered
 
 Schema = dict[str, object]
 
 MAX_DEPTH = 64
 """Schemas nested deeper than this become `{}`, which allows anything."""
+
+LONGEST_PATTERN = 1000
+"""Characters of a pattern that is looked at. To compile one takes 2 us for each of them, and Python remembers it."""
 
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
@@ -113,14 +115,14 @@ class OpenAISchema(SchemaVisitor):
         if isinstance(pattern, str) and not _is_regex(pattern):
             out = writable(out, node)
             del out["pattern"]
-            _describe(out, f"Must match the regular expression {pattern}")
+            describe(out, f"Must match the regular expression {pattern}")
         keyed = out.get("patternProperties")
         if isinstance(keyed, dict):
             wrong = [key for key in keyed if not _is_regex(key)]
             if wrong:
                 out = writable(out, node)
                 out["patternProperties"] = {key: child for key, child in keyed.items() if key not in wrong}
-                _describe(out, "Further property names match " + " or ".join(wrong))
+                describe(out, "Further property names match " + " or ".join(wrong))
         return out
 
 
@@ -138,13 +140,6 @@ def clean_schema(schema: Schema) -> Schema:
     return cast(Schema, _VISITOR.visit(schema))
 
 
-def clean_parameters(schema: Schema) -> Schema:
-    """The parameters of a function: type object with properties, and none of $ref, anyOf, oneOf, allOf, enum, const
-    and not at the top, where the OpenAI API refuses them. What they said is merged or goes into the description, so
-    that the model still knows it. Idempotent."""
-    return _object_on_top(clean_schema(_TopMerger(schema).merge(schema)))
-
-
 def fits_strict(schema: object, depth: int = 0) -> bool:
     """Whether `strict: true` may be sent: every object lists all of its properties as required and allows no
     others, and no keyword stands where strict mode refuses it."""
@@ -155,130 +150,13 @@ def fits_strict(schema: object, depth: int = 0) -> bool:
     properties = schema.get("properties", {})
     if not isinstance(properties, dict):
         return False
-    closed = schema.get("additionalProperties") is False and set(_names(schema)) == set(properties)
+    closed = schema.get("additionalProperties") is False and set(required_names(schema)) == set(properties)
     if not closed and ("object" in _types(schema) or properties):
         return False
     children = [*properties.values(), *_values(schema, "$defs"), *_values(schema, "definitions")]
     children += [schema["items"]] if "items" in schema else []
     union = schema.get("anyOf", [])
     return isinstance(union, list) and all(fits_strict(child, depth + 1) for child in [*children, *union])
-
-
-# ------------------------------------------------------------------------------------------------ the top of a function
-
-
-def _object_on_top(schema: Schema) -> Schema:
-    wrong_type = schema.get("type") != "object"
-    if not wrong_type and isinstance(schema.get("properties"), dict):
-        return schema
-    out = dict(schema)
-    if wrong_type:
-        out = {"type": "object", **{key: value for key, value in schema.items() if key not in ("type", "items")}}
-    out.setdefault("properties", {})
-    return out
-
-
-class _TopMerger:
-    """Takes $ref, allOf, anyOf, oneOf, enum, const and not away from the top of a schema: follows the reference,
-    merges the branches, and tells the rest in words. References are followed a bounded number of times, because
-    they may be circular or fan out."""
-
-    _COMBINATIONS = ("allOf", "anyOf", "oneOf")
-    _VALUES = (("enum", "The arguments are one of "), ("const", "The arguments are "),
-               ("not", "The arguments must not match "))
-
-    def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._follows = 200
-
-    def merge(self, schema: Schema, depth: int = 0) -> Schema:
-        """`schema` itself when its top holds none of these."""
-        if depth > MAX_DEPTH:
-            return {}
-        out = schema
-        notes: list[str] = []
-        while "$ref" in out:
-            out = self._follow(out, notes)
-        for key, words in self._VALUES:
-            if key in out:
-                if out[key] is not None:
-                    notes.append(words + _json(out[key]))
-                out = _without(out, key)
-        for key in self._COMBINATIONS:
-            if key in out:
-                out = self._merge_branches(out, key, notes, depth)
-        if notes:
-            out = dict(out)
-            for note in notes:
-                _describe(out, note)
-        return out
-
-    def _follow(self, schema: Schema, notes: list[str]) -> Schema:
-        rest = _without(schema, "$ref")
-        self._follows -= 1
-        target = resolve_reference(schema["$ref"], self._root) if self._follows > 0 else None
-        if target is None:
-            if isinstance(schema["$ref"], str):
-                notes.append(f"The arguments follow the schema {schema['$ref']}")
-            return rest
-        return {**target, **rest}
-
-    def _merge_branches(self, schema: Schema, key: str, notes: list[str], depth: int) -> Schema:
-        """The branches' properties become the schema's own; required is what every branch (allOf: any branch)
-        requires. What anyOf and oneOf demand beyond that is told in words."""
-        branches = schema[key]
-        out = _without(schema, key)
-        if not isinstance(branches, list):
-            return out
-        flat = [self.merge(branch, depth + 1) for branch in branches if isinstance(branch, dict)]
-        properties = dict(_items(out, "properties"))
-        for branch in flat:
-            for name, child in _items(branch, "properties"):
-                properties[name] = _either(properties[name], child) if name in properties else child
-            for table in ("$defs", "definitions"):
-                if _is_map(branch, table):
-                    out[table] = {**dict(_items(branch, table)), **dict(_items(out, table))}
-        if key == "allOf":
-            demanded = [name for branch in flat for name in _names(branch)]
-            for branch in flat:
-                for name, value in branch.items():
-                    if name not in ("type", "properties", "required", "$defs", "definitions"):
-                        out.setdefault(name, value)
-        else:
-            demanded = _shared_demands(flat, key, notes)
-            if len(flat) > 1:
-                out.pop("additionalProperties", None)
-        required = list(dict.fromkeys([*_names(out), *demanded]))
-        if properties:
-            out["properties"] = properties
-        if required:
-            out["required"] = required
-        return out
-
-
-def _shared_demands(branches: list[Schema], key: str, notes: list[str]) -> list[str]:
-    """The names that all branches require; a note tells the sets when they differ."""
-    demands = [_names(branch) for branch in branches]
-    if not demands:
-        return []
-    if any(demand != demands[0] for demand in demands):
-        word = "exactly one" if key == "oneOf" else "at least one"
-        notes.append(f"The arguments must have {word} of these sets of properties: "
-                     + "; ".join(", ".join(demand) or "none" for demand in demands))
-    return [name for name in demands[0] if all(name in other for other in demands[1:])]
-
-
-def _without(schema: Schema, key: str) -> Schema:
-    return {name: value for name, value in schema.items() if name != key}
-
-
-def _either(first: object, second: object) -> object:
-    if first == second:
-        return first
-    options = first["anyOf"] if isinstance(first, dict) and list(first) == ["anyOf"] else [first]
-    if not isinstance(options, list):
-        options = [first]
-    return first if second in options else {"anyOf": [*options, second]}
 
 
 def resolve_reference(reference: object, root: Schema) -> Schema | None:
@@ -348,10 +226,6 @@ def _tuple_items(out: Schema) -> Schema:
     return out
 
 
-LONGEST_PATTERN = 1000
-"""Characters of a pattern that is looked at. To compile one takes 2 us for each of them, and Python remembers it."""
-
-
 @remembered(entries=4096, longest=200)
 def _is_regex(pattern: str) -> bool:
     """A longer one passes as it is."""
@@ -366,30 +240,25 @@ def _is_regex(pattern: str) -> bool:
     return True
 
 
-def _describe(schema: Schema, note: str) -> None:
+def describe(schema: Schema, note: str) -> None:
+    """Puts a sentence behind the description; changes `schema` itself."""
     old = schema.get("description")
     note = note[:_NOTE_LIMIT]
     schema["description"] = f"{old}\n{note}." if isinstance(old, str) and old else f"{note}."
 
 
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _is_map(schema: Schema, key: str) -> bool:
-    return isinstance(schema.get(key), dict)
-
-
-def _items(schema: Schema, key: str) -> list[tuple[str, object]]:
+def entries(schema: Schema, key: str) -> list[tuple[str, object]]:
+    """What a map of schemas holds, such as `properties`; nothing where it is none."""
     value = schema.get(key)
     return list(value.items()) if isinstance(value, dict) else []
 
 
 def _values(schema: Schema, key: str) -> list[object]:
-    return [child for _, child in _items(schema, key)]
+    return [child for _, child in entries(schema, key)]
 
 
-def _names(schema: Schema) -> list[str]:
+def required_names(schema: Schema) -> list[str]:
+    """What of `required` is names."""
     value = schema.get("required")
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 

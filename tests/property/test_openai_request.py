@@ -16,8 +16,8 @@ from extproc.apis.openai.request import encode_request
 from extproc.apis.provider_errors import decode_error, failure_from_chunk
 from extproc.conversation import Media, Message, Request, Text, Thinking, Tool, ToolCall, ToolResult
 from extproc.errors import BadRequest
+from extproc.function_schema import clean_parameters
 from extproc.names import build_name_map
-from extproc.schema import clean_parameters
 from tests.unit.apis_openai_request.helpers import GENERIC, assert_strictly_paired, target
 
 IDS = st.sampled_from(["a", "b", "call_0", "toolu_" + "x" * 50, "functions.read:0", "null"])

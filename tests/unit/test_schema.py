@@ -6,7 +6,8 @@ import copy
 
 import pytest
 
-from extproc.schema import MAX_DEPTH, clean_parameters, clean_schema, fits_strict
+from extproc.function_schema import clean_parameters
+from extproc.schema import MAX_DEPTH, clean_schema, fits_strict
 
 
 def prop(schema):

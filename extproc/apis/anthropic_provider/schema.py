@@ -15,7 +15,8 @@ import re
 
 import msgspec
 
-from extproc.schema import MAX_DEPTH, Schema, SchemaVisitor, clean_parameters, clean_schema, fits_strict, writable
+from extproc.function_schema import clean_parameters
+from extproc.schema import MAX_DEPTH, Schema, SchemaVisitor, clean_schema, fits_strict, writable
 from extproc.schema_cache import SHARED, Rewritten
 
 _KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")

@@ -28,9 +28,10 @@ from extproc.apis.openai.wire import (
 )
 from extproc.conversation import Request, Tool, ToolChoice
 from extproc.errors import BadRequest
+from extproc.function_schema import clean_parameters
 from extproc.notes import NO_SERVER_TOOLS, ONE_CALL
 from extproc.profiles.profile import Profile
-from extproc.schema import Schema, clean_parameters, fits_strict
+from extproc.schema import Schema, fits_strict
 from extproc.schema_cache import SHARED, Rewritten
 
 _ENCODER = msgspec.json.Encoder()

@@ -20,9 +20,9 @@ from extproc.dialects.writing.json_forms import DeepSeekV3, DeepSeekV31, Hermes,
 from extproc.dialects.writing.prompted import Prompted, format_call
 from extproc.dialects.writing.tagged_forms import Dsml, Glm, MiniMaxM2, QwenCoder
 from extproc.dialects.writing.turns import TurnWriter
+from extproc.function_schema import clean_parameters
 from extproc.names import build_name_map
 from extproc.pairing import Turn, pair
-from extproc.schema import clean_parameters
 
 __all__ = ["WRITABLE", "format_call", "write", "written"]
 
