@@ -54,6 +54,8 @@ class GeminiAnswerDecoder(AnswerReader):
         self._streamed: StreamedCall | None = None  # a call whose arguments come in pieces
         self._shown = ""  # the last piece of visible text
         self._last_note = ""
+        self._strange = False
+        """A part of the chunks at hand holds something that nobody knows."""
 
     # ------------------------------------------------------------------------------------------------------- events
 
@@ -81,10 +83,14 @@ class GeminiAnswerDecoder(AnswerReader):
         self._chunks(chunks, payload)
 
     def _chunks(self, chunks: list[Chunk], payload: bytes) -> None:
-        for chunk in chunks:
+        for number, chunk in enumerate(chunks):
             if self._seq.closed:
-                return
-            self._chunk(chunk, payload)
+                break
+            self._chunk(chunk, b"" if number else payload)  # of a list the first one may be a complaint
+        if self._strange:  # the names of all such parts at once: there may be thousands
+            self._strange = False
+            for name in strange_parts(payload):
+                self._context.dropped.loss(f"answer.{name}")
 
     def _chunk(self, chunk: Chunk, payload: bytes) -> None:
         if chunk.error:
@@ -105,17 +111,17 @@ class GeminiAnswerDecoder(AnswerReader):
             if self._candidate_index is None:
                 self._candidate_index = index
             if index == self._candidate_index:
-                self._candidate(candidate, payload)
+                self._candidate(candidate)
             else:
                 self._context.dropped.loss("answer.candidates")
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
             self._blocked(chunk.prompt_feedback)
 
-    def _candidate(self, candidate: Candidate, payload: bytes) -> None:
+    def _candidate(self, candidate: Candidate) -> None:
         if candidate.content is not None:
             for part in candidate.content.parts or ():
                 if part is not None:
-                    self._part(part, payload)
+                    self._part(part)
                     if self._seq.closed:
                         return
         if candidate.grounding_metadata:
@@ -129,7 +135,7 @@ class GeminiAnswerDecoder(AnswerReader):
 
     # -------------------------------------------------------------------------------------------------------- parts
 
-    def _part(self, part: Part, payload: bytes) -> None:
+    def _part(self, part: Part) -> None:
         text = part.text
         if part.function_call is not None:
             self._function_call(part.function_call, part.signature)
@@ -145,9 +151,9 @@ class GeminiAnswerDecoder(AnswerReader):
                         self._shown = text
                     self._content(text)
         else:
-            self._rare_part(part, payload)
+            self._rare_part(part)
 
-    def _rare_part(self, part: Part, payload: bytes) -> None:
+    def _rare_part(self, part: Part) -> None:
         """What the provider's own tools did, media, and whatever else is no text and no call."""
         dropped = self._context.dropped
         self._block_signature(part.signature, self._origin)
@@ -168,8 +174,7 @@ class GeminiAnswerDecoder(AnswerReader):
         elif part.function_response is not None:
             dropped.loss("answer.functionResponse")
         elif part.text is None and part.thought_signature is None:
-            for name in strange_parts(payload):
-                dropped.loss(f"answer.{name}")
+            self._strange = True
 
     def _block_signature(self, signature: str | None, origin: str) -> None:
         """The signature of a text or a thought. It can only ride in a reasoning block that is still open: a block made

@@ -215,9 +215,10 @@ def strange_parts(payload: bytes) -> list[str]:
         value = msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
-    return [name for chunk in _objects(value) for candidate in _objects(chunk.get("candidates"))
-            for part in _objects((_object_or_none(candidate.get("content")) or {}).get("parts"))
-            for name in part if name not in _PART_FIELDS]
+    return list(dict.fromkeys(
+        name for chunk in _objects(value) for candidate in _objects(chunk.get("candidates"))
+        for part in _objects((_object_or_none(candidate.get("content")) or {}).get("parts"))
+        for name in part if name not in _PART_FIELDS))
 
 
 def _count(value: object) -> int:

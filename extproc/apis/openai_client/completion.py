@@ -63,10 +63,15 @@ class CompletionEncoder(WholeAnswer):
         self._blocks: list[_Open] = []
         self._details: list[dict[str, object]] = []
         self._riders = Riders()
+        self._said = self._calls = 0
+        """Characters of text and calls so far: where reasoning stands among them."""
 
     def _event(self, event: Event) -> bytes:
         match event:
-            case TextDelta() | ThinkingDelta():
+            case TextDelta():
+                self._blocks[-1].pieces.append(event.text)
+                self._said += len(event.text)
+            case ThinkingDelta():
                 self._blocks[-1].pieces.append(event.text)
             case ArgumentsDelta():
                 self._blocks[-1].pieces.append(event.json)
@@ -74,6 +79,7 @@ class CompletionEncoder(WholeAnswer):
                 self._blocks.append(_Open(event))
             case ToolCallStart():
                 self._blocks.append(_Open(event, self._riders.load(event)))
+                self._calls += 1
             case SignatureDelta():
                 if event.signature:
                     self._signed(Thinking(self._blocks[-1].text, signature=event.signature))
@@ -89,10 +95,8 @@ class CompletionEncoder(WholeAnswer):
         return b""
 
     def _signed(self, block: Thinking) -> None:
-        said = sum(len(text.text) for text in self._blocks if isinstance(text.event, TextStart))
-        calls = sum(isinstance(call.event, ToolCallStart) for call in self._blocks)
-        self._riders.add(block, said)
-        self._details.append(detail(block, len(self._details), Place(calls, said)))
+        self._riders.add(block, self._said)
+        self._details.append(detail(block, len(self._details), Place(self._calls, self._said)))
 
     def _completion(self, finish: Finish) -> bytes:
         calls = [call for call in (self._call(block, finish) for block in self._blocks) if call is not None]
