@@ -27,6 +27,9 @@ HEAVY_BODY = 512 * 1024
 """Bodies past this size take long enough to hold up other streams. What takes less than the 5 ms for which the
 interpreter leaves a thread at work would hold them up from a thread as well, and the way there costs more."""
 
+HEAVY_ANSWER = 64 * 1024
+"""The same of whole answers: they are searched for calls and reasoning, and cut into events."""
+
 
 class Refused(BadRequest):
     """A refusal with a reason for the access log and headers of its own."""

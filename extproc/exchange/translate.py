@@ -16,7 +16,7 @@ from extproc.conversation import Failure
 from extproc.exchange import messages
 from extproc.exchange.accounting import Figures
 from extproc.exchange.attempt import Translating, make_translation
-from extproc.exchange.base import HEAVY_BODY, METADATA, Responses
+from extproc.exchange.base import HEAVY_ANSWER, HEAVY_BODY, METADATA, Responses
 from extproc.exchange.incoming import Chunk, Incoming
 from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.record import MAX_REPAIRS, Record
@@ -68,8 +68,9 @@ class TranslateExchange(RequestHalf):
     def is_heavy(self, last: Chunk) -> bool:
         size = len(last.data)
         if last.response:  # a whole answer is decoded and encoded in one go at its end
-            return not self._head_sent and self._accounting.received + size > HEAVY_BODY
+            return not self._head_sent and self._accounting.received + size > HEAVY_ANSWER
         return (self._body.size + size > HEAVY_BODY or "content-encoding" in self._headers
+                or self._body.is_intricate(last.data)
                 or bool(self._intake and self._intake.is_heavy(size, HEAVY_BODY)))
 
     @property
