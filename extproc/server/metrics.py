@@ -9,6 +9,7 @@ never from what a client sends, so their number is bounded. All work is done onc
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Counts
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar
@@ -44,9 +45,11 @@ T = TypeVar("T")
 
 
 class Metrics(Protocol):
-    """Told of the worker's start, of every stream and of the event loop's delays."""
+    """Told of the worker's life and configuration, of every stream and of the event loop's delays."""
 
     def started(self) -> None: ...
+    def configured(self, generation: int) -> None: ...
+    def leaving(self) -> None: ...
     def began(self, hop: str) -> None: ...
     def finished(self, record: Record) -> None: ...
     def lagged(self, seconds: float, worst: float) -> None: ...
@@ -112,6 +115,12 @@ class PrometheusMetrics:
                                "livemax")
         self.workers = gauge("extproc_workers", "Worker processes alive", "livesum")
         self.starts = counter("extproc_worker_starts", "Worker processes that were started", ())
+        self.generation = gauge("extproc_config_generation", "The configuration that new requests get, by its number, "
+                                "at the worker that is the furthest behind", "livemin")
+        self.newest_generation = gauge("extproc_config_generation_newest", "The same at the worker that is the "
+                                       "furthest ahead", "livemax")
+        self._takes_requests = True
+        self._show_generation(None)
         self.schema_hits = counter("extproc_schema_cache_hits", "Tool schemas found rewritten already", ())
         self.schema_misses = counter("extproc_schema_cache_misses", "Tool schemas that had to be rewritten", ())
         self.schema_entries = gauge("extproc_schema_cache_entries", "Rewritten tool schemas kept", "livesum")
@@ -120,6 +129,21 @@ class PrometheusMetrics:
         """The worker serves."""
         self.workers.set(1)
         self.starts.inc()
+
+    def configured(self, generation: int) -> None:
+        """New requests get this configuration."""
+        if self._takes_requests:
+            self._show_generation(generation)
+
+    def leaving(self) -> None:
+        """The worker takes no new requests any more: what it finishes its streams with is nobody's concern."""
+        self._takes_requests = False
+        self._show_generation(None)
+
+    def _show_generation(self, number: int | None) -> None:
+        """None changes neither the least nor the greatest of all workers."""
+        self.generation.set(math.inf if number is None else number)
+        self.newest_generation.set(number or 0)
 
     def began(self, hop: str) -> None:
         self._running[hop] += 1  # shown with the next look at the clock, or when one ends

@@ -72,6 +72,7 @@ class Worker:
         """Listens and says SERVING. Raises RuntimeError when the address cannot be used."""
         self._serving = True
         await self._server.start(self._address)
+        self._metrics.configured(self.streams.accepted.serving.number)
         self._metrics.started()
         self._lag.start()
         self._log.line("info", "serving", address=self._address, pid=os.getpid(),
@@ -96,11 +97,14 @@ class Worker:
         self.streams.take(accepted)
         self._digest = digest
         self._health.changed()
+        if self._serving:
+            self._metrics.configured(accepted.serving.number)
         self._log.line("info", "configured", generation=accepted.serving.number, streams=self.streams.active)
 
     async def hand_over(self) -> None:
         """Ends where a successor has taken the address over already: new connections go there, and every stream that
         runs here is finished, however long it takes. Envoy is not told NOT_SERVING: the endpoint is well."""
+        self._metrics.leaving()
         self._log.line("info", "handing_over", streams=self.streams.active)
         await self._close(LONGEST_STREAM)
 
@@ -108,6 +112,7 @@ class Worker:
         """Drains: at once when idle, at once when `hurry` is called, else when the last stream has ended or
         `timeouts.drain` is over."""
         self._serving = False
+        self._metrics.leaving()
         self._health.changed()
         self._log.line("info", "draining", streams=self.streams.active)
         await self._unnoticed()

@@ -68,6 +68,7 @@ def metrics_text() -> str:
                               retried=True, ms=1.0, usage=Usage(input=1, estimated=True)))
     exchanges.began("select")
     exchanges.finished(Record(hop="select", outcome="error", reason="unknown_model", status=404))
+    exchanges.configured(1)
     exchanges.started()
     exchanges.lagged(0.1, 0.1)
     limits = LimitMetrics()

@@ -28,7 +28,9 @@ for number in range(int(sys.argv[1])):
 metrics.began("translate")
 metrics.lagged(0.002, float(sys.argv[2]))  # the next look at the clock shows what runs
 print("counted", flush=True)
-sys.stdin.read()
+for line in sys.stdin:  # the generation that it serves now; none: it only finishes what runs
+    metrics.configured(int(line)) if line.strip() else metrics.leaving()
+    print("counted", flush=True)
 """
 
 
@@ -47,6 +49,12 @@ class Workers:
         assert child.stdout.readline() == "counted\n"
         self.running.append(child)
         return child
+
+    def serves(self, child: subprocess.Popen[str], generation: int | None) -> None:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        print("" if generation is None else generation, file=child.stdin, flush=True)
+        assert child.stdout.readline() == "counted\n"
 
     def kill(self, child: subprocess.Popen[str]) -> None:
         child.kill()
@@ -89,6 +97,37 @@ def test_a_killed_workers_counts_stay_and_its_state_goes(workers: Workers, tmp_p
             after["extproc_event_loop_lag_max_seconds"]) == (5, 65, 1, 1, 0.2)
     assert after["extproc_worker_starts_total"] == 2
     assert told(tmp_path) == after
+
+
+def generations(directory: Path) -> tuple[float, float]:
+    seen = told(directory)
+    return seen["extproc_config_generation"], seen["extproc_config_generation_newest"]
+
+
+def test_a_change_is_done_when_all_workers_show_its_number(workers: Workers, tmp_path: Path) -> None:
+    first, second = workers.start(0), workers.start(0)
+    workers.serves(first, 1)
+    workers.serves(second, 1)
+    assert generations(tmp_path) == (1, 1)
+    workers.serves(first, 2)
+    assert generations(tmp_path) == (1, 2)
+    workers.serves(second, 2)
+    assert generations(tmp_path) == (2, 2)
+
+
+def test_who_has_not_begun_or_only_finishes_does_not_hold_up_a_change(workers: Workers, tmp_path: Path) -> None:
+    old, _ = workers.start(0), workers.start(0)
+    workers.serves(old, 1)
+    assert generations(tmp_path) == (1, 1)
+    new = workers.start(0)
+    workers.serves(new, 2)
+    workers.serves(old, None)
+    assert generations(tmp_path) == (2, 2)
+    workers.serves(old, 3)  # it hears of changes still, but gets no new requests
+    assert generations(tmp_path) == (2, 2)
+    workers.kill(new)
+    workers.serves(workers.start(0), 1)
+    assert generations(tmp_path) == (1, 1), "a dead worker's number goes with it"
 
 
 def test_without_a_worker_there_are_zero_of_them(workers: Workers, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from extproc.config import Config
 from extproc.exchange.base import Exchange, Responses
 from extproc.exchange.incoming import Chunk, Incoming
 from extproc.exchange.pb import external_processor_pb2 as pb
+from extproc.server.generations import Accepted, Generation
 from extproc.server.log import Log, secrets_of
 from extproc.server.metrics import PrometheusMetrics
 from extproc.server.stream import SERVICE
@@ -169,6 +171,39 @@ def test_health_and_one_exchange_from_end_to_end(tmp_path: Path) -> None:
             assert 'gen_ai_token_type="input",provider_api="openai",team=""} 7.0' in text
             assert 'extproc_streams{hop="translate"} 0.0' in text
             assert "extproc_workers 1.0" in text
+
+    asyncio.run(play())
+
+
+def test_a_worker_tells_which_configuration_new_requests_get(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path) as run:
+            def told() -> tuple[float | None, float | None]:
+                return (run.registry.get_sample_value("extproc_config_generation"),
+                        run.registry.get_sample_value("extproc_config_generation_newest"))
+
+            assert told() == (1, 1)
+            second = Generation(2, config(lossy="reject"))
+            run.worker.take(Accepted(second, [second]), "digest-2")
+            assert told() == (2, 2)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("successor", [False, True])
+def test_a_worker_that_leaves_tells_of_no_configuration(tmp_path: Path, successor: bool) -> None:
+    async def play() -> None:
+        async with running(tmp_path) as run:
+            call = await begin_answer(run)
+            leaving = asyncio.ensure_future(run.worker.hand_over() if successor else run.worker.stop())
+            await run.logged(lambda: {"handing_over", "draining"} & run.events())
+            assert run.registry.get_sample_value("extproc_config_generation") == math.inf
+            second = Generation(2, config(lossy="reject"))
+            run.worker.take(Accepted(second, [second]), "digest-2")
+            assert run.registry.get_sample_value("extproc_config_generation_newest") == 0
+            await end_answer(call)
+            await call.done_writing()
+            await leaving
 
     asyncio.run(play())
 
