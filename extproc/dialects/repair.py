@@ -17,9 +17,7 @@ import msgspec
 
 from extproc.calls import JsonBalance
 from extproc.dialects.relaxed import MAX_DEPTH, decode_json, read_relaxed
-from extproc.dialects.validation import problems
-
-__all__ = ["Repaired", "is_truncated", "problems", "read_object"]
+from extproc.schema import Schema
 
 _LIBRARY_TEXT = 128 * 1024
 """Longest text, in characters, that goes to json_repair: it takes 0.4 s for this much, and more than twice that for
@@ -38,6 +36,14 @@ class Repaired(msgspec.Struct, frozen=True):
 
     value: dict[str, object]
     repairs: tuple[str, ...]
+
+
+def problems(schema: Schema, value: object) -> list[str]:
+    """What is wrong with the value, as `validation.problems` tells it. Only `arguments: strict` asks, and what it takes
+    is a large library: the other processes of the gateway need not load it."""
+    from extproc.dialects import validation
+
+    return validation.problems(schema, value)
 
 
 def read_object(text: str) -> Repaired | None:

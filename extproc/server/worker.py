@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import extproc.dialects.validation  # noqa: F401 - takes 35 ms, and not in the middle of a first answer
 from extproc.config import Config
 from extproc.server import memory
 from extproc.server.generations import Accepted
