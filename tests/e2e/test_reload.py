@@ -294,9 +294,16 @@ def test_an_invalid_file_changes_nothing(reloaded: Reloaded, provider: OpenAIPro
     reloaded.gateway.config_file.unlink()
     reloaded.until("the change is refused", 2)
     assert reloaded.ask() == 200
+    assert generations(reloaded) == {"1.0"}
     reloaded.change(lossy="reject")
+    assert generations(reloaded) == {"2.0"}, "both workers show it before the gateway says that it is in force"
     assert reloaded.metric("extproc_config_last_reload_successful") == "1.0"
     assert re.findall(r"extproc_config_info\{.*", metrics(reloaded)) != before
+
+
+def generations(reloaded: Reloaded) -> set[str]:
+    """What the worker that is furthest behind shows, and the one ahead of all."""
+    return {reloaded.metric("extproc_config_generation"), reloaded.metric("extproc_config_generation_newest")}
 
 
 def metrics(reloaded: Reloaded) -> str:
