@@ -14,7 +14,7 @@ from tests.bench.load import Side, opened
 from tests.bench.processes import cpu_seconds, resident_bytes
 from tests.bench.sides import Running
 
-RATES = {1: 100.0, 10: 50.0, 100: 12.0, 1000: 1.2, 2000: 0.6}
+RATES = {1: 100.0, 10: 50.0, 100: 12.0, 1000: 1.2, 2000: 0.6, 5000: 0.24, 8000: 0.15}
 """Streams -> events a second of each: the total stays where two cores, shared with the load, are half idle."""
 
 MANY = 100
