@@ -317,7 +317,9 @@ def loop_signed(turns: list[Turn], endpoint: AnthropicEndpoint, origin: str) -> 
     for turn in reversed(turns):
         if turn.role == "assistant":
             if not turn.exchanges:
-                break
+                if _says_something(turn, endpoint):
+                    break
+                continue  # nothing of it is sent: the loop before it is still the model's last turn
             seen_calls = True
             start = turn
         elif turn.role == "user" and seen_calls and start is not None:
@@ -327,6 +329,13 @@ def loop_signed(turns: list[Turn], endpoint: AnthropicEndpoint, origin: str) -> 
         starts.append(start)
     return all(any(isinstance(block, Thinking) and own_thinking(block, endpoint, origin) is not None
                    for block in turn.content) for turn in starts)
+
+
+def _says_something(turn: Turn, endpoint: AnthropicEndpoint) -> bool:
+    """Whether anything of a turn without calls is sent: one that holds thinking alone, or blank text, vanishes."""
+    return any(block.text.strip() if isinstance(block, Text)
+               else bool(block.text) or (block.api == "anthropic" and endpoint.own_blocks) if isinstance(block, Opaque)
+               else isinstance(block, Media) for block in turn.content)
 
 
 def continues(turns: list[Turn]) -> bool:

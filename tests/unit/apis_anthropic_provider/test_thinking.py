@@ -170,6 +170,15 @@ def test_p10_a_loop_without_signed_thinking_goes_on_without_a_budget(after: tupl
     assert dropped.losses == []
 
 
+@pytest.mark.parametrize("silent", [assistant(Thinking("hm")), assistant(" "), assistant(SIGNED)])
+def test_p10_a_turn_of_which_nothing_is_sent_does_not_end_the_loop_before_it(silent: Message) -> None:
+    dropped = Dropped()
+    body = encode(*LOOP, user("more"), silent, user("go on"), thinking=wish("enabled", 2000), tools=TOOLS,
+                  dropped=dropped)
+    assert "thinking" not in body
+    assert "thinking" in dropped.hints
+
+
 def test_p10_the_loop_began_signed_further_rounds_need_not_be() -> None:
     body = encode(*SIGNED_LOOP, assistant(call("b")), user(result("b", "2")), thinking=wish("enabled", 2000),
                   tools=TOOLS)
