@@ -20,6 +20,10 @@ Steps = Generator[None, None, T]
 """A reader's run: yields when it needs more text, returns its result."""
 
 
+_MAX_GAP = 1024
+"""White space between two tags that belong together."""
+
+
 class TooMuch(Exception):  # noqa: N818
     """More text than may be collected."""
 
@@ -180,6 +184,14 @@ class Tape:
                 self.at += len(found)
                 return found
             yield
+
+    def skip(self, *options: str) -> Steps[str]:
+        """Consumes `options`, however many stand here with white space before them; returns the white space that
+        follows (a part of it where there is much)."""
+        blank = yield from self.space(_MAX_GAP)
+        while (yield from self.literal(*options)):
+            blank = yield from self.space(_MAX_GAP)
+        return blank
 
     def until(self, marks: Marks, out: Callable[[str], None]) -> Steps[str]:
         """Passes text to `out` up to the first mark, which is consumed and returned; "" at the end of the text. A tail

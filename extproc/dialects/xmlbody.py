@@ -46,6 +46,7 @@ class TaggedCall:
         self._call = (grammar.call,) if grammar.call else ()
         self._begins = tuple(opener for opener, _ in grammar.regions)
         self._ends = tuple(closer for _, closer in grammar.regions)
+        self._closers = tuple(dict.fromkeys((*self._ends, grammar.call_end)))
         self.openers: tuple[str, ...] = (*self._begins, *self._call)
         outer = tuple(dict.fromkeys((*self.openers, *self._ends, grammar.call_end)))
         self._tags = (*outer, grammar.parameter)
@@ -60,13 +61,15 @@ class TaggedCall:
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape
         in_region = opener in self._begins
-        if in_region and self._call:
+        if in_region:  # models double the tags of a region
             yield from tape.space()
-            if not (yield from tape.literal(*self._call)):
-                if io.at_line_start and (tape.cut_mark(self._marks) or (at_end(tape) and not tape.clean)):
-                    tape.at = len(tape.buffer)
-                    return
-                raise NotACall
+            if (yield from tape.literal(*self._begins)):
+                yield from tape.space()
+        if in_region and self._call and not (yield from tape.literal(*self._call)):
+            if io.at_line_start and (tape.cut_mark(self._marks) or (at_end(tape) and not tape.clean)):
+                tape.at = len(tape.buffer)
+                return
+            raise NotACall
         name, raw = yield from self._grammar.name(tape)
         if name is None:
             yield from self._damaged(io, raw, in_region)
@@ -100,10 +103,10 @@ class TaggedCall:
             tape.push_back(mark)
 
     def _after_call(self, tape: Tape) -> Steps[None]:
-        blank = yield from tape.space()
-        if not (yield from tape.literal(*self._ends)):
-            tape.drop_cut_mark(self._marks)
-            tape.push_back(blank)
+        """Behind a call its closing tags mean nothing more, however many there are."""
+        blank = yield from tape.skip(*self._closers)
+        tape.drop_cut_mark(self._marks)
+        tape.push_back(blank)
 
     def _parameters(self, io: Reading, writer: CallWriter, in_region: bool) -> Steps[None]:
         """Between parameters, to the end of the call."""
@@ -126,7 +129,7 @@ class TaggedCall:
                 tape.push_back(mark)
             if mark or tape.clean:
                 writer.close()
-            if mark == self._grammar.call_end and mark not in self._ends:
+            if mark in self._closers:
                 yield from self._after_call(tape)
             return
 

@@ -24,8 +24,8 @@ class TaggedJson:
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape
         yield from tape.space()
-        tags = 2 if (yield from tape.literal(opener)) else 1
-        yield from tape.space()
+        if (yield from tape.literal(opener)):  # models double the tags
+            yield from tape.space()
         fenced = yield from tape.literal("```json", "```")
         yield from tape.space()
         first = yield from tape.peek()
@@ -35,7 +35,7 @@ class TaggedJson:
         else:
             yield from read_call(io, self._ends)
         yield from self._more(io)
-        yield from self._close(io, tags, fenced)
+        yield from self._close(io, fenced)
 
     def _more(self, io: Reading) -> Steps[None]:
         """Further call objects in the same tags; behind stray brackets that models add."""
@@ -56,17 +56,15 @@ class TaggedJson:
                 tape.release()
                 return
 
-    def _close(self, io: Reading, tags: int, fenced: str) -> Steps[None]:
-        """As many closers as there were openers; anything else is text again."""
+    def _close(self, io: Reading, fenced: str) -> Steps[None]:
+        """The closing tags, however many there are; anything else is text again."""
         tape = io.tape
-        blank = yield from tape.space()
-        if fenced and (yield from tape.literal("```")):
+        if fenced:
             blank = yield from tape.space()
-        while tags and (yield from tape.literal(self._closer)):
-            tags -= 1
-            blank = (yield from tape.space()) if tags else ""
-        if tags:
-            tape.drop_cut_mark(self._ends)
+            if not (yield from tape.literal("```")):
+                tape.push_back(blank)
+        blank = yield from tape.skip(self._closer)
+        tape.drop_cut_mark(self._ends)
         tape.push_back(blank)
 
 

@@ -23,6 +23,23 @@ def test_doubled_tags_do_not_leak() -> None:
     reads("hermes", f"<tool_call>\n<tool_call>\n{PING}\n</tool_call>\n</tool_call>\nDone.", ("ping", {}), text="Done.")
 
 
+def test_further_closing_tags_behind_a_call_do_not_leak() -> None:
+    reads("hermes", f"One\n<tool_call>\n{PING}\n</tool_call>\n</tool_call></tool_call>\nDone.", ("ping", {}),
+          text="One\nDone.", exact=True)
+    reads("qwen3-coder", "<function=ping>\n</function>\n</function>\n</tool_call>\n</tool_call>\nDone.", ("ping", {}),
+          text="Done.")
+
+
+@pytest.mark.parametrize(("dialect", "tag", "call"), [
+    ("qwen3-coder", "tool_call", "<function=ping>\n</function>"), ("seed-oss", "seed:tool_call", "<function=ping>\n</function>"),
+    ("minimax-m2", "minimax:tool_call", '<invoke name="ping">\n</invoke>'), ("glm-4.6", "tool_call", "ping"),
+])
+def test_doubled_tags_around_other_bodies_do_not_leak(dialect: str, tag: str, call: str) -> None:
+    opener, closer = f"<{tag}>\n", f"\n</{tag}>"
+    reads(dialect, f"One\n{opener}{opener}{call}{closer}{closer}\nDone.", ("ping", {}), text="One\nDone.", exact=True)
+    stays_text(dialect, f"{opener}and {opener}{opener}nobody{closer}")
+
+
 def test_doubled_openers_without_a_call_stay_text() -> None:
     stays_text("hermes", "<tool_call> and <tool_call> <tool_call>{}</tool_call>")
 
