@@ -38,6 +38,15 @@ def test_an_invoke_without_its_block() -> None:
     assert calls(KIEL.removeprefix("<minimax:tool_call>\n"), M2) == [KIEL_CALL]
 
 
+@pytest.mark.parametrize("tag", ["dots_function_call", "function_calls"])
+def test_tags_that_other_models_put_around_invokes_do_not_leak(tag: str) -> None:
+    inner = invoke("lookup", harbor="Kiel") + invoke("ping")
+    got = read(f"One\n<{tag}>\n{inner}</{tag}>\nDone.", None, model="nobody-knows-1")
+    assert got == ("One\nDone.", [KIEL_CALL, ("ping", {})], "tool_calls")
+    stays_text(f"The tag <{tag}> opens, </{tag}> closes.", None, model="nobody-knows-1")
+    stays_text(f"<{tag}>\n{invoke('nobody')}</{tag}>", None, model="nobody-knows-1")
+
+
 def test_types_come_from_the_schema() -> None:
     raw = block(invoke("set_valve", valve_id="3", opening="1e1", locked="false", tags='["a"]', operator="null"))
     assert calls(raw, M2) == [("set_valve", {"valve_id": 3, "opening": 10, "locked": False, "tags": ["a"],
