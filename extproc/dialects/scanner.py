@@ -17,6 +17,7 @@ from extproc.call_counts import CallTally
 from extproc.conversation import Failure, Tool
 from extproc.dialects.look import FENCE_MARKS, FENCES, Look, laid_out
 from extproc.dialects.reading import ArgumentsMode, Form, NotACall, PlainText, Reading, Repair
+from extproc.dialects.spans import CodeSpan, rest_of_span
 from extproc.dialects.tape import Steps, Tape, TooMuch
 from extproc.limits import Limits
 
@@ -48,6 +49,7 @@ class Scanner:
         self._plain = False
         """Inside plain content: text without a mark may pass without running the generator."""
         self._line = ""
+        self._span = CodeSpan()
         self._blank = ""
         self._blank_thought = ""
         self._trim_next = False
@@ -127,6 +129,7 @@ class Scanner:
 
     def _begin_channel(self, channel: Channel) -> None:
         self._channel = channel
+        self._span = CodeSpan()
         self._calls += self._io.calls
         self._repairs += self._io.repairs
         self._tape = Tape()
@@ -215,6 +218,7 @@ class Scanner:
         """Reasoning in the content. `closer` None: any closing tag ends it. The opener of a call ends it, too."""
         self._trim_next = True
         yield from self._thoughts(closer, tagged=True)
+        self._span = CodeSpan()
 
     def _thoughts(self, closer: str | None, *, tagged: bool) -> Steps[None]:
         """Reasoning up to its end: `tagged` by a closing tag or a call, else only by the end of the text."""
@@ -284,6 +288,11 @@ class Scanner:
 
     def _region(self, opener: str, *, thinking: bool) -> Steps[bool]:
         """Tries the forms of this opener. True: at least one call was read."""
+        if self._span.opens and opener[0] not in "\n`~":
+            quoted = yield from rest_of_span(self._tape, self._limit)
+            if quoted:
+                (self._think if thinking else self._text)(opener + quoted)
+                return False
         self._io.at_line_start = not self._line.strip()
         self._prose = 0
         for form in self._openers[opener]:
@@ -340,6 +349,7 @@ class Scanner:
 
     def _think(self, text: str) -> None:
         """Reasoning. White space at its ends is framing where tags mark it."""
+        self._span.note(text)
         at = text.rfind("\n")
         self._thought_line = (text[at + 1:] if at >= 0 else self._thought_line + text)[:8]
         if self._trim_next:
@@ -373,6 +383,7 @@ class Scanner:
         self._line = ""
 
     def _note_line(self, text: str) -> None:
-        """Keeps what stands on the current line, as far as it matters: blank or not."""
+        """Keeps what stands on the current line, as far as it matters: blank or not, and its code spans."""
+        self._span.note(text)
         at = text.rfind("\n")
         self._line = (text[at + 1:] if at >= 0 else self._line + text)[:8]

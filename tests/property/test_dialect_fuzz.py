@@ -183,7 +183,7 @@ def summary(events: list[dict[str, Any]]) -> Any:
 # --------------------------------------------------------------------------------------------------- long hostile texts
 
 BEHIND = ["", '{"name": "', '{"name": "read", "arguments": {"path": "', "read", ' name="read">', "[", "\n"]
-HOSTILE = ["[", "{", "<", "```\n", "<think>", " ", "\n", '"', "a", "<tool_call",
+HOSTILE = ["[", "{", "<", "```\n", "<think>", " ", "\n", '"', "a", "<tool_call", "`<tool_call>", "`<tool_call>\n",
            *(opener + body for opener in OPENERS for body in BEHIND)]
 
 

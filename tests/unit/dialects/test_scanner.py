@@ -8,7 +8,7 @@ import pytest
 
 from extproc.translation import Translation
 from tests.unit.dialects.cases import answer, cuts, request_body, sse_bytes, text_chunks
-from tests.unit.dialects.reads import reads
+from tests.unit.dialects.reads import reads, stays_text
 
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {
     "harbor": {"type": "string"}, "days": {"type": "integer"}}}}} for name in ("lookup_tide", "ping")]
@@ -197,6 +197,32 @@ def test_reasoning_at_the_very_start_of_a_native_models_answer(tools: list[dict[
     assert {(a["reasoning"], a["content"]) for a in got("\n<think>a</think>\n\nb </think>")} == {("a", "b </think>")}
     for raw in ("x <think>a</think> <tool_call>", " <thin", " a\n", "</think>b"):
         assert {(a["reasoning"], a["content"]) for a in got(raw)} == {("", raw)}
+
+
+ONE_LINE = '<tool_call>{"name": "ping", "arguments": {}}</tool_call>'
+
+
+@pytest.mark.parametrize("text", [
+    f"Write `{ONE_LINE}` to call it.", f"``{ONE_LINE}`` or `{ONE_LINE}`.", f"`x` and `{ONE_LINE}`", f"so: ```{ONE_LINE}```",
+    f"```\n`\n```\n`{ONE_LINE}`",
+])
+def test_a_call_quoted_in_a_code_span_stays_text(text: str) -> None:
+    stays_text("hermes", text)
+    stays_text("qwen3-coder", text.replace(ONE_LINE, "<tool_call><function=ping></function></tool_call>"))
+    reads("hermes", f"<think>{text}</think>Done.", reasoning=text, text="Done.")
+    reads("hermes", f"{text}\n{ONE_LINE}", ("ping", {}), text=text)
+
+
+@pytest.mark.parametrize("before", ["`", "a ` b ", "`x`", "``x``", "a\n`", "`x` `", "` "])
+def test_a_stray_backtick_swallows_no_call(before: str) -> None:
+    reads("hermes", before + ONE_LINE, ("ping", {}), text=before.strip())
+    reads("hermes", f"{before}{CALL.replace('lookup_tide', 'tide')}\n`y`", ("tide", {"harbor": "Brest"}),
+          text=f"{before.rstrip()}\n`y`")
+
+
+def test_reasoning_that_ends_in_a_code_span_quotes_nothing() -> None:
+    reads("hermes", f"<think>run `</think>{ONE_LINE} `", ("ping", {}), reasoning="run `", text="`")
+    reads("hermes", f"<think>run `x`</think>{ONE_LINE} `x`", ("ping", {}), reasoning="run `x`", text="`x`")
 
 
 FENCED_CALL = '```\n<tool_call>{"name": "ping", "arguments": {}}</tool_call>\n```'
