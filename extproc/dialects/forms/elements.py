@@ -311,13 +311,28 @@ class ElementCalls:
                         return following, "closed"
                     inside += self._step(following) if following is not None else 0
                     continue
-                if tag.name == grammar.call or tag.name in grammar.wrappers:
+                if (tag.name == grammar.call or tag.name in grammar.wrappers) and (yield from self._counts(tape)):
                     return tag, "unclosed"
             elif self._begins_next(call, tag):
                 return tag, "unclosed"
             elif tag.name in (grammar.parameter, grammar.call) or tag.name in grammar.wrappers:
                 inside += self._step(tag)
             out(tag.raw)
+
+    def _counts(self, tape: Tape) -> Steps[bool]:
+        """Whether the end of the call or of the wrapper that was read in a value counts: the value's own closing tag is
+        missing. It does where a tag that belongs behind it follows, or the end of the text; else it is data."""
+        grammar = self._grammar
+        blank = yield from tape.space()
+        tag = yield from self._next_tag(tape)
+        if tag is None:
+            counts = not (yield from tape.peek())
+        else:
+            counts = tag.name in grammar.wrappers or tag.name in grammar.framing or (
+                tag.name == grammar.call and not tag.closes)
+            tape.push_back(tag.raw)
+        tape.push_back(blank)
+        return counts
 
     def _step(self, tag: Tag) -> int:
         """How a tag in a value changes the depth of the elements that are data."""

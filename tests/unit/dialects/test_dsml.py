@@ -117,7 +117,8 @@ def test_a_repeated_parameter_counts_last() -> None:
 
 @pytest.mark.parametrize("content", [
     block(TIDE, PINGED), TIDE, "x </｜DSML｜parameter> y", "a\n</｜DSML｜parameter>", parameter("zz", "q"),
-    "<｜DSML｜ and </｜DSML｜", "<｜DSML｜parameter", "```\n" + block(PINGED) + "\n```", "a < b > c </p>"])
+    "</｜DSML｜invoke> y", "x </｜DSML｜invoke>", "x </｜DSML｜function_calls> y", "</｜DSML｜invoke></｜DSML｜invoke> y",
+    '{"end": "</｜DSML｜invoke>"}', "<｜DSML｜ and </｜DSML｜", "<｜DSML｜parameter", "```\n" + block(PINGED) + "\n```", "a < b > c </p>"])
 def test_markup_in_a_value_is_data(content: str) -> None:
     raw = block(invoke("save_file", parameter("path", "a"), parameter("content", content)), PINGED)
     assert calls_of(raw) == [("save_file", {"path": "a", "content": content}), PING]
