@@ -31,6 +31,9 @@ PASSING = "one API"
 """The side on which client and provider speak the same API, on the native transport."""
 PLAIN = "plain"
 """The side that only forwards."""
+BESIDE = 8000
+"""Events a second that run through a side while first tokens are measured again: with the load, two cores are half
+busy then."""
 FLOOR, ONE_HOP = "floor", "one hop"
 """The gateway's Envoy with a worker that does nothing; the gateway's worker behind an Envoy with one hop."""
 
@@ -43,7 +46,7 @@ class Results:
         self.requests: dict[str, list[requests.Cost]] = {}
         self.first: dict[str, requests.First] = {}
         self.first_beside: dict[str, requests.First] = {}
-        """The same at half of the events that this side carries."""
+        """The same beside `BESIDE`."""
         self.failed: list[str] = []
 
     def tables(self) -> list[Table]:
@@ -72,11 +75,11 @@ class Results:
         return table
 
     def _first_figures(self) -> dict[str, list[dict[str, float] | None]]:
-        """Milliseconds, of each side alone and at half load."""
+        """Milliseconds, of each side alone and beside events."""
         return {name: [None if found is None else {
                     "p50": share(found.times, 0.5), "p99": share(found.times, 0.99),
                     "plain_p50": share(found.plain, 0.5), "plain_p99": share(found.plain, 0.99),
-                    "beside": found.beside} for found in (alone, self.first_beside.get(name))]
+                    "beside": found.beside, "busy": found.busy} for found in (alone, self.first_beside.get(name))]
                 for name, alone in self.first.items()}
 
     def _requests(self) -> Table:
@@ -136,11 +139,9 @@ def run(opens: dict[str, Open], plain: Open, counts: list[int], *, quick: bool,
                     break
                 results.streams.setdefault(name, []).append(measured)
             else:
-                if tokens and not quick:
-                    say(f"{name}: half load")
-                    half = uvloop.run(streams.capacity(running)) / 2
+                if tokens and running.envoy:  # LiteLLM carries a tenth of it
                     with plain() as other:
-                        results.first_beside[name] = uvloop.run(requests.first_tokens(running, other, tokens, half))
+                        results.first_beside[name] = uvloop.run(requests.first_tokens(running, other, tokens, BESIDE))
     return results
 
 

@@ -33,10 +33,10 @@ def tables(figures: dict[str, Any]) -> Iterator[str]:
     yield ("\nThe second table is CPU per request over both hops, processor + Envoy, by the size of a request (tools, "
            "then turns of a\ncall and its result of 6 KB each).")
     yield ("\n| side | first token of a short request, p50 / p99 | through a plain Envoy, in turns with it | added | "
-           "both at half load | added |")
+           "both beside a load, CPUs busy | added |")
     yield "|---|---|---|---|---|---|"
     for side, (alone, beside) in figures["first"].items():
-        yield f"| {side} | {' | '.join((*_first(alone), *_at_half_load(beside)))} |"
+        yield f"| {side} | {' | '.join((*_first(alone), *_loaded(beside)))} |"
 
 
 def _first(found: dict[str, float]) -> tuple[str, str, str]:
@@ -45,11 +45,11 @@ def _first(found: dict[str, float]) -> tuple[str, str, str]:
     return f"{p50:.2f} / {p99:.2f} ms", f"{plain:.2f} / {late:.2f} ms", f"{p50 - plain:.2f} / {p99 - late:.2f} ms"
 
 
-def _at_half_load(found: dict[str, float] | None) -> tuple[str, str]:
+def _loaded(found: dict[str, float] | None) -> tuple[str, str]:
     if found is None:
         return "-", "-"
     own, plain, added = _first(found)
-    return f"{own}, {plain} beside {found['beside']:.0f} events/s", added
+    return f"{own}, {plain} beside {found['beside']:.0f} events/s, {found['busy']:.0%}", added
 
 
 def _spread(values: list[float]) -> str:

@@ -21,3 +21,9 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 
 def resident_bytes(pids: Iterable[int]) -> int:
     return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE for pid in pids)
+
+
+def machine_ticks() -> tuple[int, int]:
+    """Clock ticks of all CPUs since the machine began: all of them, and those in which they were idle."""
+    ticks = [int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks), ticks[3] + ticks[4]

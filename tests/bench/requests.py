@@ -10,9 +10,8 @@ import statistics
 from dataclasses import dataclass
 
 from tests.bench.load import one_by_one, opened
-from tests.bench.processes import cpu_seconds
+from tests.bench.processes import cpu_seconds, machine_ticks
 from tests.bench.sides import Running
-from tests.bench.streams import MANY
 
 SIZES = (4_000, 40_000, 400_000, 4_000_000, 10_000_000)
 _RESULT = 'def handler(event):\n    return {"status": "ok", "items": [1, 2]}\n'
@@ -67,24 +66,30 @@ class First:
     plain: list[float]
     beside: float = 0
     """Events a second that ran through the side meanwhile."""
+    busy: float = 0
+    """The part of all CPUs that was busy, with the load."""
 
 
 _TURN_OF_EACH = 50
+_STREAMS = 100
+"""That carry the events beside."""
 
 
 async def first_tokens(running: Running, plain: Running, count: int, beside: float = 0) -> First:
     """`beside`: so many events a second run through this side meanwhile."""
-    found = First([], [], beside)
+    found = First([], [])
     turns = ((running.side, found.times), (plain.side, found.plain))
     for side, _ in turns:
         await one_by_one(side, 10)
-    streams = await opened(running.side, f"steady-{beside / MANY:g}", MANY, lambda _: None) if beside else []
+    streams = await opened(running.side, f"steady-{beside / _STREAMS:g}", _STREAMS, lambda _: None) if beside else []
+    before = machine_ticks()
     try:
         while len(found.times) < count:
             for side, times in turns:
                 answered = await one_by_one(side, _TURN_OF_EACH, model="spoken")
                 times += [one.first * 1e3 for one in answered[1:]]  # the first one finds everything cold after the turn
+        ticks, idle = (now - then for now, then in zip(machine_ticks(), before, strict=True))
     finally:
         for stream in streams:
             stream.close()
-    return First(sorted(found.times), sorted(found.plain), beside)
+    return First(sorted(found.times), sorted(found.plain), beside, 1 - idle / ticks)

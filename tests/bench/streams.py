@@ -17,15 +17,6 @@ from tests.bench.sides import Running
 RATES = {1: 100.0, 10: 50.0, 100: 12.0, 1000: 1.2, 2000: 0.6, 5000: 0.24, 8000: 0.15}
 """Streams -> events a second of each: the total stays where two cores, shared with the load, are half idle."""
 
-MANY = 100
-"""Streams with which a side is driven to its limit."""
-_FIRST_RATE, _LAST_RATE = 500.0, 64_000.0
-"""Events a second, over all streams."""
-_LOOK = 1.5
-"""Seconds at each rate."""
-_KEPT_UP, _TOO_LATE = 0.95, 20.0
-"""The part of the events that must have come; milliseconds that half of them may at most be on their way."""
-
 
 @dataclass
 class Window:
@@ -83,36 +74,6 @@ async def measure(running: Running, streams: int, seconds: float, windows: int) 
     await asyncio.sleep(0.5)
     kilobytes = [(now - then) / streams / 1024 for now, then in zip(after, before, strict=True)]
     return Measured(streams, found, *kilobytes)
-
-
-async def capacity(running: Running) -> float:
-    """Events a second that this side carries for `MANY` streams, the load on the same cores included: the highest rate
-    found at which the events come as fast as they are sent."""
-    carried, step = 0.0, _FIRST_RATE
-    await _warm(running.side)
-    while carried + step <= _LAST_RATE and await _carries(running.side, carried + step):
-        carried += step
-        step = carried
-    for _ in range(2):
-        step /= 2
-        if await _carries(running.side, carried + step):
-            carried += step
-    return carried
-
-
-async def _carries(side: Side, rate: float) -> bool:
-    times: list[int] = []
-    open_streams = await opened(side, f"steady-{rate / MANY:g}", MANY, times.append)
-    try:
-        await asyncio.sleep(0.5)
-        times.clear()
-        await asyncio.sleep(_LOOK)
-        found, late = len(times) / _LOOK, share(sorted(times), 0.5) / 1e6
-    finally:
-        for stream in open_streams:
-            stream.close()
-    await asyncio.sleep(0.5)
-    return found >= _KEPT_UP * rate and late <= _TOO_LATE
 
 
 async def _warm(side: Side) -> None:
