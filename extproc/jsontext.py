@@ -1,7 +1,8 @@
-"""The JSON text of a request: where it is malformed, and the one damage that is put right.
+"""The JSON text of a request or of an event: where it is malformed, and the one damage that is put right: halves of
+surrogate pairs.
 
 Called by everyone who decodes a client's body, so that the edge and the translation take the same bodies and complain
-in the same words. Decodes nothing itself.
+in the same words, and by the decoders of answers. Decodes nothing itself.
 """
 
 from __future__ import annotations
@@ -22,6 +23,47 @@ def without_half_pairs(body: bytes) -> bytes:
         return body
     fixed = _ESCAPE.sub(lambda m: b"\\ufffd" if m.group(1) else m.group(0), body)
     return body if fixed == body else fixed
+
+
+class HalfPair(Exception):  # noqa: N818 - the state of the bytes
+    """A string of an event ends in half of a surrogate pair: the other half may begin a string of the next event."""
+
+
+def ends_in_half(payload: bytes) -> bool:
+    """Whether a string of this JSON text ends in the first half of a surrogate pair."""
+    return b"\\u" in payload and bool(_halves(payload, at_end=True))
+
+
+def joined_halves(first: bytes, second: bytes) -> tuple[bytes, bytes]:
+    """Two events of which the second may begin with the halves that the first one's strings end in: both with whole
+    pairs, which stand in the first. Halves that find no other half become U+FFFD."""
+    ends, begins = _halves(first, at_end=True), _halves(second, at_end=False)
+    if len(ends) != len(begins):  # it cannot be told which belong together
+        return without_half_pairs(first), second
+    whole: list[bytes] = []
+    rest: list[bytes] = []
+    at = behind = 0
+    for end, begin in zip(ends, begins, strict=True):
+        whole += (first[at:end.end()], begin.group())
+        rest.append(second[behind:begin.start()])
+        at, behind = end.end(), begin.end()
+    return b"".join([*whole, first[at:]]), b"".join([*rest, second[behind:]])
+
+
+def _halves(payload: bytes, *, at_end: bool) -> list[re.Match[bytes]]:
+    """The first halves that end a string, or the second halves that begin one."""
+    found: list[re.Match[bytes]] = []
+    former = 0
+    """Where the escape before ended: its quote opens no string."""
+    for escape in _ESCAPE.finditer(payload):
+        half = escape.group(1)
+        if half is not None and (half[2:3] in b"89abAB") is at_end:
+            start, end = escape.span()
+            quote = payload[end:end + 1] if at_end else payload[max(former, start - 1):start]
+            if quote == b'"':
+                found.append(escape)
+        former = escape.end()
+    return found
 
 
 def malformed(body: bytes, problem: str) -> str:

@@ -1,7 +1,8 @@
 """What all decoders of provider answers share: the sequencer of blocks, the dialects' scanner, the ids of calls, usage.
 
 A subclass reads the fields of its API and calls `_content`, `_reasoned` and the sequencer; the framing is that of
-`BodyReader`. This module knows no API's fields.
+`BodyReader`. Servers cut their text between the halves of a surrogate pair: an event that ends in half of one waits for
+the next event (`_wait_for_half`). This module knows no API's fields.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from extproc.apis.base import DecodeContext
 from extproc.apis.body_reader import BROKEN, EMPTY, BodyReader
 from extproc.blocks import BlockSequencer
 from extproc.conversation import Event, Failure, Usage
+from extproc.jsontext import joined_halves, without_half_pairs
 
 __all__ = ["BROKEN", "EMPTY", "AnswerReader"]
 
@@ -29,6 +31,37 @@ class AnswerReader(BodyReader):
         self._content = self._seq.text if self._scanner is None else self._scanner.content
         self._reasoned = self._seq.thinking if self._scanner is None else self._scanner.reasoning
         self._got_usage = False
+        self._halved: tuple[bytes, bytes] | None = None
+        """The event that waits for the second half of a surrogate pair: its name and its JSON."""
+
+    # --------------------------------------------------------------------------------------------- halves of a pair
+
+    def _wait_for_half(self, name: bytes, payload: bytes) -> None:
+        """A string of this event ends in half of a surrogate pair: it waits for the next event, which may begin with
+        the other half."""
+        self._halved = name, payload
+        self._deliver = self._behind_half
+
+    def _behind_half(self, name: bytes, payload: bytes) -> None:
+        """The event behind one that waits."""
+        if name == b"ping" or not payload or payload.isspace():  # means nothing, and may stand anywhere
+            return
+        assert self._halved is not None
+        waited, text = self._halved
+        self._halved = None
+        self._deliver = self._event
+        text, payload = joined_halves(text, payload)
+        self._event(waited, text)
+        if not self._is_closed():
+            self._event(name, payload)
+
+    def _last_event_came(self) -> None:
+        if self._halved is not None:
+            (name, payload), self._halved = self._halved, None
+            self._deliver = self._event
+            self._event(name, without_half_pairs(payload))
+
+    # --------------------------------------------------------------------------------------------- for the subclasses
 
     @property
     def unoffered_calls(self) -> int:
@@ -61,4 +94,5 @@ class AnswerReader(BodyReader):
         return self._seq.take()
 
     def _fail(self, failure: Failure) -> None:
+        self._last_event_came()
         self._seq.fail(failure)

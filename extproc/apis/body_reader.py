@@ -6,6 +6,8 @@ reads answers; a subclass says what an event, a whole body and the end of a stre
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from extproc.conversation import Event, Failure
 from extproc.limits import Limits
 from extproc.sse import SseReader
@@ -28,6 +30,8 @@ class BodyReader:
         self._streaming = False
         self._out: list[Event] = []
         self._ended = False
+        self._deliver: Callable[[bytes, bytes], None] = self._event
+        """Takes the next event of a stream."""
 
     # -------------------------------------------------------------------------------------------- for the subclasses
 
@@ -42,6 +46,9 @@ class BodyReader:
     def _end_of_stream(self) -> None:
         """The provider closed its stream and the answer has no end yet: it gets one, or fails."""
         raise NotImplementedError
+
+    def _last_event_came(self) -> None:
+        """No event follows: what waited for one goes on without it."""
 
     def _is_closed(self) -> bool:
         """The answer has its end: nothing more is read."""
@@ -71,7 +78,7 @@ class BodyReader:
                 return self._take()
             data = opening
         for name, payload in self._sse.feed(data):
-            self._event(name, payload)
+            self._deliver(name, payload)
             if self._is_closed():
                 return self._take()
         if self._sse.too_long:
@@ -89,7 +96,8 @@ class BodyReader:
         else:
             for name, payload in self._sse.finish():
                 if not self._is_closed():
-                    self._event(name, payload)
+                    self._deliver(name, payload)
+            self._last_event_came()
             if not self._is_closed():
                 self._end_of_stream()
         return self._take()

@@ -232,7 +232,7 @@ class MessagesReader(RelayReader):
     # ------------------------------------------------------------------------------------------------------- the end
 
     def _told_stop(self, payload: bytes) -> None:
-        chunk = decode_chunk(payload)
+        chunk = decode_chunk(payload, alone=True)
         self._take_usage(chunk.usage)
         reason = chunk.delta.stop_reason if chunk.delta is not None else None
         self._reason = reason or self._reason

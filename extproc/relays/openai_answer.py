@@ -125,7 +125,7 @@ class ChatReader(RelayReader):
         if not payload or payload.isspace():
             return
         try:
-            chunk = decode_chunk(payload)
+            chunk = decode_chunk(payload, alone=True)
         except JsonChunk as problem:
             if b"\n" not in payload:
                 self._fail(Failure("server", f"The provider sent a damaged event: {problem}."))
@@ -282,7 +282,7 @@ class ChatReader(RelayReader):
     def _pass_body(self, body: bytes) -> bool:
         fields = fields_of(body)
         try:
-            chunk = decode_chunk(body)
+            chunk = decode_chunk(body, alone=True)
         except JsonChunk:
             return False
         choices = [choice for choice in chunk.choices or () if choice is not None] if chunk is not None else []

@@ -30,6 +30,7 @@ from extproc.apis.provider_errors import decode_error, failure_from_chunk
 from extproc.calls import PendingCall
 from extproc.carrying import loaded_text
 from extproc.conversation import Failure, FinishReason, Signature
+from extproc.jsontext import HalfPair
 from extproc.profiles.anthropic import anthropic_endpoint
 
 STOP_REASONS: dict[str, FinishReason] = {
@@ -89,6 +90,9 @@ class AnthropicAnswerDecoder(AnswerReader):
             return
         try:
             chunk = decode_chunk(payload)
+        except HalfPair:
+            self._wait_for_half(name, payload)
+            return
         except Damaged as problem:
             if name == b"error":
                 text = payload[:2000].decode("utf-8", "replace").strip()

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from extproc.conversation import Usage
+from extproc.jsontext import HalfPair, ends_in_half
 
 Raw = msgspec.Raw
 T = TypeVar("T", bound=msgspec.Struct)
@@ -78,11 +79,13 @@ _chunk = msgspec.json.Decoder(Chunk)
 _message = msgspec.json.Decoder(Message)
 
 
-def decode_chunk(payload: bytes) -> Chunk:
-    """Raises Damaged."""
+def decode_chunk(payload: bytes, *, alone: bool = False) -> Chunk:
+    """Raises Damaged, and HalfPair where the next event may go on with this one (it does not stand `alone`)."""
     try:
         return _chunk.decode(payload)
     except _UNREADABLE:
+        if not alone and ends_in_half(payload):
+            raise HalfPair from None
         value = object_of(payload)
     return Chunk(type=_text(value.get("type")), index=_index(value.get("index")),
                  delta=_fields(Delta, value.get("delta")), content_block=_fields(Block, value.get("content_block")),

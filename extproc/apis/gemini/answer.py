@@ -37,6 +37,7 @@ from extproc.apis.gemini.streamed_call import StreamedCall
 from extproc.apis.provider_errors import complaint_of, decode_error, failure_from_chunk
 from extproc.carrying import loaded_text
 from extproc.conversation import Failure, FinishReason, Signature
+from extproc.jsontext import HalfPair
 
 
 class GeminiAnswerDecoder(AnswerReader):
@@ -67,6 +68,9 @@ class GeminiAnswerDecoder(AnswerReader):
             return
         try:
             chunks = decode_chunks(payload)
+        except HalfPair:
+            self._wait_for_half(name, payload)
+            return
         except JsonChunk as problem:
             first = _first_value(payload)
             if first is None:
@@ -291,7 +295,7 @@ class GeminiAnswerDecoder(AnswerReader):
             self._seq.fail(decode_error(200, {}, body))
             return
         try:
-            chunks = decode_chunks(body)
+            chunks = decode_chunks(body, alone=True)
         except JsonChunk as problem:
             self._seq.fail(Failure("server", f"The provider's answer is not valid JSON: {problem}."))
             return

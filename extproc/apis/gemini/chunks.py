@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from extproc.conversation import Usage
-from extproc.jsontext import without_half_pairs
+from extproc.jsontext import HalfPair, ends_in_half, without_half_pairs
 
 _NOTHING = msgspec.Raw(b"")
 
@@ -137,13 +137,16 @@ _one = msgspec.json.Decoder(Chunk)
 _many = msgspec.json.Decoder(list[Chunk | None])
 
 
-def decode_chunks(payload: bytes) -> list[Chunk]:
-    """The chunks in one event or one body: an object, or an array of them. None at all for `null`. Raises JsonChunk."""
+def decode_chunks(payload: bytes, *, alone: bool = False) -> list[Chunk]:
+    """The chunks in one event or one body: an object, or an array of them. None at all for `null`. Raises JsonChunk,
+    and HalfPair where the next event may go on with this one (it does not stand `alone`)."""
     try:
         return _decode(payload)
     except RecursionError:
         raise JsonChunk("nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:  # a wrong shape is a DecodeError, too
+        if not alone and ends_in_half(payload):
+            raise HalfPair from None
         return _decode_oddity(payload, problem)
 
 

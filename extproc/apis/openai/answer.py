@@ -30,6 +30,7 @@ from extproc.apis.openai.signatures import origin, packed
 from extproc.apis.provider_errors import complaint_of, decode_error, failure_from_chunk
 from extproc.blocks import BlockSequencer
 from extproc.conversation import Failure, FinishReason, Signature, TextDelta
+from extproc.jsontext import HalfPair
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -93,6 +94,9 @@ class OpenAIAnswerDecoder(AnswerReader):
             return
         try:
             chunk = decode_chunk(payload)
+        except HalfPair:
+            self._wait_for_half(name, payload)
+            return
         except JsonChunk as problem:
             # two data lines that were meant as two events (no blank line between them)
             if b"\n" in payload:
@@ -243,7 +247,7 @@ class OpenAIAnswerDecoder(AnswerReader):
         as if it had been the answer, if nothing was sent yet."""
         text = None if self._said_text or self._seq.has_calls else failed_text(payload)
         answer = None if text is None else rescued_answer(payload, self._context.names.to_client)
-        chunk = None if answer is None else decode_chunk(answer)
+        chunk = None if answer is None else decode_chunk(answer, alone=True)
         if chunk is not None:
             for choice in chunk.choices or ():
                 if choice is not None and choice.message is not None:
@@ -329,7 +333,7 @@ class OpenAIAnswerDecoder(AnswerReader):
         if body.endswith((b"[DONE]", b"[DONE]\n", b"[DONE]\n\n")):  # of a proxy that takes all answers for streams
             body = body.rstrip().removesuffix(b"[DONE]").rstrip().removesuffix(b"data:")
         try:
-            chunk = decode_chunk(body)
+            chunk = decode_chunk(body, alone=True)
         except JsonChunk as problem:
             self._seq.fail(Failure("server", f"The provider's answer is not valid JSON: {problem}."))
             return

@@ -14,6 +14,7 @@ import msgspec
 
 from extproc.apis.openai.signatures import ANTHROPIC
 from extproc.conversation import Usage
+from extproc.jsontext import HalfPair, ends_in_half
 
 
 class JsonChunk(Exception):  # noqa: N818
@@ -171,13 +172,16 @@ def _google(extra: object) -> dict[str, Any]:
     return google if isinstance(google, dict) else {}
 
 
-def decode_chunk(payload: bytes) -> Chunk | None:
-    """None: `null`, which some proxies send as a filler. Raises JsonChunk."""
+def decode_chunk(payload: bytes, *, alone: bool = False) -> Chunk | None:
+    """None: `null`, which some proxies send as a filler. Raises JsonChunk, and HalfPair where the next
+    event may go on with this one (it does not stand `alone`)."""
     try:
         return _decoder.decode(payload)
     except RecursionError:
         raise JsonChunk("nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:  # a wrong shape is a DecodeError, too
+        if not alone and ends_in_half(payload):
+            raise HalfPair from None
         return _decode_oddity(payload, problem)
 
 
