@@ -24,6 +24,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
     think_anywhere: bool = False
     noise: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    """Tokens that end a turn: dropped behind the text; inside of it they are text."""
     strays: tuple[str, ...] = ()
     """Tokens of calls that mean nothing by themselves: dropped where tools are offered."""
     unambiguous: bool = True

@@ -38,7 +38,9 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     only_beginning: bool = False
     """Nothing but reasoning at the very start is looked for; all other text passes as it is."""
     noise: tuple[str, ...] = ()
-    """Tokens of the template that are dropped wherever they stand (end of sentence, end of turn...)."""
+    """Tokens of the template that are dropped wherever they stand."""
+    ends: tuple[str, ...] = ()
+    """Tokens that end a turn: dropped where no text follows (see turns.py)."""
     name_of: Callable[[object], str] = lambda form: "other"
     """The name of the dialect that a form, or what made it, belongs to: for the counts of calls."""
 
@@ -46,7 +48,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Layout:
     """Of one `Look` and the names of the tools that are offered. Nothing in it is ever changed."""
 
-    __slots__ = ("content_marks", "makers", "openers", "reasoning_marks", "think_closers", "think_openers")
+    __slots__ = ("behind_end", "content_marks", "ends", "makers", "openers", "reasoning_marks", "think_closers",
+                 "think_openers")
 
     def __init__(self, look: Look, names: tuple[str, ...]) -> None:
         made = [(form, make) for make in look.makers for form in make(names)]
@@ -58,7 +61,10 @@ class Layout:
                 self.openers.setdefault(opener, []).append(form)
         self.think_openers = dict(look.think)
         self.think_closers = frozenset(closer for _, closer in look.think)
-        always = {*self.openers, *self.think_closers, *look.noise}
+        self.ends = frozenset(look.ends) - self.think_closers
+        self.behind_end = (*look.ends, *look.noise, *self.think_closers, *self.openers)
+        """What is no text and may stand behind a token that ends a turn."""
+        always = {*self.openers, *self.think_closers, *look.noise, *look.ends}
         self.content_marks = Marks(() if look.only_beginning else always.union(
             FENCES, self.think_openers if look.think_anywhere else ()))
         self.reasoning_marks = Marks(always.union(FENCES, self.think_openers))

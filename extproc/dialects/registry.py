@@ -94,7 +94,7 @@ def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning
     look = _look(everything, tools=True, reasoning_open=bool(reasoning_open), known=False)
     makers = _once(make for dialect in DIALECTS.values() for make in dialect.unknown_makers)
     return Look(forms=(*look.forms, LAST_LINE_CALL), makers=makers, first=(BARE_CALL_ONLY,), think=look.think,
-                reasoning_open=look.reasoning_open, noise=look.noise, name_of=look.name_of)
+                reasoning_open=look.reasoning_open, noise=look.noise, ends=look.ends, name_of=look.name_of)
 
 
 def _look(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_anywhere: bool = False,
@@ -110,6 +110,7 @@ def _look(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_a
         think_anywhere=think_anywhere or any(dialect.think_anywhere for dialect in dialects),
         reasoning_open=reasoning_open,
         name_of=partial(_name_of, dialects),
+        ends=_once(token for dialect in dialects for token in dialect.ends),
         noise=_once(token for dialect in dialects for token in (*dialect.noise, *(dialect.strays if tools else ()))),
     )
 

@@ -19,6 +19,7 @@ from extproc.dialects.look import FENCE_MARKS, FENCES, Look, laid_out
 from extproc.dialects.reading import ArgumentsMode, Form, NotACall, PlainText, Reading, Repair
 from extproc.dialects.spans import CodeSpan, rest_of_span
 from extproc.dialects.tape import Steps, Tape, TooMuch
+from extproc.dialects.turns import end_of_turn
 from extproc.limits import Limits
 
 
@@ -65,6 +66,7 @@ class Scanner:
         self._makers, self._openers = layout.makers, layout.openers
         self._think_openers, self._think_closers = layout.think_openers, layout.think_closers
         self._content_marks, self._reasoning_marks = layout.content_marks, layout.reasoning_marks
+        self._ends, self._behind_end = layout.ends, layout.behind_end
         self._thought_line = ""
 
     # ----------------------------------------------------------------------------------------------- what arrives
@@ -190,6 +192,8 @@ class Scanner:
                 yield from self._region(mark, thinking=False)
             elif mark in self._think_openers and mark not in self._think_closers:
                 yield from self._in_think(self._think_openers[mark])
+            elif mark in self._ends and not self._sequencer.ends_with_whole_calls:
+                self._text((yield from end_of_turn(self._tape, mark, self._ends, self._behind_end, self._limit)))
             elif mark in self._think_closers and self._look.first:
                 yield from self._beginning()
             # a stray closing tag or a token of the template: dropped
@@ -241,6 +245,8 @@ class Scanner:
                 called = yield from self._region(mark, thinking=True)
                 if called and tagged:
                     return
+            elif mark in self._ends:
+                self._think((yield from end_of_turn(self._tape, mark, self._ends, self._behind_end, self._limit)))
             # a further opening tag inside reasoning or a token of the template: dropped
 
     def _doubt_reasoning(self) -> None:

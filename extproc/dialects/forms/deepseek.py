@@ -50,5 +50,5 @@ class DeepSeekSections(TokenSections):
 DEEPSEEK_SECTIONS = DeepSeekSections(TOKENS)
 
 DIALECTS: tuple[Dialect, ...] = tuple(
-    Dialect(name=name, forms=(DEEPSEEK_SECTIONS,), strays=TOKENS.strays, noise=(END_OF_SENTENCE,))
+    Dialect(name=name, forms=(DEEPSEEK_SECTIONS,), strays=TOKENS.strays, ends=(END_OF_SENTENCE,))
     for name in ("deepseek-v3", "deepseek-r1", "deepseek-v3.1"))

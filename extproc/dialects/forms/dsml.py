@@ -24,5 +24,5 @@ _STRAYS = tuple(f"</{bar}DSML{bar}{blank}{name}>" for bar in ("｜", "|") for bl
                 for name in (*WRAPPERS, "invoke", "parameter"))
 
 DIALECTS: tuple[Dialect, ...] = tuple(
-    Dialect(name=name, forms=(DSML,), strays=_STRAYS, noise=(END_OF_SENTENCE,))
+    Dialect(name=name, forms=(DSML,), strays=_STRAYS, ends=(END_OF_SENTENCE,))
     for name in ("deepseek-v3.2", "deepseek-v4", "deepseek-v4.1"))

@@ -170,8 +170,8 @@ class BareKeys:
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="gemma-4", forms=(BareKeys("<|tool_call>", "<tool_call|>", '<|"|>'),),
             think=(("<|channel>thought\n", "<channel|>"), ("<think>", "</think>")), think_anywhere=True,
-            noise=("<|tool_response>", "<turn|>")),
+            ends=("<|tool_response>", "<turn|>")),
     Dialect(name="functiongemma",
             forms=(BareKeys("<start_function_call>", "<end_function_call>", "<escape>"),),
-            noise=("<end_of_turn>", "<start_function_response>")),
+            ends=("<end_of_turn>", "<start_function_response>")),
 )

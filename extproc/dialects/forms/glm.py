@@ -38,7 +38,7 @@ GLM = TaggedCall(Grammar(
     regions=(("<tool_call>", "</tool_call>"),), call_end="</tool_call>", name=_name,
     parameter="<arg_key>", parameter_end="</arg_value>", key=_key))
 
-_NOISE = ("<|observation|>", "<|user|>", "<|endoftext|>")
+_ENDS = ("<|observation|>", "<|user|>", "<|endoftext|>")
 
 DIALECTS: tuple[Dialect, ...] = tuple(
-    Dialect(name=name, forms=(GLM,), noise=_NOISE) for name in ("glm-4.5", "glm-4.6", "glm-4.7"))
+    Dialect(name=name, forms=(GLM,), ends=_ENDS) for name in ("glm-4.5", "glm-4.6", "glm-4.7"))

@@ -11,7 +11,8 @@ from extproc.dialects.forms.hermes import TaggedJson
 from extproc.dialects.forms.lists import TaggedArray
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="granite-3.0", forms=(TaggedArray(["<|tool_call|>"]),), noise=("<|end_of_text|>",)),
-    Dialect(name="granite-3.1", forms=(TaggedArray(["<|tool_call|>", "<tool_call>"]),), noise=("<|end_of_text|>",)),
-    Dialect(name="granite-20b-fc", forms=(TaggedJson("<function_call>", "</function_call>"),)),
+    Dialect(name="granite-3.0", forms=(TaggedArray(["<|tool_call|>"]),), ends=("<|end_of_text|>",)),
+    Dialect(name="granite-3.1", forms=(TaggedArray(["<|tool_call|>", "<tool_call>"]),), ends=("<|end_of_text|>",)),
+    Dialect(name="granite-20b-fc", forms=(TaggedJson("<function_call>", "</function_call>"),),
+            ends=("<|endoftext|>",)),
 )

@@ -115,5 +115,5 @@ class FirstHeader(Message):
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="gpt-oss", frames=(Message(),), first=(FirstHeader(),),
-            think=(("<|channel|>analysis<|message|>", "<|end|>"),), noise=("<|return|>",)),
+            think=(("<|channel|>analysis<|message|>", "<|end|>"),), ends=("<|return|>",)),
 )

@@ -73,9 +73,9 @@ LONGCAT = TaggedJson("<longcat_tool_call>", "</longcat_tool_call>")
 LM_STUDIO = TaggedJson("[TOOL_REQUEST]", "[END_TOOL_REQUEST]")
 
 DIALECTS = (
-    Dialect(name="hermes", forms=(HERMES,), noise=("<|im_end|>",)),
-    Dialect(name="qwen3-hermes", forms=(HERMES,), noise=("<|im_end|>",)),
-    Dialect(name="granite4", forms=(HERMES,)),
+    Dialect(name="hermes", forms=(HERMES,), ends=("<|im_end|>",)),
+    Dialect(name="qwen3-hermes", forms=(HERMES,), ends=("<|im_end|>",)),
+    Dialect(name="granite4", forms=(HERMES,), ends=("<|end_of_text|>",)),
     Dialect(name="longcat", forms=(LONGCAT,), think=(("<longcat_think>", "</longcat_think>"), ("<think>", "</think>"))),
     Dialect(name="lmstudio-default", forms=(LM_STUDIO,)),
 )

@@ -89,7 +89,7 @@ _K3_THINK = tuple((f"<|open|>{blank}think{blank}<|sep|>", f"<|close|>{blank}thin
                   for blank in ("", " "))
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="kimi-k2", forms=(KIMI_SECTIONS,), strays=TOKENS.strays, noise=("<|im_end|>",)),
+    Dialect(name="kimi-k2", forms=(KIMI_SECTIONS,), strays=TOKENS.strays, ends=("<|im_end|>",)),
     Dialect(name="kimi-k3", forms=(K3,), think=(*_K3_THINK, ("<think>", "</think>")), think_anywhere=True,
-            noise=(*_K3_FRAMING, "<|im_end|>")),
+            noise=_K3_FRAMING, ends=("<|im_end|>",)),
 )

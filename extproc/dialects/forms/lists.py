@@ -56,6 +56,6 @@ FENCED_JSON = TaggedArray(["```json"], "```")
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="xlam", forms=(ToolCalls(), HERMES), loose=(FENCED_JSON,), first=(BARE_ARRAY, FENCED)),
     Dialect(name="phi-4-mini", forms=(TaggedArray(["functools["]), TaggedArray(["<|tool_call|>"], "<|/tool_call|>")),
-            noise=("<|end|>",)),
+            ends=("<|end|>",)),
     Dialect(name="jamba", forms=(TaggedArray(["<tool_calls>"], "</tool_calls>"),)),
 )

@@ -150,5 +150,5 @@ PYTHON_TAG = PythonTag()
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="llama3-json", forms=(PYTHON_TAG,), loose=(LINE_JSON,), first=(BARE_JSON, BARE_ARRAY),
-            noise=("<|eom_id|>", "<|eot_id|>")),
+            ends=("<|eom_id|>", "<|eot_id|>")),
 )

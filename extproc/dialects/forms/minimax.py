@@ -19,7 +19,7 @@ MINIMAX_M2 = TaggedCall(Grammar(
 MINIMAX_M3 = NestedElements()
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="minimax-m2", forms=(MINIMAX_M2,), noise=("[e~[",)),
-    Dialect(name="minimax-m3", forms=(MINIMAX_M3,), noise=(PREFIX, "[e~["),
+    Dialect(name="minimax-m2", forms=(MINIMAX_M2,), ends=("[e~[",)),
+    Dialect(name="minimax-m3", forms=(MINIMAX_M3,), noise=(PREFIX,), ends=("[e~[",),
             think=(("<mm:think>", "</mm:think>"), ("<think>", "</think>"))),
 )

@@ -30,5 +30,5 @@ class Action:
 
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="internlm2", forms=(Action(),), noise=("<|im_end|>",)),
+    Dialect(name="internlm2", forms=(Action(),), ends=("<|im_end|>",)),
 )

@@ -258,9 +258,9 @@ def _raw_value(tape: Tape, *, whole_call: bool = False) -> Steps[tuple[str, bool
 PYTHON_LIST = PythonList("[")
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="llama-pythonic", first=(PYTHON_LIST,), noise=("<|eom_id|>", "<|eot_id|>")),
+    Dialect(name="llama-pythonic", first=(PYTHON_LIST,), ends=("<|eom_id|>", "<|eot_id|>")),
     Dialect(name="llama4-pythonic", forms=(PythonList("<|python_start|>", "<|python_end|>"),),
-            first=(PYTHON_LIST,), noise=("<|python_end|>", "<|eom|>", "<|eot|>")),
-    Dialect(name="olmo3", forms=(PythonList("<function_calls>", "</function_calls>"),)),
-    Dialect(name="lfm2", forms=(PythonList("<|tool_call_start|>", "<|tool_call_end|>"),)),
+            first=(PYTHON_LIST,), noise=("<|python_end|>",), ends=("<|eom|>", "<|eot|>")),
+    Dialect(name="olmo3", forms=(PythonList("<function_calls>", "</function_calls>"),), ends=("<|im_end|>",)),
+    Dialect(name="lfm2", forms=(PythonList("<|tool_call_start|>", "<|tool_call_end|>"),), ends=("<|im_end|>",)),
 )

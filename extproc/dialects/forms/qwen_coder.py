@@ -17,7 +17,7 @@ QWEN_CODER = TaggedCall(Grammar(
     parameter="<parameter=", parameter_end="</parameter>", key=read_plain, framing="newline"))
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="qwen3-coder", forms=(QWEN_CODER, HERMES), noise=("<|im_end|>",)),
-    Dialect(name="seed-oss", forms=(QWEN_CODER,), noise=("<seed:eos>",),
+    Dialect(name="qwen3-coder", forms=(QWEN_CODER, HERMES), ends=("<|im_end|>",)),
+    Dialect(name="seed-oss", forms=(QWEN_CODER,), ends=("<seed:eos>",),
             think=(("<seed:think>", "</seed:think>"), ("<think>", "</think>"))),
 )
