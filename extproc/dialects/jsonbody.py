@@ -40,7 +40,12 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
             if writer is not None:
                 break
             raise NotACall
-        key = yield from short_string(tape)
+        try:
+            key = yield from short_string(tape)
+        except NotACall:
+            if writer is not None:
+                break
+            raise
         yield from tape.space()
         if not (yield from tape.literal(":")):
             if writer is not None:

@@ -61,6 +61,18 @@ def test_damage_is_repaired(body: str, arguments: Any) -> None:
     assert got == arguments or arguments is None
 
 
+@pytest.mark.parametrize("body", [
+    '{"name": "note", "arguments": {"n": 1}, "x\ny": 1}', '{"name": "note", "arguments": {"n": 1}, \'x\ny',
+    '{"name": "note", "arguments": {"n": 1}, "x" 1}',
+])
+def test_damage_behind_the_arguments_does_not_cost_the_call(body: str) -> None:
+    first = '{"name": "note", "arguments": {}}'
+    for raw, count in ((body, 1), (f"[{first}, {body}]", 2), (f"{first}, {body}", 2)):
+        for pieces in cuts(f"<tool_call>{raw}</tool_call>"):
+            got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect="hermes")
+            assert [json.loads(text) for _, text in got["tool_calls"]] == [{}, {"n": 1}][-count:]
+
+
 def test_each_repair_is_counted() -> None:
     from extproc.translation import Translation
     from tests.unit.dialects.cases import request_body
