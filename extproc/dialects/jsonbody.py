@@ -17,6 +17,9 @@ from extproc.dialects.tape import Marks, Steps
 
 NAME_KEYS = ("name", "tool_name", "function")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
+_QUOTES = ("\"", "'")
+"""JSON's, and those of models that write a Python dict."""
+
 
 def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool = False) -> Steps[CallWriter]:
     """One call object, from its `{` to its `}`. `stop`: marks that end a damaged body (they are not consumed, what
@@ -36,7 +39,7 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
             if mark == ",":
                 continue
             break
-        if mark != '"':
+        if mark not in _QUOTES:
             if writer is not None:
                 break
             raise NotACall
@@ -123,7 +126,7 @@ def _name_value(io: Reading) -> Steps[str | None]:
     if mark == "{":
         tape.at += 1
         return None
-    if mark != '"':
+    if mark not in _QUOTES:
         raise NotACall
     return (yield from short_string(tape))
 

@@ -10,9 +10,8 @@ import re
 from functools import lru_cache
 from string import hexdigits
 
-import msgspec
-
 from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.relaxed import decode_json, read_relaxed
 from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
 
 _CONTROL = {**{chr(code): f"\\u{code:04x}" for code in range(0x20)}, "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -31,24 +30,26 @@ class NoString(NotACall):
 
 
 def short_string(tape: Tape, limit: int = 1024) -> Steps[str]:
-    """A JSON string from its opening quote; raises NotACall when it is none or longer than a name or key may be."""
+    """A string from its opening quote, JSON's or Python's; raises NotACall when it is none or longer than a name or key
+    may be."""
     raw = ""
+    quote = tape.buffer[tape.at]
     tape.at += 1
     while True:
         char = yield from tape.peek()
         if not char or len(raw) > limit or char in "\n\r":
-            raise NoString('"' + raw)
+            raise NoString(quote + raw)
         tape.at += 1
-        if char == '"':
+        if char == quote:
             break
         raw += char
         if char == "\\":
             raw += yield from tape.peek()
             tape.at += 1
     try:
-        return msgspec.json.decode(f'"{raw}"', type=str)
-    except msgspec.DecodeError:
-        raise NoString(f'"{raw}"') from None
+        return str(decode_json(f'"{raw}"') if quote == '"' else read_relaxed(f"'{raw}'").value)
+    except ValueError:
+        raise NoString(quote + raw + quote) from None
 
 
 @lru_cache(maxsize=256)

@@ -55,10 +55,29 @@ def test_well_formed(body: str, arguments: Any) -> None:
     ('{"name": "note", "arguments": {"title": "a", "n": 3}', {"title": "a", "n": 3}),
     ('{"name": "note", "arguments": {"title": "a", "n": 3}}}', {"title": "a", "n": 3}),
     ('{"name": "note", "arguments": {title: "a", n: 3}}', {"title": "a", "n": 3}),
+    ("{'name': 'note', 'arguments': {'title': 'a', 'tags': [True, None], 'n': 3}}",
+     {"title": "a", "tags": [True, None], "n": 3}),
+    ("{'name': 'note', 'arguments': {'body': \"it's {so}\", 'title': 'a \\'b\\' \\u00e9'}}",
+     {"body": "it's {so}", "title": "a 'b' é"}),
+    ("{'arguments': {'title': 'a'}, 'name': 'note'}", {"title": "a"}),
+    ("{'name': \"note\", \"parameters\": {\"title\": \"a\"}}", {"title": "a"}),
+    ("{'name': 'note'}", {}),
+    ("[{'name': 'note', 'arguments': {'title': 'a'}}]", {"title": "a"}),
 ])
 def test_damage_is_repaired(body: str, arguments: Any) -> None:
     got = arguments_of(body)
     assert got == arguments or arguments is None
+
+
+@pytest.mark.parametrize("body", [
+    "{'name': 'nobody', 'arguments': {'a': True}}", "{'name'}", "{'a', 'b'}", "{'title': 'a'}", "{'name': note}",
+    "{'name': 'no\nte'}", "{'it's': 'so'}", "{'name': 'note'",
+])
+def test_a_python_dict_that_is_no_call_stays_text(body: str) -> None:
+    raw = f"So: <tool_call>{body}" + "</tool_call> it is."
+    for pieces in cuts(raw):
+        got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect="hermes")
+        assert (got["content"], got["tool_calls"]) == (raw, [])
 
 
 @pytest.mark.parametrize("body", [
