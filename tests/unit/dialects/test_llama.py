@@ -89,6 +89,20 @@ def test_the_family_of_the_model_is_enough() -> None:
     stays_text(None, '{"name": "nobody", "parameters": {"a": 1}}', model="meta-llama/Llama-3.3-70B-Instruct")
 
 
+@pytest.mark.parametrize(("model", "behind", "last", "more"), [
+    ("meta-llama/llama-3.1-8b", False, True, True), ("nobody/knows-it", False, True, False),
+    ("salesforce/xlam-2-8b", False, False, False)])
+def test_bare_json_behind_prose(model: str, behind: bool, last: bool, more: bool) -> None:
+    """What docs/dialects.md says under its limits: on the same line, on the last lines, on lines of its own."""
+    for raw, counts in ((f"I call {CALL}", behind), (f"I call:\n{CALL}", last), (f"I call:\n\n{CALL}\n", last),
+                        (f"I call:\n{CALL}\nDone.", more)):
+        if counts:
+            reads(None, raw, BREST, text=raw.replace(CALL, "").replace("\n\n", "\n").strip(), model=model)
+        else:
+            stays_text(None, raw, model=model)
+    stays_text(None, f"I call:\n[{CALL}]", model=model)
+
+
 class TestUnknownModel:
     """Only an answer that is nothing but one bare call counts."""
 
