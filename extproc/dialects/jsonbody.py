@@ -8,6 +8,8 @@ possible without taking back what went out. Brackets and tags inside strings are
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from extproc.calls import JsonBalance
@@ -84,9 +86,50 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
     return writer
 
 
-def read_array(io: Reading, stop: Marks | None = None) -> Steps[None]:
+def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:
+    """As `read_call`, of an object whose keys are names: `{"NAME": {...}}`. Several members are several calls."""
+    tape = io.tape
+    before = io.calls
+    if not (yield from tape.literal("{")):
+        raise NotACall
+    while True:
+        yield from tape.space()
+        mark = yield from tape.peek()
+        if mark == ",":
+            tape.at += 1
+            continue
+        if mark not in _QUOTES:
+            if mark == "}":
+                tape.at += 1
+            break
+        try:
+            name = yield from short_string(tape)
+        except NotACall:
+            break
+        yield from tape.space()
+        if not (yield from tape.literal(":")):
+            break
+        yield from tape.space()
+        if io.offered(name) is None and io.calls > before:
+            io.left_out("skipped_call")
+            yield from raw_value(tape, stop)
+            continue
+        writer = io.call(name)
+        if not (yield from read_arguments(io, writer, stop)):
+            return
+        if tape.clean or not tape.ended:
+            writer.close()
+    if io.calls == before:
+        raise NotACall
+
+
+ReadCall = Callable[[Reading, Marks | None], Steps[object]]
+"""Reads one call object from its `{`; raises NotACall."""
+
+
+def read_array(io: Reading, stop: Marks | None = None, read: ReadCall = read_call) -> Steps[None]:
     """Call objects behind the `[` of an array, through its `]`. Raises NotACall when the first element is none; a later
-    one that is none, or names no offered tool, is text."""
+    one that is none, or names no offered tool, is text. `read`: how one is written."""
     tape = io.tape
     before = io.calls
     while True:
@@ -95,9 +138,9 @@ def read_array(io: Reading, stop: Marks | None = None) -> Steps[None]:
         if mark == ",":
             tape.at += 1
         elif mark == "{" and io.calls == before:
-            yield from read_call(io, stop)
+            yield from read(io, stop)
         elif mark == "{":
-            yield from _call_or_text(io, stop)
+            yield from _call_or_text(io, stop, read)
         else:
             if mark == "]":
                 tape.at += 1
@@ -106,12 +149,12 @@ def read_array(io: Reading, stop: Marks | None = None) -> Steps[None]:
             return
 
 
-def _call_or_text(io: Reading, stop: Marks | None) -> Steps[None]:
+def _call_or_text(io: Reading, stop: Marks | None, read: ReadCall) -> Steps[None]:
     """A further call object; the text of it when it is none."""
     tape = io.tape
     tape.hold()
     try:
-        yield from read_call(io, stop)
+        yield from read(io, stop)
     except NotACall:
         tape.hand_back()
         tape.release()

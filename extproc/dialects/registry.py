@@ -32,13 +32,14 @@ from extproc.dialects.forms import (
     pythonic,
     qwen_coder,
     roo,
+    step,
 )
 from extproc.dialects.forms.llama import BARE_CALL_ONLY, LAST_LINE_CALL
 from extproc.dialects.look import Look
 from extproc.profiles.models import family_of
 from extproc.remembered import remembered
 
-_MODULES = (hermes, qwen_coder, glm, minimax, kimi, deepseek, dsml, mistral, harmony, granite, gemma, roo, llama,
+_MODULES = (hermes, qwen_coder, glm, minimax, kimi, step, deepseek, dsml, mistral, harmony, granite, gemma, roo, llama,
             pythonic, lists, others, prompted)
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for module in _MODULES for dialect in module.DIALECTS}

@@ -222,15 +222,13 @@ class ValueReader:
     def _pop(self, mark: str) -> None:
         """A closing tag closes the last opening one of its kind and all that stand open inside."""
         tags = self._tags
-        if mark in tags.ends:
-            opener = tags.begins[tags.ends.index(mark)]
-        elif mark == tags.call_end:
-            opener = tags.call or ""
-        else:
-            return
-        if opener in self._nesting:
-            last = len(self._nesting) - 1 - self._nesting[::-1].index(opener)
-            del self._nesting[last:]
+        openers = {begin for begin, end in zip(tags.begins, tags.ends, strict=True) if end == mark}
+        if mark == tags.call_end:
+            openers.add(tags.call or "")
+        for at in range(len(self._nesting) - 1, -1, -1):
+            if self._nesting[at] in openers:
+                del self._nesting[at:]
+                return
 
     def _outer_end(self, mark: str) -> Steps[bool]:
         """The call or the region ends though the value was not closed: certain when further tags or the end follow."""

@@ -66,6 +66,10 @@ FAMILIES: tuple[ModelFamily, ...] = (
     ModelFamily(patterns=("*seed-oss*",), dialects=("seed-oss",)),
     ModelFamily(patterns=("*longcat*",), dialects=("longcat",)),
     ModelFamily(patterns=("*internlm2*",), dialects=("internlm2",)),
+    ModelFamily(patterns=("*step-3.*", "*step3.*", "*step3p*"), dialects=("qwen3-coder", "qwen3-hermes")),
+    # its small vision model is made of Qwen3
+    ModelFamily(patterns=("*step3*", "*step-3*"), dialects=("step3", "qwen3-hermes"), reasoning_open=True),
+    ModelFamily(patterns=("*apertus*",), dialects=("apertus",)),
     ModelFamily(patterns=("*jamba*",), dialects=("jamba",)),
     ModelFamily(patterns=("*lfm2*",), dialects=("lfm2",)),
     ModelFamily(patterns=("*olmo-3*", "*olmo3*"), dialects=("olmo3",)),

@@ -1,8 +1,9 @@
 """Arrays of call objects: `[{"name": ..., "arguments": {...}}, ...]` behind a marker, in a code fence or all alone.
 
 xLAM writes the bare array at the start of the answer, in a fence, or in the tags of other families. Phi-4-mini writes
-`functools[...]`, Jamba and Hunyuan A13B `<tool_calls>[...]</tool_calls>`. The array ends the region; what follows it is
-content. What is no array of calls of offered tools is text.
+`functools[...]`, Jamba and Hunyuan A13B `<tool_calls>[...]</tool_calls>`. Apertus makes the name the key of the
+arguments, `<|tools_prefix|>[{"N": {...}}]<|tools_suffix|>`, and thinks between tokens of its own. The array ends the
+region; what follows it is content. What is no array of calls of offered tools is text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES
 from extproc.dialects.forms.mistral import ToolCalls
-from extproc.dialects.jsonbody import read_array, read_call
+from extproc.dialects.jsonbody import ReadCall, read_array, read_call, read_keyed_call
 from extproc.dialects.reading import NotACall, Reading
 from extproc.dialects.tape import Marks, Steps
 
@@ -21,10 +22,12 @@ class TaggedArray:
     """An array of calls between one of several openers and its closer, if it has one. An opener that ends with the
     bracket has begun the array."""
 
-    def __init__(self, openers: Iterable[str], closer: str = "", *, single: bool = False) -> None:
+    def __init__(self, openers: Iterable[str], closer: str = "", *, single: bool = False,
+                 read: ReadCall = read_call) -> None:
         self.openers: tuple[str, ...] = tuple(openers)
         self._closer = closer
         self._single = single
+        self._read = read
         self._stop = Marks([*([closer] if closer else []), *(o for o in self.openers if len(o) > 1)])
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
@@ -39,7 +42,7 @@ class TaggedArray:
             if mark != "[":
                 raise NotACall
             tape.at += 1
-        yield from read_array(io, self._stop)
+        yield from read_array(io, self._stop, self._read)
         yield from self._close(io)
 
     def _close(self, io: Reading) -> Steps[None]:
@@ -57,5 +60,8 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="xlam", forms=(ToolCalls(), HERMES), loose=(FENCED_JSON,), first=(BARE_ARRAY, FENCED)),
     Dialect(name="phi-4-mini", forms=(TaggedArray(["functools["]), TaggedArray(["<|tool_call|>"], "<|/tool_call|>")),
             ends=("<|end|>",)),
+    Dialect(name="apertus", forms=(TaggedArray(["<|tools_prefix|>"], "<|tools_suffix|>", read=read_keyed_call),),
+            think=(("<|inner_prefix|>", "<|inner_suffix|>"), ("<think>", "</think>")), strays=("<|tools_suffix|>",),
+            ends=("<|assistant_end|>",)),
     Dialect(name="jamba", forms=(TaggedArray(["<tool_calls>"], "</tool_calls>"),)),
 )

@@ -16,7 +16,15 @@ from extproc.apis.base import Dropped, NameMap, Target
 from extproc.conversation import Request, Text, Tool, ToolCall, ToolChoice
 from extproc.dialects.writing.choice import NO_CALLS, check_count, effective_choice, rules
 from extproc.dialects.writing.form import OfferedTool, PromptForm
-from extproc.dialects.writing.json_forms import DeepSeekV3, DeepSeekV31, Hermes, KimiK2, LlamaJson, Mistral
+from extproc.dialects.writing.json_forms import (
+    Apertus,
+    DeepSeekV3,
+    DeepSeekV31,
+    Hermes,
+    KimiK2,
+    LlamaJson,
+    Mistral,
+)
 from extproc.dialects.writing.prompted import Prompted, format_call
 from extproc.dialects.writing.tagged_forms import Dsml, Glm, MiniMaxM2, QwenCoder
 from extproc.dialects.writing.turns import TurnWriter
@@ -27,6 +35,7 @@ from extproc.pairing import Turn, pair
 __all__ = ["WRITABLE", "format_call", "write", "written"]
 
 _FORMS: dict[str, PromptForm] = {
+    "apertus": Apertus(),
     "deepseek-r1": DeepSeekV3(),
     "deepseek-v3": DeepSeekV3(),
     "deepseek-v3.1": DeepSeekV31(),

@@ -1,4 +1,5 @@
-"""Forms whose calls hold their arguments as one JSON object: Hermes, Kimi K2, DeepSeek V3 and V3.1, Llama, Mistral.
+"""Forms whose calls hold their arguments as one JSON object: Hermes, Kimi K2, DeepSeek V3 and V3.1, Llama, Mistral,
+Apertus.
 
 What a model was trained to read is kept to the byte in calls and results; the words that introduce the tools are our
 own. Special tokens are written as text, because the servers these forms are for take nothing else. Where a family
@@ -154,3 +155,23 @@ class Mistral:
 
     def results(self, results: list[PastResult]) -> str:
         return "".join(f"[TOOL_RESULTS]{result.spoken}[/TOOL_RESULTS]" for result in results)
+
+
+class Apertus:
+    """One array behind the answer, each call an object whose key is the name; results in brackets, not quoted."""
+
+    gap = ""
+    _marks = ("<|tools_", "<|inner_", "<|assistant_")
+
+    def tools(self, tools: list[OfferedTool]) -> str:
+        return ("Tool Capabilities:\n" + signatures(tools, self._marks)
+                + "\n\nTo call tools, end the answer with one array, with one object for each call whose key is the "
+                'name of the tool:\n<|tools_prefix|>[{"NAME": JSON object of the arguments}]<|tools_suffix|>\n'
+                "The results come back in the same order, in brackets.")
+
+    def calls(self, calls: list[PastCall]) -> str:
+        inner = ", ".join(f"{{{json_text(call.name)}: {guarded(call.arguments, self._marks)}}}" for call in calls)
+        return f"<|tools_prefix|>[{inner}]<|tools_suffix|>"
+
+    def results(self, results: list[PastResult]) -> str:
+        return "[" + ", ".join(result.spoken for result in results) + "]"

@@ -101,3 +101,53 @@ def test_models_that_nobody_knows(raw: str) -> None:
 def test_bare_and_fenced_arrays_of_such_models_are_text() -> None:
     stays_text(None, TWO)
     stays_text(None, f"```json\n{TWO}\n```")
+
+
+# ------------------------------------------------------------------------------------------------------------- Apertus
+
+
+def apertus(array: str) -> str:
+    return f"<|tools_prefix|>{array}<|tools_suffix|>"
+
+
+KEYED = apertus('[{"tide": {"harbor": "Brest"}}, {"ping": {}}]')
+
+
+@pytest.mark.parametrize(("dialect", "model"), [("apertus", "m"), (None, "m"), (None, "swiss-ai/Apertus-8B-Instruct-2509")])
+class TestNamesAsKeys:
+    """Apertus: the name is the key of the arguments."""
+
+    def test_calls(self, dialect: str | None, model: str) -> None:
+        reads(dialect, KEYED, BREST, PING, model=model)
+        reads(dialect, f"I look.\n{KEYED}\nDone.", BREST, PING, text="I look.\nDone.", model=model)
+        reads(dialect, KEYED + KEYED, BREST, PING, BREST, PING, model=model)
+        reads(dialect, apertus('[ {\n"tide" : {"harbor": "Brest"}} ,\n{"ping": null} ]\n'), BREST, PING, model=model)
+
+    def test_values_are_data(self, dialect: str | None, model: str) -> None:
+        raw = '[{"tide": {"harbor": "}]<|tools_suffix|> <|tools_prefix|>[{"}}, {"valve": {"id": "3", "tags": ["]"]}}]'
+        reads(dialect, apertus(raw), ("tide", {"harbor": "}]<|tools_suffix|> <|tools_prefix|>[{"}),
+              ("valve", {"id": 3, "tags": ["]"]}), model=model)
+
+    def test_damage(self, dialect: str | None, model: str) -> None:
+        reads(dialect, KEYED.removesuffix("<|tools_suffix|>"), BREST, PING, model=model)
+        reads(dialect, apertus('[{"tide": {"harbor": "Brest"}, "ping": {}}]'), BREST, PING, model=model)
+        reads(dialect, apertus('[{"tide": {"harbor": "Brest"}, "nobody": {"a": 1}}]'), BREST, model=model)
+        reads(dialect, apertus('[{"tide": {\'harbor\': \'Brest\'}}]'), BREST, model=model)
+        reads(dialect, apertus('[{"ping": {}}, {"nobody": {}}]'), PING, text='{"nobody": {}}', model=model)
+
+    @pytest.mark.parametrize("raw", [
+        "The token <|tools_prefix|> opens.", "<|tools_prefix|>[1, 2]", "<|tools_prefix|>[invalid json", "<|tools_prefix|>[{}]",
+        '<|tools_prefix|>[{"nobody": {"harbor": "Brest"}}]', f"```\n{KEYED}\n```", "<|tools_prefix|>[]"])
+    def test_other_text_stays(self, dialect: str | None, model: str, raw: str) -> None:
+        stays_text(dialect, raw, model=model)
+
+    def test_thoughts(self, dialect: str | None, model: str) -> None:
+        thought = "<|inner_prefix|>Brest, then.<|inner_suffix|>"
+        reads(dialect, thought + KEYED, BREST, PING, reasoning="Brest, then.", model=model)
+        reads(dialect, thought + "High.<|assistant_end|>", text="High.", reasoning="Brest, then.", model=model)
+        reads(dialect, "<|inner_prefix|>Brest, then." + KEYED, BREST, PING, reasoning="Brest, then.", model=model)
+
+
+def test_names_as_keys_cut_off() -> None:
+    for end in range(len("<|tools_prefix|>[{\"tide\": {"), KEYED.index("}}, ")):
+        breaks_off("apertus", KEYED[:end], "tide")

@@ -35,6 +35,14 @@ def gemma_value(value: Any) -> str:
     return json.dumps(value)
 
 
+def step3_call(call: Call) -> str:
+    name, arguments = call
+    pairs = "".join(f'<steptml:parameter name="{key}">{value if isinstance(value, str) else json.dumps(value)}'
+                    "</steptml:parameter>" for key, value in arguments.items())
+    return (f'<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{name}">{pairs}</steptml:invoke>'
+            "<｜tool_call_end｜>")
+
+
 WRITERS: dict[str, Callable[[list[Call]], str]] = {
     "llama3-json": lambda calls: "; ".join(objects(calls, "parameters")),
     "llama-pythonic": lambda calls: "[" + ", ".join(pythonic(calls)) + "]",
@@ -50,6 +58,9 @@ WRITERS: dict[str, Callable[[list[Call]], str]] = {
     "phi-4-mini": lambda calls: "functools[" + ",".join(objects(calls)) + "]",
     "granite-3.1": lambda calls: "<tool_call>[" + ",".join(objects(calls)) + "]",
     "granite-20b-fc": lambda calls: " ".join(f"<function_call> {call}" for call in objects(calls)),
+    "apertus": lambda calls: "<|tools_prefix|>" + json.dumps([{name: arguments} for name, arguments in calls])
+    + "<|tools_suffix|>",
+    "step3": lambda calls: "<｜tool_calls_begin｜>" + "".join(map(step3_call, calls)) + "<｜tool_calls_end｜>",
     "internlm2": lambda calls: "".join(f"<|action_start|><|plugin|>{call}<|action_end|>" for call in objects(calls)),
 }
 
@@ -89,7 +100,8 @@ def test_what_was_written_is_read(dialect: str, calls: list[Call], seed: int) ->
     "[TOOL_CALLS]", "[ARGS]", "{", "}", "[", "]", "(", ")", '"', "'", "\\", ":", ",", "name", "tide", "ping", "call:",
     "=", "<|channel|>", "analysis", "<|message|>", "to=functions.ping", "<|tool_call>", '<|"|>', "<tool_call|>",
     "functools[", "<tool_call>", '{"name": "tide", "arguments": {', "<|python_tag|>", "<function_calls>", "\n", " ",
-    "```", "<think>", "</think>", "harbor", "<|action_start|><|plugin|>", "<|end|>", "<function_call>"]), max_size=14),
+    "```", "<think>", "</think>", "harbor", "<|action_start|><|plugin|>", "<|end|>", "<function_call>",
+    "<｜tool_calls_begin｜>", '<steptml:invoke name="ping">', "<|tools_prefix|>", "<|assistant_end|>"]), max_size=14),
        finish=st.sampled_from(["stop", "length"]))
 def test_any_text_has_one_reading(dialect: str, pieces: list[str], finish: str) -> None:
     """Markers in any order raise nothing, and give the same at every cut."""
