@@ -387,6 +387,7 @@ class Scanner:
     def _before_call(self) -> None:
         self._blank = self._blank_thought = ""
         self._line = ""
+        self._span = CodeSpan()
 
     def _note_line(self, text: str) -> None:
         """Keeps what stands on the current line, as far as it matters: blank or not, and its code spans."""

@@ -1,7 +1,8 @@
 """Code spans in a model's text: whether what stands here is quoted between backticks, `like this`.
 
 The scanner notes the text that it shows and asks where an opener stands. Only a span that begins right before the
-opener and ends on the same line quotes it: a stray backtick must not swallow a call. Nothing here is shown or dropped.
+opener and ends on the same line quotes it: a stray backtick must not swallow a call, nor must one in its arguments.
+Nothing here is shown or dropped.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
 
 _RUN = re.compile("`+")
 _ENDS = Marks(("`", "\n"))
+_QUOTES = re.compile(r'\\.|"')
 
 
 class CodeSpan:
@@ -41,13 +43,21 @@ class CodeSpan:
 
 
 def rest_of_span(tape: Tape, limit: int) -> Steps[str]:
-    """Consumes what is left of a span that has begun, through its backtick; "" when it does not end on this line."""
+    """Consumes what is left of a span that has begun, through its backtick; "" when it does not end on this line. A
+    backtick in a JSON string of what is quoted is not its end."""
     tape.hold()
+    text, in_string, ends = "", False, False
     try:
-        text, end = yield from tape.collect(_ENDS, limit)
+        while True:
+            piece, end = yield from tape.collect(_ENDS, limit - len(text))
+            text += piece + end
+            in_string ^= _QUOTES.findall(piece).count('"') % 2 == 1
+            if end != "`" or not in_string:
+                ends = end == "`"
+                break
     except (TooMuch, PlainText):
-        text = end = ""
-    if end != "`":
+        pass
+    if not ends:
         tape.hand_back()
     tape.release()
-    return text + end if end == "`" else ""
+    return text if ends else ""

@@ -220,6 +220,20 @@ def test_a_stray_backtick_swallows_no_call(before: str) -> None:
           text=f"{before.rstrip()}\n`y`")
 
 
+SHELL = '<tool_call>{"name": "tide", "arguments": {"harbor": "say \\"`x`\\" `y`"}}</tool_call>'
+SHELL_CALL = ("tide", {"harbor": 'say "`x`" `y`'})
+
+
+def test_backticks_in_a_calls_arguments_end_no_span_around_it() -> None:
+    reads("hermes", f"`{SHELL}\n`z`", SHELL_CALL, text="`\n`z`")
+    stays_text("hermes", f"Write `{SHELL}` to call it.")
+
+
+def test_a_stray_backtick_ends_at_the_call_behind_it() -> None:
+    first = ONE_LINE.replace("{", "\n{", 1)
+    reads("hermes", f"`{first}{ONE_LINE} `", ("ping", {}), ("ping", {}), text="` `")
+
+
 def test_reasoning_that_ends_in_a_code_span_quotes_nothing() -> None:
     reads("hermes", f"<think>run `</think>{ONE_LINE} `", ("ping", {}), reasoning="run `", text="`")
     reads("hermes", f"<think>run `x`</think>{ONE_LINE} `x`", ("ping", {}), reasoning="run `x`", text="`x`")
