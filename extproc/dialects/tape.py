@@ -216,7 +216,8 @@ class Tape:
             yield
 
     def collect(self, marks: Marks, limit: int) -> Steps[tuple[str, str]]:
-        """(text before the first mark, the mark or "" at the end); the mark is consumed. Raises TooMuch."""
+        """(text before the first mark, the mark or "" at the end); the mark is consumed. Raises TooMuch, with nothing
+        consumed."""
         pieces: list[str] = []
         size = 0
 
@@ -227,7 +228,11 @@ class Tape:
                 raise TooMuch
             pieces.append(piece)
 
-        mark = yield from self.until(marks, keep)
+        try:
+            mark = yield from self.until(marks, keep)
+        except TooMuch:  # what came in earlier pieces, or it would be lost at some cuts
+            self.push_back("".join(pieces))
+            raise
         return "".join(pieces), mark
 
     def run(self, allowed: Callable[[str], bool], limit: int = 512) -> Steps[str]:

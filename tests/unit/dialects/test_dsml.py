@@ -124,6 +124,13 @@ def test_markup_in_a_value_is_data(content: str) -> None:
     assert calls_of(raw) == [("save_file", {"path": "a", "content": content}), PING]
 
 
+@pytest.mark.parametrize("mark", ["<｜DSML｜", "</｜DSML｜", "</｜DSML｜invoke> <｜DSML｜"])
+def test_a_mark_that_no_tag_follows_for_long_loses_nothing(mark: str) -> None:
+    content = f"a {mark}{'x' * 1100} {mark}{'y' * 1100} b"
+    raw = block(invoke("save_file", parameter("path", "a"), parameter("content", content)), PINGED)
+    assert calls_of(raw) == [("save_file", {"path": "a", "content": content}), PING]
+
+
 # ------------------------------------------------------------------------------------------------- rule 4.4: V4 and V4.1
 
 
