@@ -285,12 +285,20 @@ def _point(address: str, place: str) -> None:
 async def _ask(address: str, service: str, *, unknown: bool = False) -> bool:
     """Whether the worker's health service says SERVING about this; `unknown` where it says nothing."""
     async with grpc.aio.insecure_channel(address) as channel:
-        try:
-            answer = await health_pb2_grpc.HealthStub(channel).Check(
-                health_pb2.HealthCheckRequest(service=service), timeout=2)
-        except grpc.aio.AioRpcError:
-            return unknown
-        return bool(answer.status == _SERVING)
+        status = await _status(channel, service, 2)
+    return unknown if status is None else status == _SERVING
+
+
+async def _status(channel: grpc.aio.Channel, service: str, seconds: float) -> int | None:
+    """What the worker's health service says; None where it does not within so many seconds. The clock is the event
+    loop's as well as gRPC's: a call that never ended would hold up a reload for ever."""
+    asked = health_pb2.HealthCheckRequest(service=service)
+    try:
+        async with asyncio.timeout(seconds + 1):
+            answer = await health_pb2_grpc.HealthStub(channel).Check(asked, timeout=seconds)
+    except (grpc.aio.AioRpcError, TimeoutError):
+        return None
+    return int(answer.status)
 
 
 async def _healthy(child: Child, address: str, service: str = "") -> None:
@@ -299,15 +307,12 @@ async def _healthy(child: Child, address: str, service: str = "") -> None:
     async with grpc.aio.insecure_channel(address, options=[("grpc.initial_reconnect_backoff_ms", 50),
                                                            ("grpc.max_reconnect_backoff_ms", 100),
                                                            ("grpc.min_reconnect_backoff_ms", 50)]) as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
         while time.monotonic() < end:
             if child.exit_code is not None:
                 await child.wait()
                 raise StartError(f"the {child.last_words(1)}")  # the rest went to standard error as it came
-            with contextlib.suppress(grpc.aio.AioRpcError):
-                answer = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=1)
-                if answer.status == _SERVING:
-                    return
+            if await _status(channel, service, 1) == _SERVING:
+                return
             await asyncio.sleep(0.03)
     child.send(signal.SIGKILL)
     await child.wait()

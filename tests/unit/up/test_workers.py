@@ -70,8 +70,9 @@ class World:
         # A connection of its own each time: where new ones go is the question.
         async with grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
             try:
-                await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
-            except grpc.aio.AioRpcError:
+                async with asyncio.timeout(6):
+                    await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
+            except (grpc.aio.AioRpcError, TimeoutError):
                 return False
         return True
 
