@@ -25,6 +25,8 @@ class Grammar(msgspec.Struct, frozen=True, kw_only=True):
 
     regions: tuple[tuple[str, str], ...]
     """Tags around one or more calls."""
+    lead: str = ""
+    """What may stand between the opening tag of a region and `call`."""
     call: str | None = None
     """How a call begins, up to its name; None: the name follows the opening tag of the region."""
     call_end: str
@@ -53,8 +55,9 @@ class TaggedCall:
         self._outer_marks = Marks(outer)
         self._marks = Marks(self._tags)
         self._damaged_tags = (grammar.parameter.rstrip("= "), grammar.call_end, *self._ends)
-        self._text_tags = Tags(begins=self._begins, ends=self._ends, call=grammar.call, call_end=grammar.call_end,
-                               outer=outer, parameter=grammar.parameter, parameter_end=grammar.parameter_end,
+        self._text_tags = Tags(begins=self._begins, ends=self._ends, lead=grammar.lead, call=grammar.call,
+                               call_end=grammar.call_end, outer=outer,
+                               parameter=grammar.parameter, parameter_end=grammar.parameter_end,
                                marks=Marks([*self._tags, grammar.parameter_end]),
                                name=grammar.name, key=grammar.key, framing=grammar.framing)
 
@@ -64,6 +67,8 @@ class TaggedCall:
         if in_region:  # models double the tags of a region
             yield from tape.space()
             if (yield from tape.literal(*self._begins)):
+                yield from tape.space()
+            if self._grammar.lead and (yield from tape.literal(self._grammar.lead)):
                 yield from tape.space()
         if in_region and self._call and not (yield from tape.literal(*self._call)):
             if io.at_line_start and (tape.cut_mark(self._marks) or (at_end(tape) and not tape.clean)):

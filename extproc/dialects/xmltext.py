@@ -27,6 +27,7 @@ class Tags(msgspec.Struct, frozen=True, kw_only=True):
 
     begins: tuple[str, ...]
     ends: tuple[str, ...]
+    lead: str = ""
     call: str | None
     call_end: str
     outer: tuple[str, ...]
@@ -202,6 +203,8 @@ class ValueReader:
         blank = call = ""
         if mark in tags.begins and tags.call is not None:
             blank = yield from tape.space()
+            if tags.lead and (lead := (yield from tape.literal(tags.lead))):
+                blank += lead + (yield from tape.space())
             call = yield from tape.literal(tags.call)
             if not call:
                 tape.push_back(blank)

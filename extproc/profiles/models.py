@@ -67,8 +67,9 @@ FAMILIES: tuple[ModelFamily, ...] = (
     ModelFamily(patterns=("*longcat*",), dialects=("longcat",)),
     ModelFamily(patterns=("*internlm2*",), dialects=("internlm2",)),
     ModelFamily(patterns=("*step-3.*", "*step3.*", "*step3p*"), dialects=("qwen3-coder", "qwen3-hermes")),
-    # its small vision model is made of Qwen3
-    ModelFamily(patterns=("*step3*", "*step-3*"), dialects=("step3", "qwen3-hermes"), reasoning_open=True),
+    # its small vision model is made of Qwen3; a further digit counts the steps of somebody's training
+    ModelFamily(patterns=("*step3", "*step3[!0-9]*", "*step-3", "*step-3[!0-9]*"), reasoning_open=True,
+                dialects=("step3", "qwen3-hermes")),
     ModelFamily(patterns=("*apertus*",), dialects=("apertus",)),
     ModelFamily(patterns=("*jamba*",), dialects=("jamba",)),
     ModelFamily(patterns=("*lfm2*",), dialects=("lfm2",)),

@@ -17,8 +17,8 @@ _CALL_END = "<｜tool_call_end｜>"
 _SECTION_END = "<｜tool_calls_end｜>"
 
 STEP3 = TaggedCall(Grammar(
-    regions=(("<｜tool_calls_begin｜>", _SECTION_END), ("<｜tool_call_begin｜>", _CALL_END),
-             ("<｜tool_call_begin｜>function<｜tool_sep｜>", _CALL_END)),
+    regions=(("<｜tool_calls_begin｜>", _SECTION_END), ("<｜tool_call_begin｜>", _CALL_END)),
+    lead="function<｜tool_sep｜>",  # no part of an opener: the longest one counts, and DeepSeek's is the shorter
     call="<steptml:invoke name=", call_end="</steptml:invoke>", name=read_attribute,
     parameter="<steptml:parameter name=", parameter_end="</steptml:parameter>", key=read_attribute))
 

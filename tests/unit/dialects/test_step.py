@@ -68,6 +68,9 @@ def test_deepseeks_misspelt_tokens_are_still_read() -> None:
     raw = f'{BEGIN}<｜tool_call_begin｜>function{SEP}tide\n```json\n{{"harbor": "Brest"}}\n```<｜tool_call_end｜>{END}'
     reads(None, raw, BREST)
     reads("deepseek-v3", raw, BREST)
+    for alone in (raw.removeprefix(BEGIN).removesuffix(END), raw.removeprefix(BEGIN)):  # without the section
+        reads(None, alone, BREST)
+        reads("deepseek-v3", alone, BREST)
 
 
 def test_entries_that_call_nothing_are_text() -> None:
@@ -85,6 +88,11 @@ def test_the_prompt_opened_the_reasoning_of_known_models() -> None:
     for model in ("stepfun-ai/step3", "step-3"):
         reads(None, f"Brest.\n</think>\n{ONE}", BREST, reasoning="Brest.", model=model)
         reads(None, "It is high.", text="It is high.", reasoning="It is high.", model=model)
+
+
+def test_a_checkpoint_of_a_training_is_no_step3() -> None:
+    for model in ("my-sft-step3000", "me/tuned-step-300"):
+        reads(None, "It is high.", text="It is high.", model=model)
 
 
 def test_step_3_5_writes_as_qwen_coder() -> None:
