@@ -7,6 +7,8 @@ the next event (`_wait_for_half`). This module knows no API's fields.
 
 from __future__ import annotations
 
+import re
+
 from extproc.apis.base import DecodeContext
 from extproc.apis.body_reader import BROKEN, EMPTY, BodyReader
 from extproc.blocks import BlockSequencer
@@ -14,6 +16,9 @@ from extproc.conversation import Event, Failure, Usage
 from extproc.jsontext import joined_halves, without_half_pairs
 
 __all__ = ["BROKEN", "EMPTY", "AnswerReader"]
+
+_ERROR = re.compile(rb'"error"\s*:\s*[{"]')
+"""Every API's field of errors, when it holds something; quotes inside of a text are escaped."""
 
 
 class AnswerReader(BodyReader):
@@ -38,7 +43,10 @@ class AnswerReader(BodyReader):
 
     def _wait_for_half(self, name: bytes, payload: bytes) -> None:
         """A string of this event ends in half of a surrogate pair: it waits for the next event, which may begin with
-        the other half."""
+        the other half. An error does not wait: often nothing follows it, though the connection stays open."""
+        if name == b"error" or _ERROR.search(payload):
+            self._event(name, without_half_pairs(payload))
+            return
         self._halved = name, payload
         self._deliver = self._behind_half
 

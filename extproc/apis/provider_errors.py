@@ -17,6 +17,7 @@ import msgspec
 from extproc.apis.google_errors import delay_in_words, meaning, read_details
 from extproc.apis.overflow import recognise
 from extproc.conversation import Failure, FailureKind
+from extproc.jsontext import without_half_pairs
 
 MESSAGE_LIMIT = 2048
 """Longest message, in characters."""
@@ -99,7 +100,7 @@ def complaint_of(payload: bytes) -> dict[str, object] | None:
     """The error object in the bytes of something that has no choices: servers and proxies also write it without the
     key `error`, with `message`, `detail` or `errors` at the top. None when these bytes complain of nothing."""
     try:
-        value = json.loads(payload.decode("utf-8", "replace"))
+        value = json.loads(without_half_pairs(payload).decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
     if isinstance(value, list):

@@ -180,6 +180,19 @@ def test_a_stream_that_breaks_off_shows_what_waited() -> None:
     assert b"message_stop" not in out
 
 
+@pytest.mark.parametrize("upstream", ["anthropic", "openai", "gemini"])
+@pytest.mark.parametrize("name", [b"event: error\n", b""])
+@pytest.mark.parametrize("rest", ["", " again"])
+def test_an_error_with_half_of_a_pair_arrives_at_once(upstream: str, name: bytes, rest: str) -> None:
+    """Its connection may stay open for minutes."""
+    exchange = Translation("openai", upstream, "nobody")
+    exchange.request(OPENAI_REQUEST)
+    exchange.start(200, {"content-type": "text/event-stream"})
+    payload = b'{"type":"error","error":{"code":503,"message":"Too busy \\ud83d%b"}}' % rest.encode()
+    out = exchange.feed(name + b"data: " + payload + b"\n\n")
+    assert f"Too busy \ufffd{rest}" in out.decode()
+
+
 def test_parallel_calls_in_one_event() -> None:
     """Strings that end in the same event go on in their order."""
     def event(first: str, second: str, **more: str) -> bytes:

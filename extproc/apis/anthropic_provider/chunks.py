@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from extproc.conversation import Usage
-from extproc.jsontext import HalfPair, ends_in_half
+from extproc.jsontext import HalfPair, ends_in_half, without_half_pairs
 
 Raw = msgspec.Raw
 T = TypeVar("T", bound=msgspec.Struct)
@@ -104,7 +104,7 @@ def decode_message(body: bytes) -> Message:
 def object_of(payload: bytes) -> dict[str, Any]:
     """Any JSON object, also with bytes that are no UTF-8 and with half surrogate pairs. Raises Damaged."""
     try:
-        value = json.loads(payload.decode("utf-8", "replace"))
+        value = json.loads(without_half_pairs(payload).decode("utf-8", "replace"))
     except (ValueError, RecursionError) as problem:
         raise Damaged(str(problem)) from None
     if isinstance(value, list):
