@@ -15,7 +15,7 @@ import msgspec
 from extproc.calls import JsonBalance
 from extproc.dialects.jsonvalue import NoString, raw_rest, raw_value, short_string, stream_string
 from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
-from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.tape import Marks, Steps, Tape
 
 NAME_KEYS = ("name", "tool_name", "function")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
@@ -34,29 +34,15 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
     early: str | None = None
     writer: CallWriter | None = None
     while True:
-        yield from tape.space()
-        mark = yield from tape.peek()
-        if mark in ("}", ","):
+        if (yield from tape.behind_commas()) == "}":
             tape.at += 1
-            if mark == ",":
-                continue
             break
-        if mark not in _QUOTES:
-            if writer is not None:
-                break
-            raise NotACall
         try:
-            key = yield from short_string(tape)
+            key = yield from _key(tape)
         except NotACall:
-            if writer is not None:
+            if writer is not None:  # damage behind the arguments
                 break
             raise
-        yield from tape.space()
-        if not (yield from tape.literal(":")):
-            if writer is not None:
-                break
-            raise NotACall
-        yield from tape.space()
         if key in NAME_KEYS and name is None:
             value = yield from _name_value(io)
             if value is None:
@@ -93,23 +79,13 @@ def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:
     if not (yield from tape.literal("{")):
         raise NotACall
     while True:
-        yield from tape.space()
-        mark = yield from tape.peek()
-        if mark == ",":
+        if (yield from tape.behind_commas()) == "}":
             tape.at += 1
-            continue
-        if mark not in _QUOTES:
-            if mark == "}":
-                tape.at += 1
             break
         try:
-            name = yield from short_string(tape)
+            name = yield from _key(tape)
         except NotACall:
             break
-        yield from tape.space()
-        if not (yield from tape.literal(":")):
-            break
-        yield from tape.space()
         if io.offered(name) is None and io.calls > before:
             io.left_out("skipped_call")
             yield from raw_value(tape, stop)
@@ -123,6 +99,18 @@ def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:
         raise NotACall
 
 
+def _key(tape: Tape) -> Steps[str]:
+    """The key of a member, through its colon. Raises NotACall."""
+    if (yield from tape.peek()) not in _QUOTES:
+        raise NotACall
+    key = yield from short_string(tape)
+    yield from tape.space()
+    if not (yield from tape.literal(":")):
+        raise NotACall
+    yield from tape.space()
+    return key
+
+
 ReadCall = Callable[[Reading, Marks | None], Steps[object]]
 """Reads one call object from its `{`; raises NotACall."""
 
@@ -133,11 +121,8 @@ def read_array(io: Reading, stop: Marks | None = None, read: ReadCall = read_cal
     tape = io.tape
     before = io.calls
     while True:
-        yield from tape.space()
-        mark = yield from tape.peek()
-        if mark == ",":
-            tape.at += 1
-        elif mark == "{" and io.calls == before:
+        mark = yield from tape.behind_commas()
+        if mark == "{" and io.calls == before:
             yield from read(io, stop)
         elif mark == "{":
             yield from _call_or_text(io, stop, read)
@@ -183,14 +168,10 @@ def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -
         return (yield from _whole_arguments(io, writer))
     tape.at += 1
     while True:
-        yield from tape.space()
-        mark = yield from tape.peek()
+        mark = yield from tape.behind_commas()
         if mark == "}":
             tape.at += 1
             return True
-        if mark == ",":
-            tape.at += 1
-            continue
         if not mark:
             return (yield from _ended(io, writer, ""))
         if mark != '"':

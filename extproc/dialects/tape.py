@@ -185,6 +185,15 @@ class Tape:
                 return found
             yield
 
+    def behind_commas(self) -> Steps[str]:
+        """Consumes white space and commas; returns the character that stands there then, "" at the end of the text."""
+        while True:
+            yield from self.space()
+            char = yield from self.peek()
+            if char != ",":
+                return char
+            self.at += 1
+
     def skip(self, *options: str) -> Steps[str]:
         """Consumes `options`, however many stand here with white space before them; returns the white space that
         follows (a part of it where there is much)."""

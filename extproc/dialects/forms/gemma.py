@@ -126,14 +126,11 @@ class BareKeys:
     def _list(self, tape: Tape, depth: int) -> Steps[object]:
         items: list[object] = []
         while True:
-            yield from tape.space()
-            mark = yield from tape.peek()
+            mark = yield from tape.behind_commas()
             if mark == "]":
                 tape.at += 1
                 return items
-            if mark == ",":
-                tape.at += 1
-            elif mark == "}" or (yield from self._at_tag(tape)):
+            if mark == "}" or (yield from self._at_tag(tape)):
                 return items
             elif not mark:
                 raise _CutOff

@@ -114,11 +114,7 @@ class BareCallAtEnd:
         tape = io.tape
         seen: set[str] = set()
         while True:
-            yield from tape.space()
-            mark = yield from tape.peek()
-            if mark == ",":
-                tape.at += 1
-                continue
+            mark = yield from tape.behind_commas()
             if mark == "}":
                 tape.at += 1
                 break
