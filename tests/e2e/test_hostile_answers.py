@@ -240,7 +240,8 @@ GARBAGE = [
     Case("5,000 headers", SERVER_ERROR,
          [HEAD + b"x-a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n" * 5000 + b"\r\n" + WHOLE]),
     Case("status 99999", SERVER_ERROR, [b"HTTP/1.1 99999 x\r\n\r\n"]),
-    Case("status 000", SERVER_ERROR, [b"HTTP/1.1 000 x\r\ncontent-length: 0\r\n\r\n"]),
+    # It says that it closes, as it does: else the next request may find the connection that is closing.
+    Case("status 000", SERVER_ERROR, [b"HTTP/1.1 000 x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"]),
     Case("an HTML page with status 200", SERVER_ERROR,
          [b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>Please log in</html>"]),
     Case("50,000 102s and then nothing", "503 `overloaded_error`", [b"HTTP/1.1 102 Processing\r\n\r\n" * 1000] * 50),
