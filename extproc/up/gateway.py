@@ -57,8 +57,8 @@ class Gateway:
                 return 0
             assert self._reloader is not None
             self._reloader.metrics.in_force(digest_of(watch.path if watch else None))
+            server.serve(self._readiness().missing)  # before the line: whoever reads it may ask /readyz at once
             self._announce(server.port)
-            server.serve(self._readiness().missing)
             tasks = self._follow(watch, port)
             code = await self._until_stopped()
             server.stopping()

@@ -56,8 +56,9 @@ def test_what_an_operator_sees(terminal: OpenTerminal, provider: OpenAIProvider)
     tools = [{"name": "now", "input_schema": {"type": "object"}}]
     with stream(url, payload("claude-official", tools=tools)) as answer:
         answer.read()
+    up.wait_for_line(re.compile("  ok$"), 10)  # each worker writes its own lines: without a pause in any order
     assert post(url, payload("claude-official", tools=tools)).status == 200
-    up.wait_for_line(re.compile("1  ok$"), 10)  # each worker writes its own lines: without a pause in any order
+    up.wait_for_line(re.compile("1  ok$"), 10)
     assert post(url, payload()).status == 429
     up.wait_for_line(re.compile("rate_limit 429"), 10)
     assert post(url, payload("claude-tset")).status == 404
