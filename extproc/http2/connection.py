@@ -13,6 +13,7 @@ from typing import Any
 from extproc.http2 import control, opening
 from extproc.http2.headers import HeaderReader
 from extproc.http2.holding import Holding
+from extproc.http2.inbox import Inbox
 from extproc.http2.life import Life
 from extproc.http2.limits import COST_EMPTY, COST_LATE, COST_REFUSED, Allowance, Limits
 from extproc.http2.outbox import Outbox
@@ -87,7 +88,7 @@ class Connection:
         self.finished = False
         """Write what is left and close."""
         self._allowance = Allowance(now)
-        self._rest = b""
+        self._inbox = Inbox()
         self._preface = PREFACE
         """What is still to come of it."""
         self._begun = False
@@ -111,11 +112,13 @@ class Connection:
             return
         self.now = self.heard = now
         self.out.awake = True
-        if self._rest:
-            data = self._rest + data
+        self._work(self._inbox.received(data, self.streams, self.last_id, self.limits.streams, plain=self.plain))
+
+    def _work(self, data: bytes) -> None:
         try:
             used = self._frames(data, self._skip_preface(data) if self._preface else 0)
-            self._rest = data[used:] if used < len(data) else b""
+            if used < len(data):
+                self._inbox.keep(data[used:])
             if self._stirred or self._gone or self.holding.stopped:
                 self._settle()
             if self.out.waiting > self.limits.control and self.out.paused:
@@ -130,6 +133,8 @@ class Connection:
         out.awake = True
         if self._stirred or self._gone or self.holding.stopped:
             self._settle()
+        if self._inbox.more and (data := self._inbox.postponed(silent=not out.parts and not out.queued)):
+            self._work(data)
         if out.paused and not self.finished:
             out.awake = False
             return b""
@@ -142,7 +147,7 @@ class Connection:
     @property
     def more(self) -> bool:
         """Whether `take` would give more at once."""
-        return self.out.more or bool(self._stirred)
+        return self.out.more or bool(self._stirred) or self._inbox.more
 
     def on_time(self, now: float) -> None:
         """`next_deadline` is over."""
@@ -390,7 +395,7 @@ class Connection:
     def finish(self) -> None:
         """No stream lives any longer."""
         self.finished = True
-        self._rest = b""
+        self._inbox.clear()
         self.out.clear()
         for stream in list(self.streams.values()):
             self.drop(stream)

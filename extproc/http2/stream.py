@@ -52,7 +52,7 @@ class Stream:
 
     __slots__ = ("_answered", "_buffer", "_busy", "_clogged", "_connection", "_needed", "_out", "_pieces", "_resumed",
                  "_told_half", "_trailers", "call", "ended", "gone", "id", "queued", "receive_window", "remote_ended",
-                 "send_window", "stirred", "swift", "takes", "waits")
+                 "send_window", "stirred", "swift", "takes", "urgent", "waits")
 
     def __init__(self, stream_id: int, connection: Connection, out: Outbox, receive_window: int) -> None:
         self.id = stream_id
@@ -86,6 +86,8 @@ class Stream:
         """The call has ended the RPC; only what it sent is still to go."""
         self._trailers = b""
         # life
+        self.urgent = True
+        """Somebody waits for its first answers (`urgent_first`)."""
         self.stirred = False
         """It waits for `settle`."""
         self.gone = False
@@ -134,6 +136,10 @@ class Stream:
             self._out.queue(self)
         else:
             self._conclude()
+
+    def calm(self) -> None:
+        """See `rpc.Peer`."""
+        self.urgent = False
 
     def resume(self) -> None:
         """See `rpc.Peer`. What waits comes in a moment, never from inside the call."""

@@ -143,6 +143,9 @@ class _Peer:
         if self.waits is Waits.FOR_MESSAGES and self._task is not None:
             self._task.cancel()
 
+    def calm(self) -> None:
+        """Every stream is a task here, and nobody waits for a turn."""
+
     def resume(self) -> None:
         self._resumed = True
         self._stirred.set()

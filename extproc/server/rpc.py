@@ -39,6 +39,10 @@ class Peer(Protocol):
     def end(self, status: Status = Status.OK, text: str = "") -> None:
         """Ends the RPC after what was sent. `text` goes into `grpc-message`."""
 
+    def calm(self) -> None:
+        """What is waited for has been sent: from now on the call's messages and answers may wait for their turn. Until
+        then the transport may work on them before those of others."""
+
     def resume(self) -> None:
         """The call takes messages again (after `message` returned False)."""
 

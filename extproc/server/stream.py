@@ -116,7 +116,7 @@ class Stream:
     """One stream, from its first message to its end; a `Call`."""
 
     __slots__ = ("_afterwards", "_busy", "_due", "_exchange", "_gone", "_half_closed", "_loop", "_peer", "_streams",
-                 "_time", "_timer")
+                 "_time", "_timer", "_urgent")
 
     def __init__(self, exchange: Exchange, peer: Peer, streams: Streams, loop: asyncio.AbstractEventLoop) -> None:
         self._exchange = exchange
@@ -129,6 +129,8 @@ class Stream:
         self._busy = False
         self._half_closed = False
         self._gone = False
+        self._urgent = True
+        """The first token has not been sent."""
         self._afterwards = False
         """`_after` will run."""
         self._see_to_the_rest()
@@ -151,6 +153,9 @@ class Stream:
             return False
         if answers := exchange.receive(message, self._time()):
             self._send(answers)
+            if self._urgent and exchange.record.ms_first_token is not None:
+                self._urgent = False
+                self._peer.calm()
         if exchange.due_sooner or exchange.can_prepare:
             self._see_to_the_rest()
         return True

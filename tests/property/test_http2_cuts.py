@@ -30,7 +30,9 @@ LIMITS = Limits(stream_window=200_000, connection_window=70_000, unsent=3000, me
 
 
 def react(call: Call, data: bytes) -> None:
-    """Says it back, twice; is busy at times; ends when told."""
+    """Says it back, twice; is busy at times, in no hurry any more from some time on; ends when told."""
+    if data[:1] == b"c":
+        call.peer.calm()
     call.peer.send(data)
     call.peer.send(data)
     if data[:1] == b"b":

@@ -13,19 +13,23 @@ from extproc.exchange.base import HEAVY_BODY
 from extproc.server.log import Log
 from extproc.server.metrics import PrometheusMetrics
 from extproc.server.stream import Stream, Streams
-from tests.unit.exchange.playbook import config, request_body
-from tests.unit.exchange.test_translate import ASK, hop, routed
+from tests.unit.exchange.playbook import config, request_body, response_body, response_headers
+from tests.unit.exchange.test_translate import ASK, SSE, chunk, hop, routed
 
 
 class _Peer:
     def __init__(self) -> None:
         self.sent: list[bytes] = []
+        self.calmed = 0
 
     def send(self, message: bytes) -> None:
         self.sent.append(message)
 
     def end(self, *status: object) -> None:
         pass
+
+    def calm(self) -> None:
+        self.calmed += 1
 
     def resume(self) -> None:
         pass
@@ -110,5 +114,24 @@ def test_the_answer_to_a_heavy_request_is_prepared_for_in_the_thread(monkeypatch
             assert len(where) == 1
             assert where[0] is not threading.current_thread()
             stream.closed()
+
+    asyncio.run(run())
+
+
+def test_a_stream_is_in_a_hurry_until_its_first_token_has_left() -> None:
+    async def run() -> None:
+        play = hop()
+        streams = Streams(config(), Log(write=lambda line: None), PrometheusMetrics(), _NoThreads(),
+                          make=lambda *args, **more: play.exchange)
+        peer = _Peer()
+        stream = streams.open({}, peer)
+        for message in (routed(play), request_body({**ASK, "stream": True}), response_headers(**SSE),
+                        response_body(chunk({"role": "assistant", "content": ""}))):
+            assert stream.message(message.SerializeToString())
+            assert not peer.calmed
+        for words in ("Hel", "lo"):
+            stream.message(response_body(chunk({"content": words})).SerializeToString())
+            assert peer.calmed == 1
+        stream.closed()
 
     asyncio.run(run())
