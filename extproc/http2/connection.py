@@ -8,7 +8,6 @@ None of these raises. DATA is understood here, this is the hot path; other frame
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from extproc.http2 import control, opening
 from extproc.http2.headers import HeaderReader
@@ -57,10 +56,6 @@ _MASK = LARGEST_ID
 _FRAMES: dict[int, Callable[[Connection, int, int, bytes], None]]
 
 
-def _no_log(_event: str, **_details: Any) -> None:
-    """Nobody reads it."""
-
-
 class Connection:
     """`now` is any clock in seconds, the same one in all calls. `wake`: there is something to `take`, not called from
     inside the methods of this class."""
@@ -69,7 +64,7 @@ class Connection:
                  ) -> None:
         self.methods = methods
         self.limits = limits
-        self.log = log or _no_log
+        self.log = log or (lambda _event, **_details: None)
         self.now = self.heard = now
         self.out = Outbox(wake)
         self.streams: dict[int, Stream] = {}
@@ -133,16 +128,15 @@ class Connection:
         out.awake = True
         if self._stirred or self._gone or self.holding.stopped:
             self._settle()
-        if self._inbox.more and (data := self._inbox.postponed(silent=not out.parts and not out.queued)):
-            self._work(data)
-        if out.paused and not self.finished:
-            out.awake = False
-            return b""
         if out.queued:
             out.pump()
             self._settle()
+        if self._inbox.more and (data := self._inbox.postponed(silent=not out.parts)):
+            self._work(data)
+            out.pump()
+            self._settle()
         out.awake = False
-        return out.take()
+        return b"" if out.paused and not self.finished else out.take()
 
     @property
     def more(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from extproc.http2.wire import DATA, END_HEADERS, HEADER, HEADER_SIZE, HEADERS, RST_STREAM, WINDOW_UPDATE
+from extproc.http2.wire import DATA, END_HEADERS, HEADER, HEADER_SIZE, HEADERS, LARGEST_ID, RST_STREAM, WINDOW_UPDATE
 
 if TYPE_CHECKING:
     from extproc.http2.stream import Stream
@@ -80,7 +80,7 @@ def urgent_first(data: bytes, streams: Mapping[int, Stream], last_id: int, room:
         if kind in _OF_A_STREAM and (stream is not None or number <= last_id):
             # The connection's window first: it holds back everybody.
             hurries = stream.urgent if stream is not None else not number or number in opened
-        elif kind == HEADERS and flags & END_HEADERS and number > last_id and room > 0:
+        elif kind == HEADERS and flags & END_HEADERS and last_id < number <= LARGEST_ID and room > 0:
             hurries, last_id, room = True, number, room - 1
             opened.add(number)
         else:

@@ -19,11 +19,13 @@ from extproc.http2.wire import (
     HEADER,
     HEADER_SIZE,
     HEADERS,
+    INITIAL_WINDOW_SIZE,
     PING,
     RST_STREAM,
     SETTINGS,
     WINDOW_UPDATE,
     frame,
+    settings,
 )
 from tests.unit.http2.talking import HEAD, Call, Talk, packed
 from tests.unit.http2.test_frames import literal, word
@@ -122,6 +124,16 @@ def test_where_the_first_have_nothing_to_say_the_others_need_not_wait() -> None:
     assert not reading.talk.server.more
 
 
+def test_answers_that_the_windows_hold_back_hold_nobody_else_back() -> None:
+    reading = Reading()
+    reading.talk.raw(settings({INITIAL_WINDOW_SIZE: 0}), frame(WINDOW_UPDATE, 0, 1, word(100)))
+    reading.read(message(1, b"token"), message(3, b"ask"))
+    assert reading.write() == [(1, b"token")]
+    assert not reading.talk.server.more
+    reading.read(frame(WINDOW_UPDATE, 0, 3, word(100)))
+    assert reading.write() == [(3, b"ask")]
+
+
 def test_a_transport_that_takes_nothing_does_not_stop_what_was_read() -> None:
     reading = Reading()
     reading.talk.server.pause(True)
@@ -159,7 +171,8 @@ STREAMS = cast(dict[int, Stream], {**{number: SimpleNamespace(urgent=False) for 
 @pytest.mark.parametrize("odd", [
     frame(PING, 0, 0, bytes(8)), frame(SETTINGS, 0, 0), frame(HEADERS, 0, NEW, b"half a block"),
     frame(CONTINUATION, END_HEADERS, NEW, b"the other"), frame(99, 0, 3), frame(DATA, 0, NEW, b"before its head"),
-    frame(HEADERS, END_HEADERS, CALM[0], b"trailers"), frame(RST_STREAM, 0, NEW, word(8))])
+    frame(HEADERS, END_HEADERS, CALM[0], b"trailers"), frame(RST_STREAM, 0, NEW, word(8)),
+    frame(HEADERS, END_HEADERS, NEW | 1 << 31, b"the highest bit means nothing")])
 def test_with_anything_unusual_they_stay_as_they_came(odd: bytes) -> None:
     usual = message(1, b"token") + message(3, b"ask")
     assert urgent_first(usual, STREAMS, LAST, 5) == (message(3, b"ask"), message(1, b"token"))
