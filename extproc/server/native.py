@@ -207,10 +207,8 @@ class _Protocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             self._connection.receive(data, self._loop.time())
-        except Exception as error:  # a bug of ours must not leave streams that never end
-            if self._log is not None:
-                self._log("connection_crashed", reason=f"{type(error).__name__}: {error}")
-            self.abort()
+        except Exception as error:
+            self._crashed(error)
             return
         self._flush()
 
@@ -256,7 +254,11 @@ class _Protocol(asyncio.Protocol):
         if transport is None:
             connection.take()
             return
-        data = connection.take()
+        try:
+            data = connection.take()
+        except Exception as error:  # frames may have waited for this
+            self._crashed(error)
+            return
         if data:
             transport.write(data)
         if connection.finished:
@@ -266,6 +268,12 @@ class _Protocol(asyncio.Protocol):
             self._wake()
         if connection.next_deadline < self._due:
             self._set_timer()
+
+    def _crashed(self, error: Exception) -> None:
+        """A bug of ours must not leave streams that never end."""
+        if self._log is not None:
+            self._log("connection_crashed", reason=f"{type(error).__name__}: {error}")
+        self.abort()
 
     def _close(self) -> None:
         if self._transport is not None and not self._closing:

@@ -22,6 +22,9 @@ from extproc.server.rpc import Methods, Peer, Status
 TALK = "/test.Test/Talk"
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 MB = 1024 * 1024
+BLOCK = b"".join(b"\0" + bytes([len(k)]) + k + bytes([len(v)]) + v for k, v in (
+    (b":method", b"POST"), (b":scheme", b"http"), (b":path", TALK.encode()), (b"content-type", b"application/grpc")))
+"""The head of a request."""
 
 
 class Call:
@@ -122,6 +125,51 @@ def test_many_streams_at_once(address: str, loop: Callable[..., None]) -> None:
             await asyncio.gather(*(call.over.wait() for call in served.calls))
             assert len(served.calls) == 50
     loop(test())
+
+
+def test_a_mistake_among_frames_that_waited_ends_the_connection_too(address: str) -> None:
+    """What is worked on behind the first write (`http2.inbox`) is guarded like what is worked on at once. The mistake
+    here: a log that raises where it hears of a call that did."""
+    over: list[bytes] = []
+    told: list[str] = []
+
+    class Calm:
+        def __init__(self, _metadata: Mapping[str, str], peer: Peer) -> None:
+            self.peer = peer
+
+        def message(self, data: bytes) -> bool:
+            assert data != b"mistake"
+            self.peer.send(data)
+            self.peer.calm()
+            return True
+
+        def half_closed(self) -> None:
+            """The client does not say so."""
+
+        def closed(self) -> None:
+            over.append(b"closed")
+
+    def log(event: str, **_details: object) -> None:
+        told.append(event)
+        assert event != "call_crashed"
+
+    def said(stream: int, data: bytes) -> bytes:
+        return frame(0, 0, stream, PREFIX.pack(0, len(data)) + data)
+
+    async def test() -> None:
+        server = NativeServer({TALK: Calm}, log=log)
+        await server.start(address)
+        reader, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))
+        async with asyncio.timeout(10):
+            writer.write(PREFACE + settings({}) + frame(1, 4, 1, BLOCK) + said(1, b"in no hurry now"))
+            await reader.readuntil(b"in no hurry now")
+            writer.write(said(1, b"mistake") + frame(1, 4, 3, BLOCK) + said(3, b"who is goes first"))
+            assert b"who is goes first" in await reader.read()
+        await server.stop(0)
+        assert told == ["call_crashed", "connection_crashed"]
+        assert len(over) == 2
+        writer.close()
+    run(test)
 
 
 def test_rule_7_connections_are_bounded_and_the_log_says_so_once(tmp_path: Path) -> None:
@@ -407,13 +455,10 @@ def test_a_peer_that_never_reads_costs_bounded_memory_and_no_other_its_turn(addr
                 deaf.setblocking(False)
                 loop = asyncio.get_running_loop()
                 await loop.sock_connect(deaf, address.removeprefix("unix:"))
-                block = b"".join(b"\0" + bytes([len(k)]) + k + bytes([len(v)]) + v for k, v in (
-                    (b":method", b"POST"), (b":scheme", b"http"), (b":path", TALK.encode()),
-                    (b"content-type", b"application/grpc")))
                 ask = b"size 200000"
                 message = frame(0, 0, 1, PREFIX.pack(0, len(ask)) + ask)
                 await loop.sock_sendall(deaf, PREFACE + settings({4: 2**31 - 1}) + frame(8, 0, 0, b"\x7f\0\0\0")
-                                        + frame(1, 4, 1, block) + message * 300)
+                                        + frame(1, 4, 1, BLOCK) + message * 300)
                 call = served.talk()
                 for _ in range(50):
                     await call.write(b"x")
