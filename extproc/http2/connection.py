@@ -305,8 +305,9 @@ class Connection:
             stream.grant()
 
     def late(self, stream_id: int) -> None:
-        """A frame of a stream that is not open: it may have ended meanwhile. Raises ProtocolError."""
-        if stream_id > self.last_id or not stream_id % 2:
+        """A frame of a stream that is not open: it may have ended meanwhile, or crossed our GOAWAY. Raises
+        ProtocolError."""
+        if not stream_id % 2 or self.last_id < stream_id <= self.last_served:
             raise ProtocolError(Code.PROTOCOL_ERROR, "a frame on an idle stream")
         self.spend(COST_LATE)
 

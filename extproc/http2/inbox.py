@@ -67,6 +67,8 @@ def urgent_first(data: bytes, streams: Mapping[int, Stream], last_id: int, room:
     """The frames of `data` that are worked on first, and the rest of it; None when there is nothing to choose.
     `last_id`: the last stream that was opened; `room`: so many more may be."""
     size, at = len(data), 0
+    if size < HEADER_SIZE or HEADER.unpack_from(data)[0] >> 8 >= size - HEADER_SIZE:
+        return None  # one frame
     turns: list[int] = []
     """Where the hurry changes: frames of others are before the first, those in a hurry behind it, and so on."""
     opened: set[int] = set()

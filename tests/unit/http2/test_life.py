@@ -5,7 +5,7 @@ from __future__ import annotations
 from extproc.http2 import Limits
 from extproc.http2.wire import LARGEST_ID, PING, PREFACE, Code, frame, goaway, settings
 from tests.unit.http2.talking import Talk, echo, packed
-from tests.unit.http2.test_frames import HEAD, literal
+from tests.unit.http2.test_frames import HEAD, literal, word
 
 LIMITS = Limits()
 
@@ -102,6 +102,11 @@ def test_a_peer_that_does_not_answer_is_told_the_end_anyway() -> None:
     talk.now += LIMITS.drain_round_trip
     talk.server.on_time(talk.now)
     assert talk.server.take() == goaway(1, Code.NO_ERROR)
+    # A stream that it opens meanwhile, with all that belongs to it, costs the running one nothing.
+    talk.server.receive(frame(1, 4, 3, literal(HEAD)) + frame(0, 1, 3, packed(b"late")) + frame(3, 0, 3, word(8)),
+                        talk.now)
+    talk.server.receive(frame(0, 0, 1, packed(b"y")), talk.now)
+    assert [call.messages for call in talk.calls] == [[b"x", b"y"]]
     assert not talk.server.finished
 
 
