@@ -335,12 +335,15 @@ class ConfigFile:
     async def reload(self) -> str:
         """Once, now. Returns `applied`, `refused` or `failed`."""
         try:
-            result = await self._reload()
+            return await self._reload()
         except Exception:
             # Nobody else would look at the file any more.
-            self._say(f"{self._path}: internal error, the configuration before stays:\n{traceback.format_exc()}")
-            result = "failed"
+            return self._ended("failed", "internal error, the configuration before stays:\n" + traceback.format_exc())
+
+    def _ended(self, result: str, what: str) -> str:
+        """The figures first: whoever reads the line may ask for them at once."""
         self._reloader.metrics.ended(result)
+        self._say(f"{self._path}: {what}")
         return result
 
     async def _reload(self) -> str:
@@ -353,7 +356,7 @@ class ConfigFile:
         except StartError as error:
             problems = [("listen", str(error))]
         if problems:
-            self._say(f"{self._path}: the change is refused, the configuration before stays in force:")
+            self._ended("refused", "the change is refused, the configuration before stays in force:")
             for path, reason in problems:
                 self._say(f"    {path}: {reason}")
             return "refused"
@@ -364,11 +367,11 @@ class ConfigFile:
         try:
             await self._reloader.apply(config)
         except Refused as error:
-            self._say(f"{self._path}: the change could not be put in force, the configuration before stays: {error}")
-            return "failed"
+            return self._ended(
+                "failed", f"the change could not be put in force, the configuration before stays: {error}")
         self._reloader.metrics.in_force(digest)
         for path, reason in config.warnings():
             self._say(f"warning: {path}: {reason}")
-        self._say(f"{self._path}: in force now (generation {self._reloader.generations[0]}, {digest})")
+        self._ended("applied", f"in force now (generation {self._reloader.generations[0]}, {digest})")
         self._applied(config)
         return "applied"

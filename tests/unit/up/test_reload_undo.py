@@ -284,6 +284,21 @@ def test_an_error_of_our_own_ends_the_change_and_not_the_watch(world: World, mon
     assert world.reload(configuration(lossy="reject")) == "applied"
 
 
+@pytest.mark.parametrize("result", ["applied", "refused", "failed"])
+def test_who_reads_the_line_may_ask_for_the_figures_at_once(world: World, monkeypatch: pytest.MonkeyPatch,
+                                                            result: str) -> None:
+    async def complain(config: Config) -> list[str]:
+        return ["no"]
+
+    if result == "refused":
+        monkeypatch.setattr(world.reloader, "check", complain)
+    world.workers.refuse = lambda accepted: result == "failed"
+    name, shown = f'extproc_config_reload_total{{result="{result}"}}', []
+    world.config_file._say = lambda line: shown.append(world.metric(name))
+    assert world.reload(changed()) == result
+    assert set(shown) == {"1.0"}
+
+
 def test_a_process_that_counts_which_does_not_start_is_started_by_the_next_change(world: World) -> None:
     starts: list[str] = []
 
