@@ -140,9 +140,9 @@ class Worker:
         """Until Envoy has seen NOT_SERVING the socket must stay open, or new streams would fail. A worker without a
         stream for a short while gets none any more."""
         loop = asyncio.get_running_loop()
-        over = loop.time() + self._health_wait
-        began, quiet_since = self.streams.began, loop.time()
-        while loop.time() < over and not self._hurry.is_set():
+        told = loop.time()
+        began, quiet_since = self.streams.began, told
+        while loop.time() < told + self._health_wait and not self._hurry.is_set():
             if self.streams.active or self.streams.began != began:
                 began, quiet_since = self.streams.began, loop.time()
             if loop.time() - quiet_since >= self._quiet:

@@ -377,12 +377,13 @@ def test_an_idle_worker_stops_at_once(tmp_path: Path) -> None:
 def test_a_drain_fails_no_request(tmp_path: Path) -> None:
     """NOT_SERVING first, while new streams are still taken; running ones end in their own time."""
     async def play() -> None:
-        async with running(tmp_path, quiet=10, health_wait=0.3) as run:
+        async with running(tmp_path, quiet=10, health_wait=30) as run:
             old = await begin_answer(run)
             stopping = asyncio.ensure_future(run.worker.stop())
             await run.logged(lambda: "draining" in run.events())
             assert await health(run) == health_pb2.HealthCheckResponse.NOT_SERVING
             new = await begin_answer(run)
+            run.worker._health_wait = 0  # Envoy has had the time to notice
             async with asyncio.timeout(10):
                 await run.logged(lambda: "closed" in run.events())
                 assert not stopping.done()
