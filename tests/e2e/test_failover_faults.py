@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -206,7 +207,7 @@ def test_a_refused_key_costs_the_client_nothing(gateway: Gateway, provider: Open
         assert told(post(gateway.base_url, payload("keyed"))) == "With the other."
     keys = [seen.headers["authorization"].removeprefix("Bearer ") for seen in provider.seen]
     assert Counter(keys) == {KEYS[0]: 1, KEYS[1]: 4}
-    assert gateway.said("backends.keyed.keys[0]: the provider answered 401")
+    gateway.wait_for_line(re.compile(r"backends\.keyed\.keys\[0\]: the provider answered 401"), 10)
     gone = "now"
     answer = post(gateway.base_url, payload("keyed"))
     assert (answer.status, answer.error()[1]) == (400, "bad *** ***")

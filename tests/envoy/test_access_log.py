@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import re
-import signal
 import socket
 import ssl
 import struct
@@ -23,6 +21,7 @@ import pytest
 
 from extproc.config import Attempt, Backend, Config, ModelRule
 from tests.e2e.gateway import BODY_LIMIT, CLIENT_KEY, Gateway, Process, configuration
+from tests.e2e.test_lifecycle import kill, wait_until
 from tests.e2e.wire import ANTHROPIC, payload, post, request, stream
 from tests.envoy.certificates import authority, certificate, needs_openssl
 from tests.envoy.log_lines import added_by, entries
@@ -211,9 +210,12 @@ def test_a_worker_that_is_killed(gateway: Gateway, provider: OpenAIProvider) -> 
         with stream(gateway.base_url) as answer, contextlib.suppress(http.client.HTTPException, OSError):
             answer.until("content_block_delta")
             [worker] = [pid for pid in gateway.worker_pids() if b"worker" in _command(pid)]
-            os.kill(worker, signal.SIGKILL)
+            kill(worker)
             while answer.response.read1():
                 pass
+        # The requests that follow need its successor.
+        admin = f"http://{gateway.admin}"
+        wait_until(lambda: request(admin, "GET", "/readyz").status == 200, 20, "a new worker serves")
 
     [line] = added_by(gateway, lose)
     gate.open()
