@@ -32,6 +32,7 @@ from extproc.conversation import (
     Usage,
 )
 from extproc.limits import Limits
+from extproc.twins import Twins
 
 _TEXT, _THINKING, _CALL = "text", "thinking", "call"
 _STOP = BlockStop()
@@ -78,6 +79,10 @@ class BlockSequencer:
         """Called before a failure goes out: whoever holds text back releases it then."""
         self.heal: Callable[[str, str], str | Failure] | None = None
         """Repairs or checks the whole arguments of a native call: (name, text) -> text or why it is refused."""
+        self.twins: Twins | None = None
+        """Knows the calls that repeat another; set where calls are read from text, too."""
+        self.lost_signature: Callable[[], None] = lambda: None
+        """Called when a call that was signed does not go out, as its twin did."""
         self.tally = CallTally()
         """Takes what is wrong with native calls."""
         self.started = False
@@ -137,10 +142,10 @@ class BlockSequencer:
             self._close_block()
 
     def new_call(self, id: str | None = None, *, told_end: bool = False,
-                 signature: Signature | None = None) -> PendingCall:
+                 signature: Signature | None = None, written: bool = False) -> PendingCall:
         """A further tool call begins; fragments of it go to `call_delta`. `told_end`: it is whole only once `end_call`
-        said so."""
-        call = PendingCall(id, told_end=told_end, signature=signature)
+        said so. `written`: it was read from the model's text."""
+        call = PendingCall(id, told_end=told_end, signature=signature, written=written)
         if self._live is None:
             self._live = call
         else:
@@ -285,7 +290,7 @@ class BlockSequencer:
     def _flush_live(self, call: PendingCall) -> None:
         """Sends what the live call may send; its block opens with the first piece of arguments, once the name is
         known."""
-        if not call.has_arguments or (self._heals(call) and not call.ended):
+        if not call.has_arguments or (not call.ended and (self._heals(call) or self._may_repeat(call))):
             return
         if not call.opened and ((not call.ended and call.may_grow(self._offered)) or not self._open_call(call)):
             return
@@ -294,6 +299,25 @@ class BlockSequencer:
     def _heals(self, call: PendingCall) -> bool:
         """Whether the arguments of this call wait for its end to be repaired or checked."""
         return self.heal is not None and not call.told_end
+
+    def _may_repeat(self, call: PendingCall) -> bool:
+        """Whether this call waits for its end, as it may be one that went out already."""
+        return self.twins is not None and not call.opened and self.twins.awaits(self._client_name(call.name), call)
+
+    def _repeats(self, call: PendingCall, healed: str | None) -> bool:
+        """Whether this call, which has ended, is one that went out already; then it does not."""
+        if self.twins is None or call.truncated:
+            return False
+        if not self.twins.repeats(self._client_name(call.name), call, healed):
+            return False
+        self.tally.twins += 1
+        if call.signature is not None:
+            self.lost_signature()
+        self._close_block()  # what follows stands behind a call
+        self._ends_with_call = True
+        self._blank_text = self._blank_thinking = ""
+        self._live = None
+        return True
 
     def _open_call(self, call: PendingCall) -> bool:
         if not call.name:
@@ -327,6 +351,8 @@ class BlockSequencer:
                 self.fail(healed)
                 return False
             arguments = healed
+        if self._repeats(call, arguments):
+            return True
         if not call.opened and not self._open_call(call):
             return False
         if arguments:

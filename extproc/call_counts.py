@@ -36,12 +36,14 @@ class CallCounts(msgspec.Struct, omit_defaults=True, gc=False):
 class CallTally:
     """The counts of one answer while it is read."""
 
-    __slots__ = ("by_dialect", "native")
+    __slots__ = ("by_dialect", "native", "twins")
 
     def __init__(self) -> None:
         self.native = CallCounts()
         """Without a total: what reads native calls does not see which of them go out."""
         self.by_dialect: dict[str, CallCounts] = {}
+        self.twins = 0
+        """Calls that came both natively and as text: each counts both ways, and went out once."""
 
     def of(self, dialect: str) -> CallCounts:
         """The counts of calls that were read as this dialect."""
@@ -55,5 +57,5 @@ class CallTally:
         no offered tool."""
         written = sum(one.total - one.refused for one in self.by_dialect.values())
         native = msgspec.structs.replace(self.native, unoffered=unoffered)
-        native.total = max(sent - written, 0) + native.refused
+        native.total = max(sent - written + self.twins, 0) + native.refused
         return {NATIVE: native, **self.by_dialect} if native.total else dict(self.by_dialect)

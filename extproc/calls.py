@@ -80,10 +80,13 @@ class PendingCall:
     """A call that is being received. `take` gives what may go out now; `opened` says that id and name went out."""
 
     __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_unsent", "buffered", "ended", "finished", "id",
-                 "mended", "name", "opened", "signature", "size", "told_end")
+                 "mended", "name", "opened", "signature", "size", "told_end", "written")
 
-    def __init__(self, id: str | None = None, *, told_end: bool = False, signature: Signature | None = None) -> None:
+    def __init__(self, id: str | None = None, *, told_end: bool = False, signature: Signature | None = None,
+                 written: bool = False) -> None:
         self.id = id
+        self.written = written
+        """It was read from the model's text; else it is native."""
         self.signature = signature
         self.told_end = told_end
         """Its source says when it is whole; until then it is not, whatever the brackets say."""
@@ -177,7 +180,12 @@ class PendingCall:
 
     def repeats(self, arguments: str) -> bool:
         """Whether `arguments` is all that came so far, once more."""
-        return arguments == "".join(self._pieces)
+        return arguments == self.arguments
+
+    @property
+    def arguments(self) -> str:
+        """All of them so far."""
+        return "".join(self._pieces)
 
     @property
     def has_arguments(self) -> bool:
@@ -205,6 +213,7 @@ class PendingCall:
             closers = "".join(reversed(self._balance.closers))
             if is_json_object("".join(self._pieces) + closers):
                 self._release(closers)
+                self._pieces.append(closers)
                 self.mended = True
                 self._balance.closers.clear()
 

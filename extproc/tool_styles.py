@@ -22,6 +22,7 @@ from extproc.dialects.scanner import Scanner
 from extproc.dialects.writing import WRITABLE
 from extproc.errors import BadRequest
 from extproc.limits import Limits
+from extproc.twins import Twins
 
 TOOLS_HEADER = "x-extproc-tools"
 """A client's own wish of how tools go to the model, over the configuration's `style`."""
@@ -78,6 +79,8 @@ class CallReading:
     def scanner(self, sequencer: BlockSequencer) -> Scanner | None:
         """The reader of the model's text; None: all text is just text."""
         if self._look is not None:
+            if self._look.reads_calls:
+                sequencer.twins = Twins(self._limits.held_back)
             self._scanner = Scanner(self._look, sequencer, self._offered, mode=self._arguments or "repair",
                                     limits=self._limits, tally=self.tally)
         return self._scanner

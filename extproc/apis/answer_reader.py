@@ -8,6 +8,7 @@ the next event (`_wait_for_half`). This module knows no API's fields.
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from extproc.apis.base import DecodeContext
 from extproc.apis.body_reader import BROKEN, EMPTY, BodyReader
@@ -32,6 +33,7 @@ class AnswerReader(BodyReader):
                                    context.limits.held_back)
         self._seq.heal = context.heal
         self._seq.tally = context.tally
+        self._seq.lost_signature = partial(context.dropped.hint, "answer.thoughtSignature")
         self._scanner = context.scanner(self._seq)
         self._content = self._seq.text if self._scanner is None else self._scanner.content
         self._reasoned = self._seq.thinking if self._scanner is None else self._scanner.reasoning

@@ -44,6 +44,11 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name_of: Callable[[object], str] = lambda form: "other"
     """The name of the dialect that a form, or what made it, belongs to: for the counts of calls."""
 
+    @property
+    def reads_calls(self) -> bool:
+        """Whether calls may be found."""
+        return bool(self.forms or self.makers or self.first)
+
 
 class Layout:
     """Of one `Look` and the names of the tools that are offered. Nothing in it is ever changed."""

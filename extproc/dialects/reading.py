@@ -260,7 +260,7 @@ class CallWriter:
         """Begins with the first thing to send: a call that is cut off before its arguments could pass for one without
         arguments."""
         if self._begun is None:
-            self._begun = self._sequencer.new_call(told_end=True)
+            self._begun = self._sequencer.new_call(told_end=True, written=True)
             self._sequencer.call_delta(self._begun, self.name, None)
         return self._begun
 
