@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
+from extproc.dialects.leftovers import CLOSER, OPENER
 from extproc.dialects.reading import Form, FormMaker
 from extproc.dialects.tape import Marks
 
@@ -53,8 +54,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Layout:
     """Of one `Look` and the names of the tools that are offered. Nothing in it is ever changed."""
 
-    __slots__ = ("behind_end", "content_marks", "ends", "makers", "openers", "reasoning_marks", "think_closers",
-                 "think_openers")
+    __slots__ = ("behind_end", "closers", "content_marks", "ends", "makers", "openers", "reasoning_marks",
+                 "think_closers", "think_openers")
 
     def __init__(self, look: Look, names: tuple[str, ...]) -> None:
         made = [(form, make) for make in look.makers for form in make(names)]
@@ -70,8 +71,10 @@ class Layout:
         self.behind_end = (*look.ends, *look.noise, *self.think_closers, *self.openers)
         """What is no text and may stand behind a token that ends a turn."""
         always = {*self.openers, *self.think_closers, *look.noise, *look.ends}
+        self.closers = frozenset((CLOSER,) if OPENER in self.openers else ()) - always
+        """What may be left of a native call."""
         self.content_marks = Marks(() if look.only_beginning else always.union(
-            FENCES, self.think_openers if look.think_anywhere else ()))
+            FENCES, self.closers, self.think_openers if look.think_anywhere else ()))
         self.reasoning_marks = Marks(always.union(FENCES, self.think_openers))
 
 

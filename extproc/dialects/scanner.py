@@ -9,25 +9,18 @@ the next character, never longer; what waits is released when the text ends. No 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from enum import Enum, auto
 from functools import partial
 
 from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallTally
 from extproc.conversation import Failure, Tool
+from extproc.dialects.leftovers import OPENER, alone_on_line
 from extproc.dialects.look import FENCE_MARKS, FENCES, Look, laid_out
 from extproc.dialects.reading import ArgumentsMode, Form, NotACall, PlainText, Reading, Repair
 from extproc.dialects.spans import CodeSpan, rest_of_span
-from extproc.dialects.tape import Steps, Tape, TooMuch
+from extproc.dialects.tape import Channel, Steps, Tape, TooMuch
 from extproc.dialects.turns import end_of_turn
 from extproc.limits import Limits
-
-
-class Channel(Enum):
-    """Where the provider put the text: its content, or its reasoning field."""
-
-    CONTENT = auto()
-    REASONING = auto()
 
 
 class Scanner:
@@ -46,17 +39,14 @@ class Scanner:
         self._tape = Tape()
         self._io = self._reading()
         self._run: Generator[None, None, None] | None = None
-        self._began = False
-        self._plain = False
-        """Inside plain content: text without a mark may pass without running the generator."""
-        self._line = ""
+        self._began = self._plain = False
+        """`_plain`: inside plain content: text without a mark may pass without running the generator."""
+        self._line = self._thought_line = ""
         self._span = CodeSpan()
-        self._blank = ""
-        self._blank_thought = ""
-        self._trim_next = False
+        self._blank = self._blank_thought = ""
+        self._trim_next = self._think_closed = False
         self.cut_off = False
         """The text ended inside what was going to be a call; the piece is not shown."""
-        self._think_closed = False
         self._assumed: list[str] | None = [] if look.reasoning_assumed else None
         self._prose = 0
         """How many characters behind the opener at hand are known to be text."""
@@ -66,8 +56,9 @@ class Scanner:
         self._makers, self._openers = layout.makers, layout.openers
         self._think_openers, self._think_closers = layout.think_openers, layout.think_closers
         self._content_marks, self._reasoning_marks = layout.content_marks, layout.reasoning_marks
-        self._ends, self._behind_end = layout.ends, layout.behind_end
-        self._thought_line = ""
+        self._ends, self._behind_end, self._closers = layout.ends, layout.behind_end, layout.closers
+        self._beside_calls = False
+        """A native call came, or is what comes now."""
 
     # ----------------------------------------------------------------------------------------------- what arrives
 
@@ -82,11 +73,14 @@ class Scanner:
     def reasoning(self, text: str) -> None:
         self._take(Channel.REASONING, text)
 
-    def pause(self) -> None:
-        """Something else comes (a native call): what waits is released."""
+    def pause(self, *, for_call: bool = False) -> None:
+        """Something else comes: what waits is released. `for_call`: it is a native call."""
+        self._beside_calls = self._beside_calls or for_call
         if self._channel is not None:
             self._end_channel(True)
             self._channel = None
+        if for_call:  # what follows stands on a line of its own
+            self._line = ""
 
     def _release(self) -> None:
         """The answer fails: plain text that waits is shown, a piece of a call is not."""
@@ -194,6 +188,8 @@ class Scanner:
                 yield from self._in_think(self._think_openers[mark])
             elif mark in self._ends and not self._sequencer.ends_with_whole_calls:
                 self._text((yield from end_of_turn(self._tape, mark, self._ends, self._behind_end, self._limit)))
+            elif mark in self._closers:
+                self._text((yield from self._unless_left_over(mark)))
             elif mark in self._think_closers and self._look.first:
                 yield from self._beginning()
             # a stray closing tag or a token of the template: dropped
@@ -309,12 +305,19 @@ class Scanner:
                 return False
             self._tape.hand_back()
             self._tape.release()
+        if opener == OPENER and not self._prose and not thinking:
+            opener = yield from self._unless_left_over(opener)
         opener += self._tape.take(self._prose)
         if opener[:3] in FENCE_MARKS and not thinking:
             yield from self._fence(opener[:3], opener[3:])
         else:
             (self._think if thinking else self._text)(opener)
         return False
+
+    def _unless_left_over(self, mark: str) -> Steps[str]:
+        """A mark without a call -> the text that it is; "" for what is left of a native one."""
+        text, alone = yield from alone_on_line(self._tape, mark, self._line, self._limit)
+        return "" if alone and self._beside_calls else text
 
     def _attempt(self, form: Form, opener: str) -> Steps[bool]:
         before = self._io.calls

@@ -13,11 +13,19 @@ import re
 import sys
 from bisect import bisect
 from collections.abc import Callable, Generator, Iterable
+from enum import Enum, auto
 from typing import TypeVar
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """A reader's run: yields when it needs more text, returns its result."""
+
+
+class Channel(Enum):
+    """Where the provider put the text: its content, or its reasoning field."""
+
+    CONTENT = auto()
+    REASONING = auto()
 
 
 _MAX_GAP = 1024

@@ -15,7 +15,8 @@ from tests.told_twice import UPSTREAMS, Native, body_of, heard, sent, written
 CALLS = st.sampled_from([("read", {"path": "a", "n": 1}), ("read", {"n": 1, "path": "a"}), ("read", {"n": 2}),
                          ("read", {}), ("ping", {}), ("ping", {"o": {"x": [1, "</tool_call>"]}})])
 ITEMS = st.lists(st.one_of(CALLS, CALLS.map(lambda one: written(*one)),
-                           st.sampled_from(["\n", "Words.", " and `code`\n"])), min_size=1, max_size=6)
+                           st.sampled_from(["\n", "Words.", " and `code`\n", "\n<tool_call>\n",
+                                            "\n</tool_call>\n"])), min_size=1, max_size=6)
 
 
 def key(one: Native) -> str:
@@ -34,7 +35,7 @@ def test_any_order_and_any_cut(upstream: str, items: list[str | Native], last: N
 
     native = Counter(key(item) for item in items if not isinstance(item, str))
     texts = Counter(key((json.loads(item[12:-13])["name"], json.loads(item[12:-13])["arguments"]))
-                    for item in items if isinstance(item, str) and "tool_call" in item)
+                    for item in items if isinstance(item, str) and '"name"' in item)
     answer = heard(whole, stream=stream)
     assert Counter(key(call) for call in answer.calls) == native | texts
     assert answer.stop == "tool_use"

@@ -164,7 +164,7 @@ class AnthropicAnswerDecoder(AnswerReader):
         kind = block.type
         if kind == "tool_use":
             if self._scanner is not None:
-                self._scanner.pause()
+                self._scanner.pause(for_call=True)
             # Arguments that are to be repaired wait for their end anyway.
             block.call = self._seq.new_call(given.id or None, told_end=self._context.heal is None)
             self._seq.call_delta(block.call, given.name, None)

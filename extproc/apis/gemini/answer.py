@@ -234,7 +234,7 @@ class GeminiAnswerDecoder(AnswerReader):
 
     def _call(self, id: str | None, name: str, arguments: str, signature: str | None, *, whole: bool = True) -> None:
         if self._scanner is not None:
-            self._scanner.pause()
+            self._scanner.pause(for_call=True)
         seq = self._seq
         call = seq.new_call(id, told_end=not whole,
                             signature=None if signature is None else Signature(signature, self._origin))
