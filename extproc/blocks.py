@@ -33,6 +33,7 @@ from extproc.conversation import (
 )
 from extproc.limits import Limits
 from extproc.twins import Twins
+from extproc.waiting import Prose
 
 _TEXT, _THINKING, _CALL = "text", "thinking", "call"
 _STOP = BlockStop()
@@ -42,16 +43,6 @@ _THINKING_START = ThinkingStart()
 _MAX_CALL_BUFFER = Limits().sse_line
 _MAX_ARGUMENTS = Limits().body
 """Longest arguments of one call: all of them are kept until their end, so that repetitions can be told."""
-
-
-class _Prose:
-    """Text or reasoning that waits behind an open call."""
-
-    __slots__ = ("kind", "pieces")
-
-    def __init__(self, kind: str, first: str) -> None:
-        self.kind = kind
-        self.pieces = [first]
 
 
 class BlockSequencer:
@@ -67,7 +58,7 @@ class BlockSequencer:
         self._out: list[Event] = []
         self._open: str | None = None
         self._live: PendingCall | None = None
-        self._waiting: deque[PendingCall | _Prose] = deque()
+        self._waiting: deque[PendingCall | Prose] = deque()
         self._waiting_text = 0
         self._waiting_calls = 0
         self._blank_text = ""
@@ -176,9 +167,10 @@ class BlockSequencer:
                 self.fail(Failure("server", "The provider interleaved more parallel tool call data than can be "
                                             "held back."))
 
-    def end_call(self, call: PendingCall) -> None:
-        """This call is known to be whole: nothing of it comes any more."""
-        call.finished = True
+    def end_call(self, call: PendingCall, closing: str = "") -> None:
+        """Nothing of this call comes any more. `closing`: its text ran out, and this would make it whole."""
+        call.finished, call.closing = True, closing
+        self.characters += len(closing)
         if call is self._live:
             self._end_live()
             while self._waiting and self._live is None:
@@ -197,6 +189,8 @@ class BlockSequencer:
         truncated = False
         while self._live is not None or self._waiting:
             if self._live is not None:
+                if (self._live.closing or not self._live.finished) and self._is_beginning(self._live):
+                    continue
                 self._live.end(clean)
                 truncated = truncated or self._live.truncated
                 if not self._end_live():
@@ -275,12 +269,12 @@ class BlockSequencer:
 
     def _prose_after_call(self, kind: str, text: str) -> None:
         last = self._waiting[-1] if self._waiting else None
-        if isinstance(last, _Prose) and last.kind is kind:
+        if isinstance(last, Prose) and last.kind is kind:
             last.pieces.append(text)
         elif text.isspace():
             return  # the newline that templates put between calls
         else:
-            self._waiting.append(_Prose(kind, text))
+            self._waiting.append(Prose(kind, text))
         self._waiting_text += len(text)
         self._advance()
         if self._waiting_text > self._held_back:
@@ -306,18 +300,37 @@ class BlockSequencer:
 
     def _repeats(self, call: PendingCall, healed: str | None) -> bool:
         """Whether this call, which has ended, is one that went out already; then it does not."""
-        if self.twins is None or call.truncated:
+        if self.twins is None or call.truncated \
+                or not self.twins.repeats(self._client_name(call.name), call, healed):
             return False
-        if not self.twins.repeats(self._client_name(call.name), call, healed):
+        self._dropped(call)
+        return True
+
+    def _is_beginning(self, call: PendingCall) -> bool:
+        """Whether this call, whose text ran out, is the beginning of a native one. Then it goes out as that one; or not
+        at all, where nothing of it did."""
+        twins = self.twins if call.written else None
+        found = twins and twins.begun(self._client_name(call.name), call, self._waiting, self.heal)
+        if not found:
             return False
+        native, rest = found
+        if native is not None and call.opened:
+            self._waiting.remove(native)
+            self._waiting_calls -= native.buffered
+            native.ended = True
+            self._out.append(ArgumentsDelta(call.take() + rest))
+        self._dropped(native if call.opened else call)
+        return True
+
+    def _dropped(self, call: PendingCall | None) -> None:
+        """This call does not go out, as its twin does, and the live one is done."""
         self.tally.twins += 1
-        if call.signature is not None:
+        if call is not None and call.signature is not None:
             self.lost_signature()
         self._close_block()  # what follows stands behind a call
         self._ends_with_call = True
         self._blank_text = self._blank_thinking = ""
         self._live = None
-        return True
 
     def _open_call(self, call: PendingCall) -> bool:
         if not call.name:
@@ -335,6 +348,8 @@ class BlockSequencer:
     def _end_live(self) -> bool:
         call = self._live
         assert call is not None
+        if call.closing and self._is_beginning(call):
+            return True
         if not call.ended:
             call.end(clean=False)
         if not call.opened and not call.name and not call.has_arguments:

@@ -79,8 +79,8 @@ def is_json_object(text: str) -> bool:
 class PendingCall:
     """A call that is being received. `take` gives what may go out now; `opened` says that id and name went out."""
 
-    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_unsent", "buffered", "ended", "finished", "id",
-                 "mended", "name", "opened", "signature", "size", "told_end", "written")
+    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_unsent", "buffered", "closing", "ended", "finished",
+                 "id", "mended", "name", "opened", "signature", "size", "told_end", "written")
 
     def __init__(self, id: str | None = None, *, told_end: bool = False, signature: Signature | None = None,
                  written: bool = False) -> None:
@@ -95,6 +95,8 @@ class PendingCall:
         self.ended = False
         self.finished = False
         """Its source says that nothing more comes, whatever the brackets say."""
+        self.closing = ""
+        """What ends it where its text ran out, unless it is the beginning of a native call."""
         self.mended = False
         """It got brackets that were missing."""
         self.buffered = 0
@@ -188,13 +190,19 @@ class PendingCall:
         return "".join(self._pieces)
 
     @property
+    def in_string(self) -> bool:
+        """The arguments so far end inside a string."""
+        return self._balance.in_string
+
+    @property
     def has_arguments(self) -> bool:
         return bool(self._unsent)
 
     @property
     def complete(self) -> bool:
-        """The arguments are a whole JSON value (no arguments yet is not complete: they may still come)."""
-        return self.finished or (self._balance.complete and not self._held)
+        """The arguments are a whole JSON value (no arguments yet is not complete: they may still come). Of a written
+        call its reader says so: ended before, it would pass for truncated, and no twin would be found."""
+        return self.finished or (self._balance.complete and not self._held and not self.written)
 
     @property
     def whole(self) -> bool:
@@ -205,6 +213,8 @@ class PendingCall:
         """No more fragments. A cleanly finished call gets its missing brackets, if that makes it valid JSON; a
         truncated one is never closed."""
         self.ended = True
+        closing, self.closing = self.closing, ""
+        self.add_arguments(closing)
         if self._held:
             self._held = False
             if self._pieces:

@@ -3,14 +3,18 @@
 Some servers tell a call by their API and leave the same call as text beside it (older parsers of vLLM and SGLang). A
 client would run it twice. The sequencer asks here; two native calls alike are two, and so are two written ones, as a
 model may well mean that. What went out is never taken back, so a call that may be a repetition waits until it is whole.
+A written call whose text ran out may be the beginning of a native one: then both are that one.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 from extproc.calls import PendingCall
+from extproc.conversation import Failure
+from extproc.waiting import Prose
 
 
 class Twins:
@@ -21,7 +25,7 @@ class Twins:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._sent: dict[tuple[str, bool], list[bytes]] = {}
+        self._sent: dict[tuple[str, bool], list[tuple[bytes, str]]] = {}
         """By the tool's name and whether they were written."""
 
     def awaits(self, name: str, call: PendingCall) -> bool:
@@ -31,16 +35,66 @@ class Twins:
     def repeats(self, name: str, call: PendingCall, healed: str | None = None) -> bool:
         """Whether `call`, which is whole, repeats one that went out the other way; that one is used up by it. Else it
         goes out itself, and is remembered. `healed`: its arguments, where they are not sent as they came."""
-        if call.size > self._limit or (value := _value(call.arguments if healed is None else healed)) is None:
+        text = call.arguments if healed is None else healed
+        if call.size > self._limit or (value := _value(text)) is None:
             return False
         others = self._sent.get((name, not call.written), [])
-        if call.opened or value not in others:
-            self._sent.setdefault((name, call.written), []).append(value)
+        twin = None if call.opened else next((other for other in others if other[0] == value), None)
+        if twin is None:
+            self._sent.setdefault((name, call.written), []).append((value, text))
             return False
-        others.remove(value)
-        if not others:
-            del self._sent[name, not call.written]
+        self._use_up(name, not call.written, twin)
         return True
+
+    def begun(self, name: str, call: PendingCall, waiting: Iterable[PendingCall | Prose],
+              heal: Callable[[str, str], str | Failure] | None) -> tuple[PendingCall | None, str] | None:
+        """`call` is written, and its text ran out: the native call that it is the beginning of, one of `waiting` or
+        (None) one that went out, and what is missing of its arguments. None: it is no such beginning."""
+        if call.size > self._limit:
+            return None
+        for sent in () if call.opened else self._sent.get((name, False), ()):
+            if rest_of(call.arguments, call.in_string, sent[1]) is not None:
+                self._use_up(name, False, sent)
+                return None, ""
+        for native in waiting:
+            if isinstance(native, Prose) or native.written or native.name != call.name or not native.whole \
+                    or native.size > self._limit:
+                continue
+            whole = native.arguments if heal is None else heal(name, native.arguments)
+            rest = None if isinstance(whole, Failure) else rest_of(call.arguments, call.in_string, whole)
+            if rest is not None:
+                return native, rest
+        return None
+
+    def _use_up(self, name: str, written: bool, sent: tuple[bytes, str]) -> None:
+        left = self._sent[name, written]
+        left.remove(sent)
+        if not left:
+            del self._sent[name, written]
+
+
+def rest_of(sent: str, in_string: bool, whole: str) -> str | None:
+    """What is missing of the arguments `whole` behind `sent`, the JSON text of an object so far, which ends behind a
+    value or inside the string of its last parameter. None: `sent` is not how they begin, in any order."""
+    try:
+        part = json.loads((sent or "{") + ('"' if in_string else "") + "}")
+        value = json.loads(whole.strip() or "{}")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(part, dict) or not isinstance(value, dict) or not part.keys() <= value.keys():
+        return None
+    rest = ""
+    last = next(reversed(part), None)
+    for key, had in part.items():
+        wanted = value.pop(key)
+        if in_string and key == last and isinstance(had, str) and isinstance(wanted, str) and wanted.startswith(had):
+            rest = json.dumps(wanted[len(had):], ensure_ascii=False)[1:]
+        elif _value(json.dumps(had)) != _value(json.dumps(wanted)):
+            return None
+    more = ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(had, ensure_ascii=False)}"
+                     for key, had in value.items())
+    opening = ("{" if not sent else ", " if part else "") if more or not sent else ""
+    return rest + opening + more + "}"
 
 
 def _value(arguments: str) -> bytes | None:

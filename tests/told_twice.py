@@ -4,6 +4,7 @@ Anthropic client gets of them."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -134,3 +135,33 @@ def heard(out: bytes, *, stream: bool = True) -> Got:
                [(block["name"], json.loads(block["json"] or "{}")) for block in calls],
                [block["id"] for block in calls], stop,
                [block["name"] if block["type"] == "tool_use" else block["type"] for block in blocks])
+
+
+def interleaved(texts: Sequence[str], natives: Sequence[tuple[int, str | None, str]], order: Iterable[bool], *,
+                finish: str | None = "calls") -> bytes:
+    """A Chat Completions stream in which pieces of text and of native calls (which, its name, arguments) come in turns:
+    `order` says which way the next piece comes (True: native), then come those that are left."""
+    words, calls = list(texts), list(natives)
+    deltas: list[Json] = []
+    for native in [*order, *[False] * len(texts), *[True] * len(natives)]:
+        if native and calls:
+            at, name, piece = calls.pop(0)
+            deltas.append(gpt.call_start(at, f"call_{at}", name, piece) if name else gpt.call_arguments(at, piece))
+        elif not native and words:
+            deltas.append({"content": words.pop(0)})
+    reply: Any = gpt.stream(deltas, finish={"calls": "tool_calls", "length": "length", None: None}[finish],
+                            done=finish is not None)
+    return b"".join(piece for piece in reply.body if isinstance(piece, bytes))
+
+
+def in_pieces(at: int, native: Native, size: int) -> list[tuple[int, str | None, str]]:
+    """A native call for `interleaved`."""
+    return [(at, native[0], ""), *[(at, None, piece) for piece in gpt.cut(json.dumps(native[1]), size)]]
+
+
+def tokens(text: str, size: int) -> list[str]:
+    """Pieces of a model's text: its tags come whole."""
+    pieces: list[str] = []
+    for part in re.split(r"(<tool_call>)", text):
+        pieces += [part] if part == "<tool_call>" else gpt.cut(part, size)
+    return [piece for piece in pieces if piece]

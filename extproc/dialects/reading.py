@@ -153,6 +153,8 @@ class CallWriter:
         self._begun: PendingCall | None = None
         self._strict = io.mode == "strict"
         self._held: list[str] = []
+        self._tail: list[str] = []
+        """What was made of the end of a text that ran out: the sequencer says whether it counts."""
         self._keys: set[str] = set()
         self._raw = False
         self._path = "$"
@@ -239,11 +241,12 @@ class CallWriter:
         if self.closed or self._path != "$":
             return
         self.closed = True
-        if not self._raw:
-            self._send("}" if self._keys else "{}")
+        end = "" if self._raw else "}" if self._keys else "{}"
+        if end:
+            self._send(end)
         if self._strict:
             self._check()
-        self._sequencer.end_call(self._call)
+        self._sequencer.end_call(self._call, "".join(self._tail))
 
     # --------------------------------------------------------------------------------------------------- mechanics
 
@@ -265,7 +268,9 @@ class CallWriter:
         return self._begun
 
     def _send(self, text: str) -> None:
-        if self._strict:
+        if self._tail or (self._path == "$" and self._io.tape.ran_out):
+            self._tail.append(text)
+        elif self._strict:
             self._held.append(text)
         else:
             self._sequencer.call_delta(self._call, None, text)
@@ -273,7 +278,7 @@ class CallWriter:
     def _check(self) -> None:
         text = "".join(self._held)
         self._held.clear()
-        reason = self._why_invalid(text)
+        reason = self._why_invalid(text + "".join(self._tail))
         if reason is not None:
             self._counts.refused += 1
             self._sequencer.fail(refusal(self.name, reason))

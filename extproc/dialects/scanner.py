@@ -41,24 +41,22 @@ class Scanner:
         self._run: Generator[None, None, None] | None = None
         self._began = self._plain = False
         """`_plain`: inside plain content: text without a mark may pass without running the generator."""
-        self._line = self._thought_line = ""
+        self._line = self._thought_line = self._blank = self._blank_thought = ""
         self._span = CodeSpan()
-        self._blank = self._blank_thought = ""
         self._trim_next = self._think_closed = False
         self.cut_off = False
         """The text ended inside what was going to be a call; the piece is not shown."""
         self._assumed: list[str] | None = [] if look.reasoning_assumed else None
-        self._prose = 0
-        """How many characters behind the opener at hand are known to be text."""
-        self._calls = 0
+        self._calls = self._prose = 0
+        """`_prose`: how many characters behind the opener at hand are known to be text."""
         self._repairs: list[Repair] = []
         layout = laid_out(look, tuple(tools) if look.makers else ())
         self._makers, self._openers = layout.makers, layout.openers
         self._think_openers, self._think_closers = layout.think_openers, layout.think_closers
         self._content_marks, self._reasoning_marks = layout.content_marks, layout.reasoning_marks
         self._ends, self._behind_end, self._closers = layout.ends, layout.behind_end, layout.closers
-        self._beside_calls = False
-        """A native call came, or is what comes now."""
+        self._beside_calls = self._in_call = self._left_alone = False
+        """A native call came, or comes now; a form reads; a native call came right behind its opener."""
 
     # ----------------------------------------------------------------------------------------------- what arrives
 
@@ -73,9 +71,13 @@ class Scanner:
     def reasoning(self, text: str) -> None:
         self._take(Channel.REASONING, text)
 
-    def pause(self, *, for_call: bool = False) -> None:
-        """Something else comes: what waits is released. `for_call`: it is a native call."""
+    def pause(self, *, for_call: bool = False, between: bool = False) -> None:
+        """Something else comes: what waits is released. `for_call`: it is a native call. `between`: the text may go on
+        where it was, and does inside what looks like a call: ended there it would become another one."""
         self._beside_calls = self._beside_calls or for_call
+        if between and self._in_call:
+            self._left_alone = self._left_alone or (self._io.at_line_start and self._tape.only_space_held)
+            return
         if self._channel is not None:
             self._end_channel(True)
             self._channel = None
@@ -131,7 +133,7 @@ class Scanner:
         self._tape = Tape()
         self._io = self._reading()
         if channel is Channel.REASONING:
-            self._run = self._in_reasoning_field()
+            self._run = self._thoughts(None, tagged=False)  # calls may have leaked into it
         else:
             self._run = self._in_content(first=not self._began)
             self._began = True
@@ -252,10 +254,6 @@ class Scanner:
             self._sequencer.text("".join(self._assumed))
         self._assumed = None
 
-    def _in_reasoning_field(self) -> Steps[None]:
-        """Reasoning that the provider told apart itself; calls may have leaked into it."""
-        yield from self._thoughts(None, tagged=False)
-
     def _thought_fence(self, mark: str, fence: str) -> Steps[str]:
         """Marks of a code fence inside reasoning, where a call is text, too. Unlike in content the reasoning's closing
         tag counts there. `fence`: the one that is open, or ""; returns the one that is open behind these marks."""
@@ -296,7 +294,7 @@ class Scanner:
                 (self._think if thinking else self._text)(opener + quoted)
                 return False
         self._io.at_line_start = not self._line.strip()
-        self._prose = 0
+        self._prose, self._left_alone = 0, False
         for form in self._openers[opener]:
             self._tape.hold()
             if (yield from self._attempt(form, opener)):
@@ -306,7 +304,7 @@ class Scanner:
             self._tape.hand_back()
             self._tape.release()
         if opener == OPENER and not self._prose and not thinking:
-            opener = yield from self._unless_left_over(opener)
+            opener = yield from self._unless_left_over(opener, self._left_alone)
         opener += self._tape.take(self._prose)
         if opener[:3] in FENCE_MARKS and not thinking:
             yield from self._fence(opener[:3], opener[3:])
@@ -314,14 +312,15 @@ class Scanner:
             (self._think if thinking else self._text)(opener)
         return False
 
-    def _unless_left_over(self, mark: str) -> Steps[str]:
-        """A mark without a call -> the text that it is; "" for what is left of a native one."""
+    def _unless_left_over(self, mark: str, split: bool = False) -> Steps[str]:
+        """A mark without a call -> its text; "" for what is left of a native one (`split`: it came right behind it)."""
         text, alone = yield from alone_on_line(self._tape, mark, self._line, self._limit)
-        return "" if alone and self._beside_calls else text
+        return "" if (alone or split) and self._beside_calls else text
 
     def _attempt(self, form: Form, opener: str) -> Steps[bool]:
         before = self._io.calls
         self._io.dialect = partial(self._look.name_of, self._makers.get(id(form), form))
+        self._in_call = True
         try:
             yield from form.read(opener, self._io)
         except NotACall as reason:
@@ -329,6 +328,8 @@ class Scanner:
                 if isinstance(reason, PlainText):
                     self._prose = max(self._prose, self._tape.consumed)
                 return False
+        finally:
+            self._in_call = False
         self._tape.release()
         return True
 
@@ -349,8 +350,7 @@ class Scanner:
         if self._blank:
             text = self._blank + text
             self._blank = ""
-        shown = text.rstrip() if self._openers else text
-        if shown:
+        if shown := text.rstrip() if self._openers else text:
             self._sequencer.text(shown)
         self._blank = text[len(shown):]
         if len(self._blank) > self._limit:

@@ -144,6 +144,16 @@ class Tape:
         return self._held is not None
 
     @property
+    def ran_out(self) -> bool:
+        """The text is over, to its last character."""
+        return self.ended and self.at >= len(self.buffer)
+
+    @property
+    def only_space_held(self) -> bool:
+        """Nothing but white space came since the hold began."""
+        return self._held is not None and not self.buffer[self._held:].strip()
+
+    @property
     def consumed(self) -> int:
         """Characters that were consumed under the hold."""
         return 0 if self._held is None else self.at - self._held

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.told_twice import UPSTREAMS, Native, body_of, heard, sent, written
+from tests.told_twice import UPSTREAMS, Native, body_of, heard, in_pieces, interleaved, sent, tokens, written
 
 CALLS = st.sampled_from([("read", {"path": "a", "n": 1}), ("read", {"n": 1, "path": "a"}), ("read", {"n": 2}),
                          ("read", {}), ("ping", {}), ("ping", {"o": {"x": [1, "</tool_call>"]}})])
@@ -41,3 +41,48 @@ def test_any_order_and_any_cut(upstream: str, items: list[str | Native], last: N
     assert answer.stop == "tool_use"
     assert len(set(answer.ids)) == len(answer.ids)
     assert answer.text.count("Words.") == items.count("Words.")
+
+
+ALL = st.lists(CALLS, min_size=1, max_size=3)
+MODES = st.sampled_from(["as-is", "repair", "strict"])
+TURNS = st.lists(st.booleans(), max_size=80)
+
+
+@given(ALL, TURNS, st.integers(1, 20), st.integers(1, 20), st.lists(st.integers(0, 10_000), max_size=8), st.booleans(),
+       MODES)
+@settings(max_examples=400, deadline=None)
+def test_in_turns(calls: list[Native], turns: list[bool], size: int, native_size: int, cuts: list[int],
+                  prose: bool, mode: str) -> None:
+    """Text and native calls come at the same time: each call goes out once, wherever they are interleaved."""
+    text = ("Words.\n" if prose else "") + "\n".join(written(*call) for call in calls)
+    natives = [piece for at, call in enumerate(calls) for piece in in_pieces(at, call, native_size)]
+    body = interleaved(tokens(text, size), natives, turns)
+    whole = sent("openai", body, arguments=mode)
+    assert sent("openai", body, cuts=cuts, arguments=mode) == whole
+    answer = heard(whole)
+    assert Counter(key(call) for call in answer.calls) == Counter(key(call) for call in calls)
+    assert answer.stop == "tool_use"
+    assert "tool_call" not in answer.text
+    assert answer.text.split() == (["Words."] if prose else [])
+
+
+@given(CALLS, TURNS, st.integers(1, 20), st.integers(1, 20), st.integers(0, 200), st.sampled_from(["calls", "length"]),
+       st.sampled_from(["as-is", "repair"]))
+@settings(max_examples=400, deadline=None)
+def test_the_text_stops_anywhere(call: Native, turns: list[bool], size: int, native_size: int, upto: int,
+                                 finish: str, mode: str) -> None:
+    """What is left of a written call never becomes another call than the native one."""
+    text = written(*call)
+    body = interleaved(tokens(text[:max(upto % len(text), 11)], size), in_pieces(0, call, native_size), turns,
+                       finish=finish)
+    answer = heard(sent("openai", body, arguments=mode))
+    assert [key(one) for one in answer.calls] == [key(call)]
+    assert answer.stop == {"calls": "tool_use", "length": "max_tokens"}[finish]
+
+
+@given(CALLS, CALLS, TURNS, st.integers(1, 20), st.integers(1, 20))
+@settings(max_examples=200, deadline=None)
+def test_others_in_turns_are_two(one: Native, other: Native, turns: list[bool], size: int, native_size: int) -> None:
+    body = interleaved(tokens(written(*one), size), in_pieces(0, other, native_size), turns)
+    assert Counter(key(call) for call in heard(sent("openai", body)).calls) == \
+        Counter({key(one)}) | Counter({key(other)})

@@ -165,7 +165,7 @@ class OpenAIAnswerDecoder(AnswerReader):
         if delta.audio or delta.images:
             self._media(delta)
         if self._scanner is not None and (delta.tool_calls or delta.function_call is not None):
-            self._scanner.pause(for_call=True)
+            self._scanner.pause(for_call=True, between=True)
         if delta.tool_calls:
             self._calls.take(delta.tool_calls, whole=not self._streaming)
         elif delta.function_call is not None:

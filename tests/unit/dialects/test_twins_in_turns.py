@@ -1,0 +1,86 @@
+"""A server that tells a call natively and leaves it in the text usually streams both at once: pieces of them come in
+turns. What the text has of the call so far must not become a call of its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from extproc.translation import Translation
+from tests.playbook import call, delta, sse
+from tests.told_twice import Native, heard, talk_to, written
+
+READ: Native = ("read", {"path": "a b", "n": 1})
+TEXT, ARGUMENTS = written(*READ), json.dumps(READ[1])
+UP_TO_COMMA = TEXT[:TEXT.index(', "n"')+1]
+
+
+def says(text: str) -> bytes:
+    return sse(delta(content=text), done=False)
+
+
+def tells(name: str | None, arguments: str, index: int = 0) -> bytes:
+    """A fragment of a native call."""
+    return sse(delta(tool_calls=[call(index, name and f"call_{index}", name, arguments)]), done=False)
+
+
+def ended(talk: Translation, *bodies: bytes, reason: str = "tool_calls") -> bytes:
+    return b"".join(talk.feed(body) for body in bodies) + talk.feed(sse(delta(reason))) + talk.finish()
+
+
+@pytest.mark.parametrize("arguments", ["as-is", "repair", "strict"])
+def test_a_native_fragment_does_not_end_a_call_in_the_text(arguments: str) -> None:
+    answer = heard(ended(talk_to("openai", arguments=arguments), says("Look.\n" + UP_TO_COMMA),
+                         tells("read", ARGUMENTS[:9]), says(TEXT[len(UP_TO_COMMA):]), tells(None, ARGUMENTS[9:])))
+    assert (answer.calls, answer.order, answer.stop) == ([READ], ["text", "read"], "tool_use")
+
+
+@pytest.mark.parametrize("arguments", ["as-is", "repair"])
+@pytest.mark.parametrize("native_first", [True, False])
+@pytest.mark.parametrize("upto", range(len("<tool_call>\n"), len(TEXT), 3))
+def test_a_text_that_stops_is_the_native_call(upto: int, native_first: bool, arguments: str) -> None:
+    """Even where its first piece went out: the rest comes of the native one."""
+    pieces = [says(TEXT[:upto]), tells("read", ARGUMENTS)]
+    answer = heard(ended(talk_to("openai", arguments=arguments), *(reversed(pieces) if native_first else pieces)))
+    assert (answer.calls, answer.stop) == ([READ], "tool_use")
+
+
+def test_a_text_that_stops_in_another_call_is_as_without_native_calls() -> None:
+    other = TEXT.replace("a b", "c")
+    cut = other[:other.index(', "n"') + 1]
+    answer = heard(ended(talk_to("openai"), says(cut), tells("read", ARGUMENTS)))
+    assert answer.calls == [("read", {"path": "c"}), READ]
+    answer = heard(ended(talk_to("openai"), tells("read", ARGUMENTS), says(cut)))
+    assert answer.calls == [READ, ("read", {"path": "c"})]
+
+
+def test_a_truncated_native_call_completes_nothing() -> None:
+    out = ended(talk_to("openai"), says(UP_TO_COMMA), tells("read", ARGUMENTS[:12]), reason="length")
+    assert b'"stop_reason":"max_tokens"' in out
+
+
+def test_a_stream_that_breaks_off_completes_nothing() -> None:
+    talk = talk_to("openai")
+    out = talk.feed(says(UP_TO_COMMA) + tells("read", ARGUMENTS)) + talk.finish()
+    assert b"event: error" in out
+    assert b'"stop_reason"' not in out.rpartition(b"message_start")[2].partition(b"content_block")[2]
+
+
+def test_text_that_is_no_call_is_shown_behind_it() -> None:
+    answer = heard(ended(talk_to("openai"), says("See <tool_call>"), tells("read", ARGUMENTS[:5]), says(" there."),
+                         tells(None, ARGUMENTS[5:])))
+    assert (answer.calls, answer.text) == ([READ], "See <tool_call> there.")
+
+
+def test_plain_text_stays_in_front() -> None:
+    answer = heard(ended(talk_to("openai"), says("a <"), tells("read", ARGUMENTS)))
+    assert (answer.text, answer.order) == ("a <", ["text", "read"])
+
+
+def test_several_of_each() -> None:
+    ping: Native = ("ping", {})
+    texts = TEXT + "\n" + written(*ping)
+    answer = heard(ended(talk_to("openai"), says(texts[:30]), tells("read", ARGUMENTS), says(texts[30:95]),
+                         tells("ping", "{}", 1), says(texts[95:]), tells("read", ARGUMENTS, 2)))
+    assert sorted(map(str, answer.calls)) == sorted(map(str, [READ, READ, ping]))
