@@ -153,6 +153,8 @@ class CallWriter:
         self._begun: PendingCall | None = None
         self._strict = io.mode == "strict"
         self._held: list[str] = []
+        self._in_time = not io.tape.ended
+        """The call began before the text ended: what is sent behind the end had to wait for it."""
         self._tail: list[str] = []
         """What was made of the end of a text that ran out: the sequencer says whether it counts."""
         self._keys: set[str] = set()
@@ -185,15 +187,16 @@ class CallWriter:
     def piece(self, text: str) -> None:
         """A piece of the string's text (not JSON)."""
         if text:
-            self._send(_encode(text)[1:-1].decode())
+            last = self._in_time and self._io.tape.ended and self._io.tape.clean  # it may hold half a closing tag
+            self._send(_encode(text)[1:-1].decode(), certain=not last)
 
     def json_piece(self, text: str) -> None:
         """A piece of the string as it stands between the quotes of JSON."""
         self._send(text)
 
     def end(self) -> None:
-        self._send('"')
         self._path = "$"
+        self._send('"')
 
     def text(self, key: str, text: str) -> None:
         """A whole value that came as text: typed by the schema."""
@@ -267,8 +270,8 @@ class CallWriter:
             self._sequencer.call_delta(self._begun, self.name, None)
         return self._begun
 
-    def _send(self, text: str) -> None:
-        if self._tail or (self._path == "$" and self._io.tape.ran_out):
+    def _send(self, text: str, *, certain: bool = True) -> None:
+        if self._tail or not certain or (self._path == "$" and self._io.tape.ran_out):
             self._tail.append(text)
         elif self._strict:
             self._held.append(text)

@@ -15,6 +15,9 @@ READ: Native = ("read", {"path": "a b", "n": 1})
 TEXT, ARGUMENTS = written(*READ), json.dumps(READ[1])
 UP_TO_COMMA = TEXT[:TEXT.index(', "n"')+1]
 
+XML = ("<tool_call>\n<function=read>\n<parameter=path>\na b\n</parameter>\n<parameter=n>\n1\n</parameter>\n"
+       "</function>\n</tool_call>")
+
 
 def says(text: str) -> bytes:
     return sse(delta(content=text), done=False)
@@ -43,6 +46,13 @@ def test_a_text_that_stops_is_the_native_call(upto: int, native_first: bool, arg
     """Even where its first piece went out: the rest comes of the native one."""
     pieces = [says(TEXT[:upto]), tells("read", ARGUMENTS)]
     answer = heard(ended(talk_to("openai", arguments=arguments), *(reversed(pieces) if native_first else pieces)))
+    assert (answer.calls, answer.stop) == ([READ], "tool_use")
+
+
+@pytest.mark.parametrize("upto", range(len("<tool_call>\n"), len(XML)))
+def test_a_value_without_quotes_that_stops_is_the_native_call(upto: int) -> None:
+    """Only a closing tag says where it ends; the end of the text makes it look whole."""
+    answer = heard(ended(talk_to("openai"), says(XML[:upto]), tells("read", ARGUMENTS)))
     assert (answer.calls, answer.stop) == ([READ], "tool_use")
 
 
