@@ -14,6 +14,7 @@ from extproc.apis.base import NameMap, Target
 from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallTally
 from extproc.conversation import Request, Tool
+from extproc.dialects.coercion import coerce_value, parameter, tool_shape
 from extproc.dialects.healing import NativeArguments
 from extproc.dialects.look import Look
 from extproc.dialects.reading import ArgumentsMode, Repair
@@ -80,10 +81,17 @@ class CallReading:
         """The reader of the model's text; None: all text is just text."""
         if self._look is not None:
             if self._look.reads_calls:
-                sequencer.twins = Twins(self._limits.held_back)
+                sequencer.twins = Twins(self._limits.held_back, self._typed)
             self._scanner = Scanner(self._look, sequencer, self._offered, mode=self._arguments or "repair",
                                     limits=self._limits, tally=self.tally)
         return self._scanner
+
+    def _typed(self, name: str, arguments: dict[str, object]) -> dict[str, object]:
+        tool = next((tool for tool in self._offered.values() if tool.name == name), None)
+        if tool is None:
+            return arguments
+        shape = tool_shape(tool.schema)
+        return {key: coerce_value(value, parameter(shape, key)) for key, value in arguments.items()}
 
     def close(self) -> None:
         """The answer is over and its figures are known."""

@@ -19,12 +19,14 @@ from extproc.waiting import Prose
 
 class Twins:
     """The calls of one answer that went out and have not been repeated. `limit`: most characters of arguments that are
-    compared; longer ones need not wait, and are never taken for a repetition."""
+    compared; longer ones need not wait, and are never taken for a repetition. `typed` gives the arguments of a tool
+    their schema's types: those of a written call have them, a server that reads the text itself may leave `"1"`."""
 
-    __slots__ = ("_limit", "_sent")
+    __slots__ = ("_limit", "_sent", "_typed")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, typed: Callable[[str, dict[str, object]], dict[str, object]]) -> None:
         self._limit = limit
+        self._typed = typed
         self._sent: dict[tuple[str, bool], list[tuple[bytes, str]]] = {}
         """By the tool's name and whether they were written."""
 
@@ -35,7 +37,7 @@ class Twins:
     def repeats(self, name: str, call: PendingCall, healed: str | None = None) -> bool:
         """Whether `call`, which is whole, repeats one that went out the other way; that one is used up by it. Else it
         goes out itself, and is remembered. `healed`: its arguments, where they are not sent as they came."""
-        text = call.arguments if healed is None else healed
+        text = self._with_types(name, call.arguments if healed is None else healed)
         if call.size > self._limit or (value := _value(text)) is None:
             return False
         others = self._sent.get((name, not call.written), [])
@@ -61,10 +63,19 @@ class Twins:
                     or native.size > self._limit:
                 continue
             whole = native.arguments if heal is None else heal(name, native.arguments)
-            rest = None if isinstance(whole, Failure) else rest_of(call.arguments, call.in_string, whole)
+            rest = None if isinstance(whole, Failure) else rest_of(call.arguments, call.in_string,
+                                                                   self._with_types(name, whole))
             if rest is not None:
                 return native, rest
         return None
+
+    def _with_types(self, name: str, arguments: str) -> str:
+        try:
+            value = json.loads(arguments.strip() or "{}")
+        except (ValueError, RecursionError):
+            return arguments
+        typed = self._typed(name, value) if isinstance(value, dict) else value
+        return arguments if typed == value else json.dumps(typed, ensure_ascii=False)
 
     def _use_up(self, name: str, written: bool, sent: tuple[bytes, str]) -> None:
         left = self._sent[name, written]

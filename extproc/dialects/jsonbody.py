@@ -171,6 +171,7 @@ def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -
         mark = yield from tape.behind_commas()
         if mark == "}":
             tape.at += 1
+            writer.whole = True
             return True
         if not mark:
             return (yield from _ended(io, writer, ""))
@@ -238,7 +239,7 @@ def _ended(io: Reading, writer: CallWriter, rest: str) -> Steps[bool]:
         balance.feed(rest)
         if not balance.in_string:
             if rest:
-                writer.arguments("{" + rest + "".join(reversed(balance.closers)) + "}")
+                writer.arguments("{" + rest + "".join(reversed(balance.closers)) + "}", mended=True)
             writer.repaired("missing_brackets")
             writer.close()
     return False

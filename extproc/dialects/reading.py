@@ -16,7 +16,7 @@ import msgspec
 
 from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallCounts, CallTally
-from extproc.calls import PendingCall
+from extproc.calls import JsonBalance, PendingCall
 from extproc.conversation import Failure, Tool
 from extproc.dialects.coercion import Parameter, ToolShape, coerce_text, coerce_value, parameter, tool_shape
 from extproc.dialects.repair import problems, read_object
@@ -147,6 +147,8 @@ class CallWriter:
     def __init__(self, io: Reading, sequencer: BlockSequencer, name: str, shape: ToolShape) -> None:
         self.name = name
         self.closed = False
+        self.whole = False
+        """The text closed the arguments itself: where it runs out behind them, nothing of them is missing."""
         self._io = io
         self._sequencer = sequencer
         self._shape = shape
@@ -180,8 +182,8 @@ class CallWriter:
 
     def begin(self, key: str) -> None:
         """A string value begins."""
+        self._path = f"$.{key[:64]}"  # before its key: one that never ends is a truncated call, at the end as well
         self._key(key)
-        self._path = f"$.{key[:64]}"
         self._send('"')
 
     def piece(self, text: str) -> None:
@@ -206,10 +208,11 @@ class CallWriter:
         """A whole value that came as JSON."""
         self._value(key, coerce_value(value, self.parameter(key)))
 
-    def arguments(self, raw: str) -> None:
+    def arguments(self, raw: str, *, mended: bool = False) -> None:
         """All arguments at once as they came, an object or what is left of one: repaired as far as the mode allows.
-        Parameters that went out before stay as they are."""
+        Parameters that went out before stay as they are. `mended`: its last brackets are not the text's."""
         text = raw.strip()
+        self.whole = self.whole or (not mended and text.startswith("{") and is_closed(text))
         if text in ("", "null", '""'):
             return
         if text == "[]" and self._io.mode != "as-is":  # how servers in some languages write an empty object
@@ -271,7 +274,7 @@ class CallWriter:
         return self._begun
 
     def _send(self, text: str, *, certain: bool = True) -> None:
-        if self._tail or not certain or (self._path == "$" and self._io.tape.ran_out):
+        if self._tail or not certain or (self._path == "$" and self._io.tape.ran_out and not self.whole):
             self._tail.append(text)
         elif self._strict:
             self._held.append(text)
@@ -300,6 +303,13 @@ class CallWriter:
 def refusal(name: str, reason: str) -> Failure:
     """A call that does not validate, in words: the tool, the path, the reason."""
     return Failure("server", f"The model's call of the tool {name!r} does not match the tool's schema: {reason}.")
+
+
+def is_closed(text: str) -> bool:
+    """Whether the brackets and quotes of a JSON text are closed."""
+    balance = JsonBalance()
+    balance.feed(text)
+    return balance.complete
 
 
 def decode_value(raw: str) -> object:

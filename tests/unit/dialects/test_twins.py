@@ -82,6 +82,15 @@ def test_numbers_are_compared_as_numbers(upstream: str) -> None:
 
 
 @every_api
+def test_a_server_that_leaves_strings_told_the_same_call(upstream: str) -> None:
+    """What is read from text has the types of the schema; the server's own parser may not know the schema."""
+    text, native = written("read", {"path": "1", "n": "1"}), ("read", {"path": "1", "n": "1"})
+    assert got(upstream, [text, native]).calls == [("read", {"path": "1", "n": 1})]
+    assert got(upstream, [native, text]).calls == [native]
+    assert len(got(upstream, [text, ("read", {"path": "1", "n": "2"})]).calls) == 2
+
+
+@every_api
 def test_text_behind_twins_stays_in_its_place(upstream: str) -> None:
     answer = got(upstream, ["Look.\n", READ, WRITTEN, "\nThere."])
     assert (answer.order, answer.text.split()) == (["text", "read", "text"], ["Look.", "There."])

@@ -65,6 +65,29 @@ def test_a_text_that_stops_in_another_call_is_as_without_native_calls() -> None:
     assert answer.calls == [READ, ("read", {"path": "c"})]
 
 
+@pytest.mark.parametrize("native_first", [True, False])
+@pytest.mark.parametrize("arguments", ["as-is", "repair"])
+@pytest.mark.parametrize("text", [
+    '{"name": "read", "arguments": {"path": "a b"}}', '<tool_call>\n{"name": "read", "arguments": {"path": "a b"}',
+    '<tool_call>\n{"arguments": {"path": "a b"}, "name": "read"',
+    '<|channel|>commentary to=functions.read<|message|>{"path": "a b"}',
+    '<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{"path": "a b"}',
+], ids=["bare", "hermes", "name last", "harmony", "kimi"])
+def test_arguments_that_the_text_closed_begin_no_other_call(text: str, arguments: str, native_first: bool) -> None:
+    """Only what stands behind them is missing: servers take the token that ends a call out of the text."""
+    pieces = [tells("read", ARGUMENTS), says(text)] if native_first and text[0] != "{" else \
+        [says(text), tells("read", ARGUMENTS)]
+    answer = heard(ended(talk_to("openai", arguments=arguments), *pieces))
+    assert sorted(map(str, answer.calls)) == sorted(map(str, [READ, ("read", {"path": "a b"})]))
+
+
+def test_a_call_whose_first_value_never_ended_is_truncated() -> None:
+    """All of it came at the end of the text; unsaid, the answer would look whole."""
+    out = ended(talk_to("openai", dialect="llama-pythonic"), says("[read(path='"))
+    assert b'"stop_reason":"max_tokens"' in out
+    assert b'path' in out
+
+
 def test_a_truncated_native_call_completes_nothing() -> None:
     out = ended(talk_to("openai"), says(UP_TO_COMMA), tells("read", ARGUMENTS[:12]), reason="length")
     assert b'"stop_reason":"max_tokens"' in out
