@@ -82,6 +82,8 @@ class Message:
             whole = yield from read_arguments(io, writer, _ENDS)
             if not whole and tape.ended and tape.at >= len(tape.buffer):
                 return
+            if whole:  # its token may have been taken out: what comes beside the text need not wait for the end
+                writer.close()
             mark = yield from tape.until(_ENDS, io.emit_text)
             writer.close()
         else:

@@ -81,6 +81,12 @@ def test_arguments_that_the_text_closed_begin_no_other_call(text: str, arguments
     assert sorted(map(str, answer.calls)) == sorted(map(str, [READ, ("read", {"path": "a b"})]))
 
 
+def test_a_whole_call_without_its_token_holds_no_native_call_of_another_tool_back() -> None:
+    talk = talk_to("openai")
+    talk.feed(says('<|channel|>commentary to=functions.ping<|message|>{"path": "a"}'))
+    assert b"partial_json" in talk.feed(tells("read", '{"path": "'))
+
+
 def test_a_call_whose_first_value_never_ended_is_truncated() -> None:
     """All of it came at the end of the text; unsaid, the answer would look whole."""
     out = ended(talk_to("openai", dialect="llama-pythonic"), says("[read(path='"))
