@@ -37,8 +37,10 @@ class Twins:
     def repeats(self, name: str, call: PendingCall, healed: str | None = None) -> bool:
         """Whether `call`, which is whole, repeats one that went out the other way; that one is used up by it. Else it
         goes out itself, and is remembered. `healed`: its arguments, where they are not sent as they came."""
+        if call.size > self._limit:
+            return False
         text = self._with_types(name, call.arguments if healed is None else healed)
-        if call.size > self._limit or (value := _value(text)) is None:
+        if (value := _value(text)) is None:
             return False
         others = self._sent.get((name, not call.written), [])
         twin = None if call.opened else next((other for other in others if other[0] == value), None)

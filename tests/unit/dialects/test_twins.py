@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from extproc.calls import PendingCall
+from extproc.twins import Twins
 from tests.playbook import call, delta, sse
 from tests.told_twice import UPSTREAMS, Native, body_of, got, talk_to, written
 
@@ -187,3 +189,14 @@ def test_a_signature_that_does_not_go_out_is_told(items: list[str], lost: bool) 
     talk.feed(b"data: " + json.dumps(chunk).encode() + b"\n\n")
     talk.finish()
     assert ("answer.thoughtSignature" in talk.dropped.hints) is lost
+
+
+def test_arguments_past_the_limit_are_not_even_read() -> None:
+    def typed(name: str, arguments: dict[str, object]) -> dict[str, object]:
+        raise AssertionError("that takes as long as they are")
+
+    call = PendingCall()
+    call.add_arguments(json.dumps({"path": "x" * 100}))
+    assert not Twins(99, typed).repeats("read", call)
+    with pytest.raises(AssertionError, match="takes as long"):
+        Twins(1000, typed).repeats("read", call)
