@@ -14,7 +14,7 @@ from extproc.conversation import Failure
 from extproc.errors import BadRequest
 from extproc.exchange import messages
 from extproc.exchange.clients import error_answer
-from extproc.exchange.incoming import Chunk, Incoming
+from extproc.exchange.incoming import Chunk, Incoming, Other
 from extproc.exchange.record import Record
 
 Responses = list[bytes]
@@ -69,7 +69,7 @@ class Exchange:
     def receive(self, message: Incoming, now: float) -> Responses:
         """One message of Envoy -> what to send, in this order."""
         self.last_message = now
-        if self.done or (type(message) is not Chunk and message.observability_mode):
+        if self.done or (type(message) is Other and message.shown):
             return []
         try:
             return self._receive(message, now)

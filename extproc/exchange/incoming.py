@@ -1,8 +1,9 @@
-"""A `ProcessingRequest` as bytes -> a piece of a body, or any other message of Envoy.
+"""A `ProcessingRequest` as bytes -> a head, a piece of a body, trailers: what the exchanges are written against.
 
-All but a few messages of an exchange are pieces of bodies: every event of every stream, and all of a large request.
-These hold nothing but the piece, so they are read by hand, with one copy of its bytes; protobuf reads whatever looks
-otherwise. A test holds the one against the other. Nothing here knows what the bytes mean.
+Nearly all messages of Envoy are heads as it has always written them and pieces of bodies, and somebody waits for the
+first token behind each of them. So these are read by hand, a piece with one copy of its bytes; protobuf reads whatever
+looks otherwise, and says what is no message at all. A test holds the one against the other. Nothing here knows what
+headers or bytes mean.
 """
 
 from __future__ import annotations
@@ -10,14 +11,10 @@ from __future__ import annotations
 from typing import final
 
 import msgspec
+from google.protobuf.message import DecodeError
 
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
-
-_REQUEST_BODY, _RESPONSE_BODY = 0x22, 0x2A
-_BODIES = (_RESPONSE_BODY, _REQUEST_BODY)
-_DATA = 0x0A
-_END = b"\x10\x01"
-"""Tags of `request_body` and `response_body`; inside both those of `body` and, with its value, `end_of_stream`."""
+from extproc.exchange.pb.external_processor_pb2 import HeaderMap, HttpHeaders, HttpTrailers, ProcessingRequest
+from extproc.remembered import Remembered
 
 
 @final
@@ -29,28 +26,146 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     response: bool
 
 
-Incoming = Chunk | ProcessingRequest
-"""What Envoy says. A body comes as a `Chunk`, unless Envoy only watches (`observability_mode`)."""
+class Modes(msgspec.Struct, frozen=True, gc=False):
+    """How the filter is told to send bodies, in the numbers of `ProcessingMode.BodySendMode`."""
+
+    request: int
+    response: int
+
+
+@final
+class Head(msgspec.Struct, frozen=True):
+    """The head of the request or of the `response`."""
+
+    headers: dict[str, str]
+    """Names (lower case, pseudo-headers included) -> values; repeated headers are joined by a comma."""
+    end: bool
+    """No body follows."""
+    response: bool
+    modes: Modes | None = None
+    """Told with the first message of a stream only."""
+
+
+@final
+class Trailers(msgspec.Struct, frozen=True):
+    """What follows a body; nothing comes behind it."""
+
+    headers: dict[str, str]
+    response: bool
+
+
+@final
+class Other(msgspec.Struct, frozen=True):
+    """Anything else. `shown`: whatever it is, Envoy only shows what passes and waits for no answer
+    (`observability_mode`)."""
+
+    shown: bool
+
+
+Incoming = Chunk | Head | Trailers | Other
+"""What Envoy says."""
+
+_REQUEST_HEADERS, _RESPONSE_HEADERS, _REQUEST_BODY, _RESPONSE_BODY = 0x12, 0x1A, 0x22, 0x2A
+_BODIES, _HEADS = (_RESPONSE_BODY, _REQUEST_BODY), (_REQUEST_HEADERS, _RESPONSE_HEADERS)
+_DATA = 0x0A
+_END = b"\x10\x01"
+_NO_METADATA = b"\x42\x00"
+"""Tags of the parts of a message; inside a body those of `body` and, with its value, `end_of_stream`; and the empty
+`metadata_context` that Envoy puts behind every part."""
+_HEADER_MAP, _HEADER, _NAME, _RAW_VALUE = 0x0A, 0x0A, 0x0A, 0x1A
+_HEAD_ENDS = b"\x18\x01"
+"""The same inside a head, from the outside in; and its `end_of_stream` with its value."""
 
 
 def read(message: bytes) -> Incoming:
     """Raises protobuf's DecodeError."""
-    tag = message[0] if len(message) > _HEADS else 0
-    if tag in _BODIES:
+    try:
+        tag = message[0]
+        if tag in _BODIES:
+            found: Incoming | None = _chunk(message, tag == _RESPONSE_BODY)
+        elif tag in _HEADS:
+            found = _head(message, tag == _RESPONSE_HEADERS)
+        else:
+            found = None
+    except IndexError:
+        found = None  # it ends too soon: protobuf's affair
+    return _by_protobuf(message) if found is None else found
+
+
+def _chunk(message: bytes, response: bool) -> Chunk | None:
+    size = message[1]
+    if size < 128:
+        at = 2
+    else:
         size, at = _length(message, 1)
-        whole = len(message)
-        if at + size == whole and message[at] == _DATA:
+    end = at + size
+    if end != len(message) and message[end:] != _NO_METADATA:
+        return None
+    if message[at] == _DATA:
+        size = message[at + 1]
+        if size < 128:
+            at += 2
+        else:
             size, at = _length(message, at + 1)
-            after = at + size
-            if after == whole:
-                return Chunk(message[at:], False, tag == _RESPONSE_BODY)
-            if after == whole - 2 and message[after:] == _END:
-                return Chunk(message[at:after], True, tag == _RESPONSE_BODY)
-    return _by_protobuf(message)
+        after = at + size
+        if after == end:
+            return Chunk(message[at:after], False, response)
+        if message[after:end] == _END:
+            return Chunk(message[at:after], True, response)
+    elif message[at:end] == _END:
+        return Chunk(b"", True, response)
+    return None
 
 
-_HEADS = 12
-"""At least so many bytes are there to be looked at; protobuf reads what is shorter."""
+def _head(message: bytes, response: bool) -> Head | None:
+    size, at = _length(message, 1)
+    end = at + size
+    if message[at] != _HEADER_MAP:
+        return None
+    size, at = _length(message, at + 1)
+    after = at + size
+    ends = message[after:end]
+    if not after <= end <= len(message) or (ends and ends != _HEAD_ENDS):
+        return None
+    headers, rest = _headers(message, at, after), _RESTS[message[end:]]
+    return None if headers is None or rest is None else Head(headers, bool(ends), response, rest.modes)
+
+
+def _headers(message: bytes, at: int, end: int) -> dict[str, str] | None:
+    """The `HeaderMap` in `message[at:end]`; None for one that Envoy does not write, or not in ASCII."""
+    found: dict[str, str] = {}
+    text = message.decode("latin-1")  # cut as text, so that no header is copied twice
+    plain = message[at:end].isascii()  # else every header is looked at: lengths past 127 are no ASCII either
+    while at < end:
+        if message[at] != _HEADER:
+            return None
+        size = message[at + 1]
+        if size < 128:
+            at += 2
+        else:
+            size, at = _length(message, at + 1)
+        after = at + size
+        length = message[at + 1]
+        if message[at] != _NAME or length > 127:
+            return None
+        start = at + 2 + length
+        name = text[at + 2:start]
+        if start != after:
+            length = message[start + 1]
+            if message[start] != _RAW_VALUE:
+                return None
+            if length < 128:
+                start += 2
+            else:
+                length, start = _length(message, start + 1)
+            if start + length != after:
+                return None
+        value = text[start:after]
+        if not (plain or (name.isascii() and value.isascii())):
+            return None
+        found[name] = f"{found[name]}, {value}" if name in found else value
+        at = after
+    return found if at == end else None
 
 
 def _length(message: bytes, at: int) -> tuple[int, int]:
@@ -70,10 +185,54 @@ def _length(message: bytes, at: int) -> tuple[int, int]:
     return len(message), at
 
 
+class _Rest(msgspec.Struct, frozen=True, gc=False):
+    """What stands behind a head, where it is nothing that matters."""
+
+    modes: Modes | None
+
+
+def _read_rest(data: bytes) -> _Rest | None:
+    try:
+        rest = ProcessingRequest.FromString(data)
+    except DecodeError:
+        return None
+    if rest.observability_mode or rest.WhichOneof("request") is not None:
+        return None
+    return _Rest(_modes(rest))
+
+
+_RESTS = Remembered(_read_rest, entries=64, longest=100)
+"""All that Envoy says behind a head: the same from one request to the next."""
+
+
+# ------------------------------------------------------------------------------------------------------- by protobuf
+
 def _by_protobuf(message: bytes) -> Incoming:
     found = ProcessingRequest.FromString(message)
     part = found.WhichOneof("request")
-    if found.observability_mode or part not in ("request_body", "response_body"):
-        return found
-    body = getattr(found, part)
-    return Chunk(body.body, body.end_of_stream, part == "response_body")
+    if found.observability_mode or part is None:
+        return Other(found.observability_mode)
+    response = part.startswith("response")
+    content = getattr(found, part)
+    if isinstance(content, HttpHeaders):
+        return Head(_read_map(content.headers), content.end_of_stream, response, _modes(found))
+    if isinstance(content, HttpTrailers):
+        return Trailers(_read_map(content.trailers), response)
+    return Chunk(content.body, content.end_of_stream, response)
+
+
+def _modes(message: ProcessingRequest) -> Modes | None:
+    if not message.HasField("protocol_config"):
+        return None
+    config = message.protocol_config
+    return Modes(config.request_body_mode, config.response_body_mode)
+
+
+def _read_map(headers: HeaderMap) -> dict[str, str]:
+    """A header's value travels in `raw_value`."""
+    found: dict[str, str] = {}
+    for header in headers.headers:
+        name, raw = header.key, header.raw_value
+        value = raw.decode("utf-8", "replace") if raw else header.value
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found

@@ -1,7 +1,7 @@
-"""ext_proc messages in words of HTTP: headers and body chunks out of what Envoy sends, answers in what it takes.
+"""Answers in words of HTTP -> ext_proc messages in what Envoy takes.
 
-Both exchanges are written against this module and touch protobuf messages nowhere else in detail. Answers are bytes:
-each is a whole `ProcessingResponse`, encoded once. It decides nothing.
+Both exchanges are written against this module and `incoming`, and touch protobuf messages nowhere else. Answers are
+bytes: each is a whole `ProcessingResponse`, encoded once. It decides nothing.
 Facts it encodes: a header's value travels in `raw_value` (a `value` that we set arrives empty); in the mode
 FULL_DUPLEX_STREAMED a body goes back only as `streamed_response`; pseudo-headers and `host` cannot be removed.
 """
@@ -12,19 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from struct import pack
 
+from extproc.exchange.incoming import Modes
 from extproc.exchange.pb.external_processor_pb2 import (
     BodyMutation,
     CommonResponse,
-    HeaderMap,
     HeaderMutation,
     HeadersResponse,
-    HttpHeaders,
     HttpStatus,
     ImmediateResponse,
     ProcessingMode,
-    ProcessingRequest,
     ProcessingResponse,
-    ProtocolConfiguration,
     TrailersResponse,
 )
 from extproc.exchange.wire import field, varint
@@ -38,21 +35,6 @@ OUR_DETAILS = "extproc_"
 
 _FULL_DUPLEX = ProcessingMode.FULL_DUPLEX_STREAMED
 _MODE_NAMES = {number: name for name, number in ProcessingMode.BodySendMode.items()}
-
-
-def read_headers(headers: HttpHeaders) -> dict[str, str]:
-    """Header names (lower case, pseudo-headers included) -> values; repeated headers are joined by a comma."""
-    return read_map(headers.headers)
-
-
-def read_map(headers: HeaderMap) -> dict[str, str]:
-    """The same of a bare map, as trailers are."""
-    found: dict[str, str] = {}
-    for header in headers.headers:
-        name, raw = header.key, header.raw_value
-        value = raw.decode("utf-8", "replace") if raw else header.value
-        found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
 
 
 def mutation(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> bytes:
@@ -224,17 +206,12 @@ def immediate(status: int, headers: Mapping[str, str], body: bytes, reason: str)
     ).SerializeToString()
 
 
-def wrong_body_mode(message: ProcessingRequest, *, response: bool) -> str | None:
+def wrong_body_mode(modes: Modes | None, *, response: bool) -> str | None:
     """What is wrong with the filter's body modes, for people; None when all is well. Only the first message of a
     stream says the modes. `response`: the answers pass this filter as well."""
-    if not message.HasField("protocol_config"):
+    if modes is None or (modes.request == _FULL_DUPLEX and (modes.response == _FULL_DUPLEX or not response)):
         return None
-    config: ProtocolConfiguration = message.protocol_config
-    modes = {"request_body_mode": config.request_body_mode}
-    if response:
-        modes["response_body_mode"] = config.response_body_mode
-    for setting, mode in modes.items():
-        if mode != _FULL_DUPLEX:
-            return (f"the ext_proc filter has processing_mode.{setting}: {_MODE_NAMES.get(mode, mode)}; "
-                    "this processor needs FULL_DUPLEX_STREAMED")
-    return None
+    setting, mode = (("request_body_mode", modes.request) if modes.request != _FULL_DUPLEX
+                     else ("response_body_mode", modes.response))
+    return (f"the ext_proc filter has processing_mode.{setting}: {_MODE_NAMES.get(mode, mode)}; "
+            "this processor needs FULL_DUPLEX_STREAMED")

@@ -25,9 +25,8 @@ from extproc.exchange.attempt import (
 )
 from extproc.exchange.base import METADATA, Exchange, Refused, Responses
 from extproc.exchange.content import Asked, Body, read_asked, read_header
-from extproc.exchange.incoming import Chunk
+from extproc.exchange.incoming import Chunk, Head
 from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.routes import Endpoint, find_endpoint
 from extproc.exchange.trace_context import trace_headers, trace_id
 from extproc.profiles.telemetry import provider_name
@@ -67,8 +66,8 @@ class RequestHalf(Exchange):
         """Until when the first token must be there; None: no limit."""
         self._accounting = Accounting(self.record)
 
-    def _request_head(self, message: ProcessingRequest, now: float) -> Responses:
-        headers = self._headers = messages.read_headers(message.request_headers)
+    def _request_head(self, message: Head, now: float) -> Responses:
+        headers = self._headers = message.headers
         record = self.record
         by_edge = headers.get("x-extproc-api") if self._intake is None else None
         self.api = by_edge or request_api(headers)
@@ -77,7 +76,7 @@ class RequestHalf(Exchange):
         record.request_id = headers.get("x-request-id", record.request_id)
         record.trace_id = trace_id(headers)
         record.team = headers.get("x-extproc-team")
-        if wrong := messages.wrong_body_mode(message, response=True):
+        if wrong := messages.wrong_body_mode(message.modes, response=True):
             raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
         if self._intake is None and self._find is not None:
             self.config = self._find(headers.get("x-extproc-route", "")) or self.config
@@ -91,7 +90,7 @@ class RequestHalf(Exchange):
         else:
             self._choice = chosen_by_route(self.config, headers, self._backend)
             self._body.expect(headers.get("content-length"))
-        return self._send_request(now) if message.request_headers.end_of_stream else []
+        return self._send_request(now) if message.end else []
 
     def _request_body(self, part: Chunk, now: float) -> Responses:
         if self._phase is not Phase.REQUEST:

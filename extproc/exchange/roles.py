@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from extproc.config import Config
-from extproc.exchange import messages
 from extproc.exchange.attempt import Misrouted
 from extproc.exchange.base import Exchange, Responses
-from extproc.exchange.incoming import Chunk, Incoming
+from extproc.exchange.incoming import Head, Incoming
 from extproc.exchange.intake import request_api
 from extproc.exchange.select import SelectExchange
 from extproc.exchange.translate import TranslateExchange
@@ -31,8 +30,8 @@ class UnknownRole(Exchange):
         self._role = role
 
     def _receive(self, message: Incoming, now: float) -> Responses:
-        if not isinstance(message, Chunk):
-            self.api = request_api(messages.read_headers(message.request_headers))
+        if isinstance(message, Head):
+            self.api = request_api(message.headers)
         raise Misrouted(f"the filter's gRPC metadata {ROLE} is {self._role!r}; it must be select, translate or onehop")
 
 

@@ -11,9 +11,8 @@ from extproc.exchange import messages
 from extproc.exchange.attempt import chosen_order
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.content import said_in_header
-from extproc.exchange.incoming import Chunk, Incoming
+from extproc.exchange.incoming import Chunk, Head, Incoming, Trailers
 from extproc.exchange.intake import Accepted, Intake, OwnAnswer, request_api
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
 from extproc.exchange.trace_context import trace_id
 from extproc.tool_styles import TOOLS_HEADER
 
@@ -44,29 +43,28 @@ class SelectExchange(Exchange):
     def _receive(self, message: Incoming, now: float) -> Responses:
         if type(message) is Chunk:
             if message.response:
-                raise _unexpected("response_body")
+                raise _unexpected(message)
             self._intake.body.add(message.data)
             return self._route(now) if message.end else []
-        part = message.WhichOneof("request")
-        if part == "request_headers":
+        if type(message) is Head and not message.response:
             return self._head(message, now)
-        if part == "request_trailers":
+        if type(message) is Trailers and not message.response:
             raise trailers_refused()
-        raise _unexpected(part)
+        raise _unexpected(message)
 
-    def _head(self, message: ProcessingRequest, now: float) -> Responses:
-        headers = messages.read_headers(message.request_headers)
+    def _head(self, message: Head, now: float) -> Responses:
+        headers = message.headers
         self.api = request_api(headers)
         self.record.api = self.api
         self.record.path = headers.get(":path", "").partition("?")[0][:200]
         self.record.request_id = headers.get("x-request-id", self.record.request_id)
         self.record.trace_id = trace_id(headers)
-        if wrong := messages.wrong_body_mode(message, response=False):
+        if wrong := messages.wrong_body_mode(message.modes, response=False):
             raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
         answer = self._intake.head(headers, self.api)
         if answer is not None:
             return self._own(answer, now)
-        return self._route(now) if message.request_headers.end_of_stream else []
+        return self._route(now) if message.end else []
 
     def _route(self, now: float) -> Responses:
         found = self._intake.complete()
@@ -103,8 +101,9 @@ class SelectExchange(Exchange):
         return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
 
 
-def _unexpected(part: str | None) -> RuntimeError:
-    return RuntimeError(f"the edge hop got {part}; its filter must not send responses")
+def _unexpected(message: Incoming) -> RuntimeError:
+    part = "a part of a response" if getattr(message, "response", False) else "a message without a part"
+    return RuntimeError(f"the edge hop got {part}; its filter must send requests only")
 
 
 def trailers_refused() -> Refused:

@@ -17,8 +17,7 @@ from extproc.exchange import messages
 from extproc.exchange.accounting import Figures
 from extproc.exchange.attempt import Translating, make_translation
 from extproc.exchange.base import HEAVY_ANSWER, HEAVY_BODY, METADATA, Responses
-from extproc.exchange.incoming import Chunk, Incoming
-from extproc.exchange.pb.external_processor_pb2 import ProcessingRequest
+from extproc.exchange.incoming import Chunk, Head, Incoming, Trailers
 from extproc.exchange.record import MAX_REPAIRS, Record
 from extproc.exchange.request_half import Phase, RequestHalf
 from extproc.exchange.select import trailers_refused
@@ -91,14 +90,11 @@ class TranslateExchange(RequestHalf):
     def _receive(self, message: Incoming, now: float) -> Responses:
         if type(message) is Chunk:
             return self._response_body(message, now) if message.response else self._request_body(message, now)
-        part = message.WhichOneof("request")
-        if part == "request_headers":
-            return self._request_head(message, now)
-        if part == "response_headers":
-            return self._response_head(message, now)
-        if part == "response_trailers":
-            return self._response_trailers(message, now)
-        if part == "request_trailers":
+        if type(message) is Head:
+            return self._response_head(message, now) if message.response else self._request_head(message, now)
+        if type(message) is Trailers:
+            if message.response:
+                return self._response_trailers(message, now)
             if self._phase is not Phase.REQUEST:
                 return []
             raise trailers_refused()
@@ -154,8 +150,8 @@ class TranslateExchange(RequestHalf):
 
     # ----------------------------------------------------------------------------------------------------------- answer
 
-    def _response_head(self, message: ProcessingRequest, now: float) -> Responses:
-        headers = self._provider_headers = messages.read_headers(message.response_headers)
+    def _response_head(self, message: Head, now: float) -> Responses:
+        headers = self._provider_headers = message.headers
         status = int(headers.get(":status", "0"))
         translation = self._translation
         if self._phase is not Phase.PROVIDER or translation is None:
@@ -166,7 +162,7 @@ class TranslateExchange(RequestHalf):
         self._next_tick = now + TICK
         self._accounting.answered(headers.get(":status", ""), now)
         translation.start(status, {name: value for name, value in headers.items() if not name.startswith(":")})
-        if message.response_headers.end_of_stream:
+        if message.end:
             return self._bodiless(translation.finish(), now)
         if self._choice is None or self._choice.last:
             # Any other body may still turn out to be an error.
@@ -201,9 +197,9 @@ class TranslateExchange(RequestHalf):
             return self._answer(data, now) if data or translation.done or not self._head_sent else []
         return self._answer(data + translation.finish(), now, end=True)
 
-    def _response_trailers(self, message: ProcessingRequest, now: float) -> Responses:
+    def _response_trailers(self, message: Trailers, now: float) -> Responses:
         assert self._translation is not None
-        answer = messages.response_trailers(messages.read_map(message.response_trailers.trailers))
+        answer = messages.response_trailers(message.headers)
         return self._answer(self._translation.finish(), now, trailers=answer)
 
     def _answer(self, data: bytes, now: float, *, end: bool = False,

@@ -20,7 +20,7 @@ import uvloop
 from extproc.config import Config, load_config
 from extproc.exchange import messages
 from extproc.exchange.base import Exchange, Responses
-from extproc.exchange.incoming import Chunk, Incoming
+from extproc.exchange.incoming import Chunk, Head, Incoming
 from extproc.exchange.roles import BACKEND
 from extproc.server import memory
 from extproc.server.health import Health
@@ -50,7 +50,7 @@ class HandOn(Exchange):
 
     def _receive(self, message: Incoming, now: float) -> Responses:
         if type(message) is not Chunk:
-            return [] if message.WhichOneof("request") == "request_headers" else [messages.response_head({}, [])]
+            return [messages.response_head({}, [])] if type(message) is Head and message.response else []
         if message.response:
             return messages.chunks(messages.response_chunk, message.data, end=message.end)
         self._body.append(message.data)

@@ -12,7 +12,7 @@ from extproc.config import addresses
 from extproc.dialects import registry, shapes, validation
 from extproc.exchange import messages, routes
 from extproc.profiles import anthropic, find_profile, gemini, models
-from extproc.remembered import remembered
+from extproc.remembered import Remembered, remembered
 from extproc.schema import clean_schema
 from extproc.server import labels
 
@@ -107,3 +107,25 @@ def test_what_is_remembered_without_a_bound_of_length_is_not_chosen_outside() ->
     found = {str(path.relative_to(home)) for path in home.rglob("*.py")
              if re.search(r"from functools import .*\b(lru_)?cache\b", path.read_text())}
     assert found == KNOWN
+
+
+def test_a_look_into_what_is_remembered_asks_once_and_has_two_bounds() -> None:
+    asked: list[str] = []
+
+    def upper(text: str) -> str:
+        asked.append(text)
+        return text.upper()
+
+    kept = Remembered(upper, entries=2, longest=3)
+    assert [kept["a"], kept["a"], kept["long"], kept["long"]] == ["A", "A", "LONG", "LONG"]
+    assert asked == ["a", "long", "long"]
+    assert [kept["b"], kept["c"]] == ["B", "C"]
+    assert list(kept) == ["c"]
+
+
+def test_what_raises_is_not_remembered() -> None:
+    kept = Remembered(int, entries=2, longest=3)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="invalid"):
+            kept["x"]
+    assert kept == {}
