@@ -25,7 +25,7 @@ from extproc.exchange.pb.external_processor_pb2 import (
     TrailersResponse,
 )
 from extproc.exchange.wire import field, varint
-from extproc.remembered import remembered
+from extproc.remembered import Remembered
 
 BODY_CHUNK = 256 * 1024
 """Size of the pieces of a body on the way to Envoy: between 64 KiB and 1 MiB Envoy needs least memory."""
@@ -39,32 +39,48 @@ _MODE_NAMES = {number: name for name, number in ProcessingMode.BodySendMode.item
 
 def mutation(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> bytes:
     """A `HeaderMutation`: overwrites `set_headers` and removes `remove`, as far as a header can be removed at all."""
-    parts = [field(_SET_HEADERS, field(_HEADER, _key(name) + field(_RAW_VALUE, _header_bytes(value))))
-             for name, value in set_headers.items()]
-    parts += [_removed(name) for name in remove
-              if name not in set_headers and name != "host" and not name.startswith(":")]
+    parts = []
+    for name, value in set_headers.items():
+        raw = value.encode() if value.isprintable() else _printable(value)
+        parts.append(_SET_HEADS[name, len(raw)] + raw)
+    parts.append(_REMOVALS[tuple(set_headers), tuple(remove)])
     return b"".join(parts)
 
 
-_LONGEST_KEPT = 100
-"""Characters of a header's name that is remembered: who sends it chooses it, and a head may hold one of 60 KB."""
-
-
-@remembered(entries=1024, longest=_LONGEST_KEPT)
-def _removed(name: str) -> bytes:
-    return field(_REMOVE_HEADERS, name.encode())
-
-
-def _header_bytes(value: str) -> bytes:
+def _printable(value: str) -> bytes:
     """A control character in a header makes Envoy answer 500: it becomes a blank."""
-    if not value.isprintable():
-        value = "".join(character if character.isprintable() else " " for character in value)
-    return value.encode("utf-8", "replace")
+    return "".join(character if character.isprintable() else " " for character in value).encode("utf-8", "replace")
+
+
+def _set_head(header: tuple[str, int]) -> bytes:
+    """What stands before a value of so many bytes of the header of this name."""
+    name, size = header
+    value = _RAW_VALUE + varint(size)
+    inner = field(_HEADER, field(_KEY, name.encode()) + value + bytes(size))
+    return field(_SET_HEADERS, inner)[:-size or None]
+
+
+def _removals(names: tuple[tuple[str, ...], tuple[str, ...]]) -> bytes:
+    """Of the second names, but those that are set, the first ones."""
+    set_names, removed = names
+    return b"".join([field(_REMOVE_HEADERS, name.encode()) for name in removed
+                     if name not in set_names and name != "host" and not name.startswith(":")])
+
+
+def _characters(names: tuple[tuple[str, ...], tuple[str, ...]]) -> int:
+    return sum(map(len, names[0])) + sum(map(len, names[1]))
 
 
 _SET_HEADERS, _REMOVE_HEADERS = b"\x0a", b"\x12"
-_HEADER, _RAW_VALUE = b"\x0a", b"\x1a"
-"""Tags inside a `HeaderMutation`; of the header inside `set_headers`; of its value, beside its key."""
+_HEADER, _KEY, _RAW_VALUE = b"\x0a", b"\x0a", b"\x1a"
+"""Tags inside a `HeaderMutation`; of the header inside `set_headers`; of its key and its value."""
+
+_SET_HEADS: Remembered[tuple[str, int], bytes] = Remembered(
+    _set_head, entries=4096, longest=100, size=lambda header: len(header[0]))
+_REMOVALS: Remembered[tuple[tuple[str, ...], tuple[str, ...]], bytes] = Remembered(
+    _removals, entries=256, longest=2000, size=_characters)
+"""Names of a provider's headers cross as they are, and a client may send some that nobody knows. Most send the same
+ones with each request."""
 
 
 def request_head(set_headers: Mapping[str, str], remove: Iterable[str] = (), *,
@@ -160,24 +176,24 @@ def with_metadata(message: bytes, namespace: str, values: Mapping[str, str | flo
     """The message with dynamic metadata of one namespace; None values are left out. Protobuf reads what follows an
     encoded message as more fields of it. By hand, since filling a `Struct` takes longer than all else of a message."""
     fields = b"".join([_number_head(name) + pack("<d", value) if type(value) is int or type(value) is float
-                       else _entry(name, _value(value)) for name, value in values.items() if value is not None])
-    return message + field(_METADATA, _entry(namespace, field(_STRUCT, fields)))
+                       else _WORDS[name, value] for name, value in values.items() if value is not None])
+    return message + field(_METADATA, field(_FIELD, _entry_head(namespace, len(fields)) + fields))
 
 
 _METADATA = b"\x42"
-_FIELD, _KEY, _VALUE = b"\x0a", b"\x0a", b"\x12"
+_FIELD, _VALUE = b"\x0a", b"\x12"
 _NUMBER, _STRING, _BOOL, _STRUCT = b"\x11", b"\x1a", b"\x20", b"\x2a"
-"""Tags of `dynamic_metadata`; inside a `Struct` of a field, its key and its value; of the kinds of a value."""
+"""Tags of `dynamic_metadata`; inside a `Struct` of a field and its value, beside its key; of the kinds of a value."""
 
 
 def _entry(name: str, value: bytes) -> bytes:
-    return field(_FIELD, _key(name) + field(_VALUE, value))
+    return field(_FIELD, field(_KEY, name.encode()) + field(_VALUE, value))
 
 
-@remembered(entries=1024, longest=_LONGEST_KEPT)
-def _key(name: str) -> bytes:
-    """Names of a provider's limits cross as they are."""
-    return field(_KEY, name.encode())
+def _entry_head(name: str, size: int) -> bytes:
+    """What stands inside the field of this name before a `Struct` of so many bytes."""
+    value = _STRUCT + varint(size)
+    return field(_KEY, name.encode()) + _VALUE + varint(len(value) + size) + value
 
 
 @lru_cache(maxsize=256)
@@ -186,11 +202,17 @@ def _number_head(name: str) -> bytes:
     return _entry(name, _NUMBER + bytes(8))[:-8]
 
 
-def _value(value: str | float) -> bytes:
-    """Of a text or a truth value; numbers are written whole (`_number_head`)."""
+def _word(entry: tuple[str, str | float]) -> bytes:
+    """A text or a truth value of this name; numbers are written whole (`_number_head`)."""
+    name, value = entry
     if isinstance(value, str):
-        return field(_STRING, value.encode("utf-8", "replace"))
-    return _BOOL + (b"\x01" if value else b"\x00")
+        return _entry(name, field(_STRING, value.encode("utf-8", "replace")))
+    return _entry(name, _BOOL + (b"\x01" if value else b"\x00"))
+
+
+_WORDS: Remembered[tuple[str, str | float], bytes] = Remembered(
+    _word, entries=1024, longest=300, size=lambda entry: len(entry[0]) + len(str(entry[1])))
+"""A client may choose the name of a model."""
 
 
 def response_trailers(remove: Iterable[str]) -> bytes:

@@ -167,11 +167,24 @@ def test_any_bytes_are_read_as_protobuf_reads_them(data: bytes, start: bytes, en
 
 def test_names_and_paths_of_any_length_are_not_remembered() -> None:
     long = "x" * 60_000
-    caches: list[Any] = [messages._removed, routes.find_endpoint]
-    before = [cache.cache_info().currsize for cache in caches]
+    kept: list[Any] = [messages._REMOVALS, messages._SET_HEADS, messages._WORDS]
+    before = [len(one) for one in kept], routes.find_endpoint.cache_info().currsize  # type: ignore[attr-defined]
     for number in range(50):
-        head = messages.request_head({}, [f"{long}{number}"])
-        assert pb.ProcessingResponse.FromString(head).request_headers.response.header_mutation.remove_headers == [
-            f"{long}{number}"]
+        head = pb.ProcessingResponse.FromString(messages.request_head({f"{long}{number}": "1"}, [f"{number}{long}"]))
+        changes = head.request_headers.response.header_mutation
+        assert changes.remove_headers == [f"{number}{long}"]
+        assert [option.header.key for option in changes.set_headers] == [f"{long}{number}"]
+        messages.with_metadata(b"", "extproc", {"model": f"{long}{number}"})
         assert routes.find_endpoint(f"/v1/messages?{long}{number}") is routes.find_endpoint("/v1/messages")
-    assert all(cache.cache_info().currsize <= size + 1 for cache, size in zip(caches, before, strict=True))
+    after = [len(one) for one in kept], routes.find_endpoint.cache_info().currsize  # type: ignore[attr-defined]
+    assert after == (before[0], before[1]) or after == (before[0], before[1] + 1)
+
+
+def test_a_value_of_any_length_stands_behind_its_name() -> None:
+    for size in (*range(300), 16_383, 16_384, 60_000):
+        head = messages.request_head({"x-long": "v" * size})
+        changes = pb.ProcessingResponse.FromString(head).request_headers.response.header_mutation
+        assert changes.set_headers[0].header == pb.HeaderValue(key="x-long", raw_value=b"v" * size)
+        values = {"word": "w" * size, "number": 1.5}
+        metadata = pb.ProcessingResponse.FromString(messages.with_metadata(head, "extproc", values)).dynamic_metadata
+        assert dict(metadata["extproc"].items()) == values  # type: ignore[union-attr]
