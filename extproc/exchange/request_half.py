@@ -25,11 +25,15 @@ from extproc.exchange.attempt import (
 )
 from extproc.exchange.base import METADATA, Exchange, Refused, Responses
 from extproc.exchange.content import Asked, Body, read_asked, read_header
+from extproc.exchange.header_names import chosen
 from extproc.exchange.incoming import Chunk, Head
 from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
 from extproc.exchange.routes import Endpoint, find_endpoint
 from extproc.exchange.trace_context import trace_headers, trace_id
 from extproc.profiles.telemetry import provider_name
+
+_GIVEN = chosen(lambda name: not name.startswith(":") and name != "content-encoding")
+"""What the translation is told; it gets the body decoded."""
 
 
 class Phase(Enum):
@@ -59,6 +63,7 @@ class RequestHalf(Exchange):
         self._make = translation
         self._phase = Phase.REQUEST
         self._headers: dict[str, str] = {}
+        self._endpoint: Endpoint | None = None
         self._translation: Translating | None = None
         self._choice: Choice | None = None
         self._sent_at = now
@@ -68,11 +73,13 @@ class RequestHalf(Exchange):
 
     def _request_head(self, message: Head, now: float) -> Responses:
         headers = self._headers = message.headers
+        target = headers.get(":path", "")
+        self._endpoint = find_endpoint(target)
         record = self.record
         by_edge = headers.get("x-extproc-api") if self._intake is None else None
         self.api = by_edge or request_api(headers)
         record.api = self.api
-        record.path = headers.get(":path", "").partition("?")[0][:200]
+        record.path = target.partition("?")[0][:200]
         record.request_id = headers.get("x-request-id", record.request_id)
         record.trace_id = trace_id(headers)
         record.team = headers.get("x-extproc-team")
@@ -117,10 +124,10 @@ class RequestHalf(Exchange):
         self._note_request(asked, choice)
         backend = self.config.backends[self._backend]
         translation = self._make(self.config, self.api, backend, choice, asked.model, self.record.request_id,
-                                 find_endpoint(self._headers.get(":path", "")))
+                                 self._endpoint)
         self._translation = translation
-        given = {name: value for name, value in self._headers.items()
-                 if not name.startswith(":") and name != "content-encoding"}
+        headers = self._headers
+        given = {name: headers[name] for name in _GIVEN[tuple(headers)]}
         try:
             request = translation.request(body, given)
         except RequestError as refusal:
@@ -172,10 +179,6 @@ class RequestHalf(Exchange):
         return {"rule": record.rule, "model": record.model, "provider_model": record.provider_model,
                 "backend": record.backend, "api": record.api, "team": record.team, "attempt": record.attempt,
                 "operation": record.operation}
-
-    @property
-    def _endpoint(self) -> Endpoint | None:
-        return find_endpoint(self._headers.get(":path", ""))
 
     @property
     def _only_counts(self) -> bool:

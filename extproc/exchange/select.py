@@ -11,12 +11,14 @@ from extproc.exchange import messages
 from extproc.exchange.attempt import chosen_order
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.content import said_in_header
+from extproc.exchange.header_names import chosen
 from extproc.exchange.incoming import Chunk, Head, Incoming, Trailers
 from extproc.exchange.intake import Accepted, Intake, OwnAnswer, request_api
 from extproc.exchange.trace_context import trace_id
 from extproc.tool_styles import TOOLS_HEADER
 
 INTERNAL = "x-extproc-"
+_INTERNAL_NAMES = chosen(lambda name: name.startswith(INTERNAL))
 _HEAVY = 2 * HEAVY_BODY
 """Bytes: looking for a model's name takes a small part of what a translation takes."""
 
@@ -75,7 +77,7 @@ class SelectExchange(Exchange):
         chosen = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api,
                   **said_in_header(found.asked), **self._order(found), **self._limited()}
         kept = {TOOLS_HEADER, "x-extproc-team"} if self.config.teams else {TOOLS_HEADER}
-        spoofed = [name for name in self._intake.headers if name.startswith(INTERNAL) and name not in kept]
+        spoofed = [name for name in _INTERNAL_NAMES[tuple(self._intake.headers)] if name not in kept]
         return [messages.request_head(chosen, spoofed, clear_route_cache=True), *self._echo()]
 
     def _order(self, found: Accepted) -> dict[str, str]:

@@ -9,7 +9,7 @@ ends without an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from extproc.config import Config
 from extproc.conversation import Failure
@@ -17,6 +17,7 @@ from extproc.exchange import messages
 from extproc.exchange.accounting import Figures
 from extproc.exchange.attempt import Translating, make_translation
 from extproc.exchange.base import HEAVY_ANSWER, HEAVY_BODY, METADATA, Responses
+from extproc.exchange.header_names import chosen
 from extproc.exchange.incoming import Chunk, Head, Incoming, Trailers
 from extproc.exchange.record import MAX_REPAIRS, Record
 from extproc.exchange.request_half import Phase, RequestHalf
@@ -33,8 +34,11 @@ FIRST_TOKEN_TIMEOUT = "first_token_timeout"
 LINGER = 1.0
 """Seconds for which a complete answer waits for the provider to close, so that its connection can be used again."""
 
+_GIVEN = chosen(lambda name: not name.startswith(":"))
 _PASSED = frozenset({"date", "retry-after", "retry-after-ms", "x-should-retry"})
 _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+_STOPPED = chosen(lambda name: name not in _PASSED and not name.startswith(_PASSED_PREFIXES))
+"""Headers of a provider that the translation hears of, and those that do not cross whatever they say."""
 
 
 class TranslateExchange(RequestHalf):
@@ -161,7 +165,7 @@ class TranslateExchange(RequestHalf):
         self.due_sooner = True
         self._next_tick = now + TICK
         self._accounting.answered(headers.get(":status", ""), now)
-        translation.start(status, {name: value for name, value in headers.items() if not name.startswith(":")})
+        translation.start(status, {name: headers[name] for name in _GIVEN[tuple(headers)]})
         if message.end:
             return self._bodiless(translation.finish(), now)
         if self._choice is None or self._choice.last:
@@ -257,7 +261,7 @@ class TranslateExchange(RequestHalf):
         self._finished(out)
         return out
 
-    def _head(self, now: float) -> tuple[dict[str, str], list[str]]:
+    def _head(self, now: float) -> tuple[dict[str, str], Sequence[str]]:
         """Headers for the client and the provider's that do not cross."""
         assert self._translation is not None
         head = self._translation.head
@@ -267,8 +271,10 @@ class TranslateExchange(RequestHalf):
         self._commit_at = None
         self.record.status = head.status
         self.record.ms_head = self._ms(now)
-        remove = [name for name, value in self._provider_headers.items() if len(value) > LONGEST_VALUE
-                  or (name not in _PASSED and not name.startswith(_PASSED_PREFIXES))]
+        given = self._provider_headers
+        remove: Sequence[str] = _STOPPED[tuple(given)]
+        if max(map(len, given.values()), default=0) > LONGEST_VALUE:
+            remove = [name for name, value in given.items() if name in remove or len(value) > LONGEST_VALUE]
         return {":status": str(head.status), **head.headers}, remove
 
     def _local_reply(self, status: int, now: float) -> Responses:

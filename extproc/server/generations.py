@@ -39,7 +39,10 @@ class Accepted(msgspec.Struct, frozen=True):
 
     def find(self, rule_id: str) -> Config | None:
         """The newest configuration that has the rule with this id."""
-        return next((one.config for one in self.known if one.config.rule_by_id(rule_id) is not None), None)
+        for one in self.known:
+            if one.config.rule_by_id(rule_id) is not None:
+                return one.config
+        return None
 
     def write(self, path: Path) -> str:
         """Replaces the file at once; returns the digest of its content. It holds keys: only this user can read it."""
