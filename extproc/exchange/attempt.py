@@ -83,9 +83,10 @@ def chosen_by_route(config: Config, headers: Mapping[str, str], backend: str) ->
         raise Misrouted(f"no model rule has the id {route[:80]!r}; Envoy and the processor run on different "
                         "configurations")
     count = headers.get("x-envoy-attempt-count", "1")
-    number = min(max(int(count) if count.isdecimal() else 1, 1), len(rule.attempts))
-    named = headers.get("x-extproc-order", "0")
-    order = int(named) if named.isdecimal() else 0
+    # Most requests need no second attempt: nothing is to be read and bounded then.
+    number = 1 if count == "1" else min(max(int(count) if count.isdecimal() else 1, 1), len(rule.attempts))
+    named = headers.get("x-extproc-order")
+    order = int(named) if named is not None and named.isdecimal() else 0
     attempt = rule.attempts[rule.orders[order if order < len(rule.orders) else 0].attempts[number - 1]]
     if attempt.backend != backend:
         raise Misrouted(f"attempt {number} of {rule.match!r} belongs to backend {attempt.backend!r}, "

@@ -108,6 +108,7 @@ class Exchange:
             self._closed_early()
             self.done = True
         self.record.ms = self._ms(now)
+        self.record.round_times()
         return self.record
 
     @property
@@ -176,4 +177,4 @@ class Exchange:
         return [messages.immediate(status, headers, body, reason)]
 
     def _ms(self, now: float) -> float:
-        return round((now - self.began) * 1000, 1)
+        return (now - self.began) * 1000

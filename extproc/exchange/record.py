@@ -105,6 +105,13 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.outcome = outcome
         self.failure = failure.kind
 
+    def round_times(self) -> None:
+        """To a tenth of a millisecond, once at the end: on the way to a first token nobody needs it."""
+        for name in ("ms_head", "ms_first_token", "ms_answer", "ms"):
+            value = getattr(self, name)
+            if value is not None:
+                setattr(self, name, round(value, 1))
+
     def to_json(self) -> bytes:
         """One line of the log."""
         return msgspec.json.encode(self)

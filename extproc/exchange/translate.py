@@ -156,7 +156,8 @@ class TranslateExchange(RequestHalf):
 
     def _response_head(self, message: Head, now: float) -> Responses:
         headers = self._provider_headers = message.headers
-        status = int(headers.get(":status", "0"))
+        code = headers.get(":status", "0")
+        status = 200 if code == "200" else int(code)
         translation = self._translation
         if self._phase is not Phase.PROVIDER or translation is None:
             # A local reply of Envoy may overtake a request that is still on its way in.
@@ -164,7 +165,7 @@ class TranslateExchange(RequestHalf):
         self._phase = Phase.ANSWER
         self.due_sooner = True
         self._next_tick = now + TICK
-        self._accounting.answered(headers.get(":status", ""), now)
+        self._accounting.answered(code, now)
         translation.start(status, {name: headers[name] for name in _GIVEN[tuple(headers)]})
         if message.end:
             return self._bodiless(translation.finish(), now)

@@ -41,9 +41,9 @@ class MalformedError(ValueError):
 class Head(NamedTuple):
     """The head of a request."""
 
-    method: bytes
+    status: int
+    """200, or that of the refusal: 405 for another method than POST, 415 for what is no gRPC."""
     path: str
-    content_type: bytes
     timeout: float | None
     """Seconds; None without one, negative for one that nobody can read."""
     metadata: dict[str, str]
@@ -128,7 +128,8 @@ def read_request(fields: Fields) -> Head:
         raise MalformedError("pseudo-headers") from error
     if not path:
         raise MalformedError("no path")
-    return Head(method, path, plain.get(b"content-type", b""), _timeout(plain.get(b"grpc-timeout")), _metadata(plain))
+    status = 405 if method != b"POST" else 200 if _is_grpc(plain.get(b"content-type", b"")) else 415
+    return Head(status, path, _timeout(plain.get(b"grpc-timeout")), _metadata(plain))
 
 
 def check_trailers(fields: Fields) -> None:
@@ -164,7 +165,7 @@ def _timeout(value: bytes | None) -> float | None:
     return int(found[1]) * _UNITS[found[2]] if found else -1.0
 
 
-def is_grpc(content_type: bytes) -> bool:
+def _is_grpc(content_type: bytes) -> bool:
     """`application/grpc`, also with a subtype or parameters."""
     return content_type.startswith(b"application/grpc") and content_type[16:17] in (b"", b"+", b";")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extproc.http2.headers import Head, Headers, MalformedError, check_trailers, is_grpc, refusal
+from extproc.http2.headers import Head, Headers, MalformedError, check_trailers, refusal
 from extproc.http2.limits import CONTINUATIONS, COST_LATE, COST_REFUSED
 from extproc.http2.stream import Stream
 from extproc.http2.wire import (
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 class Block:
     """A header block of which the end has not come yet."""
 
-    def __init__(self, stream_id: int, ends_stream: bool, first: bytes) -> None:
+    def __init__(self, stream_id: int, flags: int, first: bytes) -> None:
         self.stream_id = stream_id
-        self.ends_stream = ends_stream
+        self.flags = flags
+        """Of its HEADERS."""
         self.parts = [first]
         self.size = len(first)
 
@@ -50,11 +51,10 @@ def headers(connection: Connection, flags: int, stream_id: int, payload: bytes) 
         start += 5
     if start > end:
         raise ProtocolError(Code.PROTOCOL_ERROR, "more padding than payload")
-    block = Block(stream_id, bool(flags & END_STREAM), payload[start:end])
     if flags & END_HEADERS:
-        _on_block(connection, block)
+        _on_block(connection, stream_id, flags, payload[start:end])
     else:
-        connection.block, connection.plain = block, False
+        connection.block, connection.plain = Block(stream_id, flags, payload[start:end]), False
 
 
 def continuation(connection: Connection, flags: int, _stream_id: int, payload: bytes) -> None:
@@ -68,29 +68,30 @@ def continuation(connection: Connection, flags: int, _stream_id: int, payload: b
         raise ProtocolError(Code.ENHANCE_YOUR_CALM, "too many headers")
     if flags & END_HEADERS:
         connection.block, connection.plain = None, True
-        _on_block(connection, block)
+        _on_block(connection, block.stream_id, block.flags, b"".join(block.parts))
 
 
-def _on_block(connection: Connection, block: Block) -> None:
-    fields = connection.reader.read(block.parts[0] if len(block.parts) == 1 else b"".join(block.parts))
-    stream = connection.streams.get(block.stream_id)
+def _on_block(connection: Connection, stream_id: int, flags: int, block: bytes) -> None:
+    """`flags`: those of the HEADERS that it began with."""
+    fields = connection.reader.read(block)
+    stream = connection.streams.get(stream_id)
     if stream is not None:
-        _on_trailers(stream, block, fields)
-    elif block.stream_id <= connection.last_id:
+        _on_trailers(stream, flags, fields)
+    elif stream_id <= connection.last_id:
         if any(name == b":method" for name, _ in fields.fields):
             raise ProtocolError(Code.PROTOCOL_ERROR, "a request on a stream that has been")
         connection.spend(COST_LATE)  # Trailers that crossed our end of the stream.
-    elif block.stream_id <= connection.last_served:
-        connection.last_id = block.stream_id
-        _open(connection, block, fields)
+    elif stream_id <= connection.last_served:
+        connection.last_id = stream_id
+        _open(connection, stream_id, flags, fields)
     else:
         connection.spend(COST_LATE)  # It crossed our GOAWAY: the peer knows that it is not served.
 
 
-def _on_trailers(stream: Stream, block: Block, fields: Headers) -> None:
+def _on_trailers(stream: Stream, flags: int, fields: Headers) -> None:
     if stream.remote_ended:
         raise StreamError(stream.id, Code.STREAM_CLOSED, "HEADERS after the end")
-    if not block.ends_stream:
+    if not flags & END_STREAM:
         raise StreamError(stream.id, Code.PROTOCOL_ERROR, "trailers that do not end the stream")
     try:
         check_trailers(fields.fields)
@@ -100,23 +101,22 @@ def _on_trailers(stream: Stream, block: Block, fields: Headers) -> None:
     stream.deliver()
 
 
-def _open(connection: Connection, block: Block, fields: Headers) -> None:
+def _open(connection: Connection, stream_id: int, flags: int, fields: Headers) -> None:
     if len(connection.streams) >= connection.limits.streams:
-        raise StreamError(block.stream_id, Code.REFUSED_STREAM, "too many streams")
+        raise StreamError(stream_id, Code.REFUSED_STREAM, "too many streams")
     try:
         head = fields.head()
     except MalformedError as error:
-        raise StreamError(block.stream_id, Code.PROTOCOL_ERROR, f"malformed: {error}") from error
-    status = 405 if head.method != b"POST" else 200 if is_grpc(head.content_type) else 415
-    if status != 200:
+        raise StreamError(stream_id, Code.PROTOCOL_ERROR, f"malformed: {error}") from error
+    if head.status != 200:
         connection.spend(COST_REFUSED)
-        connection.out.headers(block.stream_id, END_STREAM, refusal(status))
-        if not block.ends_stream:
-            connection.out.control(rst_stream(block.stream_id, Code.NO_ERROR))
+        connection.out.headers(stream_id, END_STREAM, refusal(head.status))
+        if not flags & END_STREAM:
+            connection.out.control(rst_stream(stream_id, Code.NO_ERROR))
         return
-    stream = Stream(block.stream_id, connection, connection.out, connection.limits.stream_window)
-    stream.remote_ended = block.ends_stream
-    connection.streams[stream.id] = stream
+    stream = Stream(stream_id, connection, connection.out, connection.limits.stream_window)
+    stream.remote_ended = bool(flags & END_STREAM)
+    connection.streams[stream_id] = stream
     refused = _reason_to_refuse(connection, head, fields)
     if refused is not None:
         stream.end(*refused)

@@ -50,6 +50,8 @@ class Streams:
         self._own, self._count = str(uuid4())[:-12], count(randbits(48), randbits(48) | 1)
         """Ids of this worker's own: nobody else's begin like this, none of 2^48 comes twice, and none tells how many
         there were."""
+        self._next_id = ""
+        """The next one, put together while nobody waits."""
         self._make = make or partial(make_exchange, find=lambda rule: self.accepted.find(rule))
         self.active = 0
         self.began = 0
@@ -63,13 +65,20 @@ class Streams:
     def open(self, metadata: Mapping[str, str], peer: Peer) -> Stream:
         """A new stream."""
         loop = asyncio.get_running_loop()
-        own_id = f"{self._own}{next(self._count) & _LAST:012x}"
+        own_id, self._next_id = self._next_id or self._new_id(), ""
         exchange = self._make(self.accepted.serving.config, metadata, request_id=own_id, now=loop.time())
         self.active += 1
         self._running.add(exchange)
         self.began += 1
         self._metrics.began(exchange.hop)
         return Stream(exchange, peer, self, loop)
+
+    def _new_id(self) -> str:
+        return f"{self._own}{next(self._count) & _LAST:012x}"
+
+    def prepare(self) -> None:
+        """Lays out what the next stream will need."""
+        self._next_id = self._next_id or self._new_id()
 
     def close(self, exchange: Exchange, now: float) -> None:
         """A stream has ended."""
@@ -168,6 +177,7 @@ class Stream:
 
     def _after(self) -> None:
         self._afterwards = False
+        self._streams.prepare()
         if self._gone or self._busy:
             return
         self._set_timer()
