@@ -34,6 +34,8 @@ _NOTHING = Usage()
 class Accounting:
     """One attempt's. `record` says how the answer went as far as the client is concerned."""
 
+    __slots__ = ("_next_size", "_next_time", "_only_counts", "_prompt", "_record", "_status", "received")
+
     def __init__(self, record: Record) -> None:
         self._record = record
         self._prompt = 0

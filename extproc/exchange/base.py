@@ -45,6 +45,11 @@ class Exchange:
     """One ext_proc stream. `request_id` names the exchange towards client and log until Envoy's own id is known;
     times are seconds of any steady clock, always the same one."""
 
+    # With its subclasses it has more fields than the dictionary of an instance shares with others of its class: one
+    # would be built up for each.
+    __slots__ = ("api", "began", "can_prepare", "config", "crash", "done", "due_sooner", "last_message", "record",
+                 "unanswered")
+
     hop = ""
 
     def __init__(self, config: Config, *, request_id: str, now: float) -> None:

@@ -83,6 +83,8 @@ _METADATA = msgspec.json.Decoder(_Metadata)
 class Body:
     """Collects a request's chunks, bounded by `limits.body`. Raises BadRequest (413) past it."""
 
+    __slots__ = ("_limits", "chunks", "size")
+
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.chunks: list[bytes] = []

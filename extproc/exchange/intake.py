@@ -49,6 +49,8 @@ class Intake:
     """One request's way in. `edge`: the gateway's own listener, where callers, host names and origins are checked;
     in one-hop mode they are the affair of the gateway around us."""
 
+    __slots__ = ("_config", "_edge", "_record", "body", "endpoint", "headers", "team")
+
     def __init__(self, config: Config, record: Record, *, edge: bool) -> None:
         self._config = config
         self._record = record

@@ -48,7 +48,8 @@ class RequestHalf(Exchange):
     """See `TranslateExchange`. From `_phase` PROVIDER on, `_translation` and `_choice` are set and the request is
     out."""
 
-    hop = "translate"
+    __slots__ = ("_accounting", "_backend", "_body", "_choice", "_endpoint", "_find", "_first_token_at", "_headers",
+                 "_intake", "_make", "_phase", "_sent_at", "_translation", "hop")
 
     def __init__(self, config: Config, backend: str, *, request_id: str, now: float, one_hop: bool = False,
                  translation: Callable[..., Translating] = make_translation,

@@ -26,6 +26,8 @@ _HEAVY = 2 * HEAVY_BODY
 class SelectExchange(Exchange):
     """One request at the edge. Once routed, the exchange is done: the backend hop records the rest."""
 
+    __slots__ = ("_intake", "_own_id", "routed")
+
     hop = "select"
 
     def __init__(self, config: Config, *, request_id: str, now: float) -> None:

@@ -45,6 +45,9 @@ class TranslateExchange(RequestHalf):
     """One attempt. `backend` is the name in the filter's gRPC metadata; `one_hop`: no edge hop came before. `find`: the
     configuration that knows the rule of a request that another one has routed."""
 
+    __slots__ = ("_body_seen", "_commit_at", "_commits", "_head_sent", "_linger_until", "_next_tick",
+                 "_provider_headers")
+
     def __init__(self, config: Config, backend: str, *, request_id: str, now: float, one_hop: bool = False,
                  translation: Callable[..., Translating] = make_translation,
                  find: Callable[[str], Config | None] | None = None) -> None:

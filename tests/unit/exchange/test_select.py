@@ -344,9 +344,9 @@ def test_the_gateways_own_names(authority: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- hazards
 
 
-def test_an_exception_ends_in_an_error_and_never_in_silence() -> None:
+def test_an_exception_ends_in_an_error_and_never_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     play = edge()
-    play.exchange._route = lambda now: 1 / 0  # type: ignore[attr-defined]
+    monkeypatch.setattr(SelectExchange, "_route", lambda exchange, now: 1 / 0)
     play >> request_headers() >> request_body(ASK)
     status, message, details = refusal(play)
     assert (status, details) == (500, "extproc_internal_error")

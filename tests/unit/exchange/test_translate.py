@@ -260,8 +260,8 @@ def test_a_quiet_stream_is_looked_at_for_its_pings_only() -> None:
     """Thousands of streams wait for a model that thinks: a look a second at each would cost a core."""
     play = asked()
     play >> response_headers(**SSE) >> response_body(HELLO)
-    looks, look = [], play.exchange.on_time
-    with patch.object(play.exchange, "on_time", lambda now: (looks.append(now), look(now))[1]):
+    looks, look = [], TranslateExchange.on_time
+    with patch.object(TranslateExchange, "on_time", lambda exchange, now: (looks.append(now), look(exchange, now))[1]):
         play.wait(105)
     assert events(play.take()).count("ping") == 10
     assert len(looks) <= 12

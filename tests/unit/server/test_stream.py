@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extproc.exchange.base import HEAVY_BODY
+from extproc.exchange.base import HEAVY_BODY, Exchange
 from extproc.server.log import Log
 from extproc.server.metrics import PrometheusMetrics
 from extproc.server.stream import Stream, Streams
@@ -48,13 +48,13 @@ def test_the_answer_is_prepared_for_once_the_request_is_on_its_way(breaks: bool,
         exchange = play.exchange
         prepared: list[int] = []
 
-        def prepare() -> None:
+        def prepare(exchange: Exchange) -> None:
             exchange.can_prepare = False
             prepared.append(len(peer.sent))
             if breaks:
                 raise RuntimeError("a bug")
 
-        monkeypatch.setattr(exchange, "prepare", prepare)
+        monkeypatch.setattr(type(exchange), "prepare", prepare)
         streams = Streams(config(), Log(write=lambda line: None), PrometheusMetrics(), _NoThreads(),
                           make=lambda *args, **more: exchange)
         peer = _Peer()
@@ -93,13 +93,13 @@ def test_the_answer_to_a_heavy_request_is_prepared_for_in_the_thread(monkeypatch
     async def run() -> None:
         play = hop()
         exchange = play.exchange
-        prepare, where = exchange.prepare, []
+        prepare, where = type(exchange).prepare, []
 
-        def noted() -> None:
+        def noted(exchange: Exchange) -> None:
             where.append(threading.current_thread())
-            prepare()
+            prepare(exchange)
 
-        monkeypatch.setattr(exchange, "prepare", noted)
+        monkeypatch.setattr(type(exchange), "prepare", noted)
         with ThreadPoolExecutor(1) as threads:
             streams = Streams(config(), Log(write=lambda line: None), PrometheusMetrics(), threads,
                               make=lambda *args, **more: exchange)
