@@ -172,12 +172,27 @@ def chunks(make: Callable[..., bytes], data: bytes, *, end: bool) -> list[bytes]
                 for start in range(0, len(data), BODY_CHUNK)]
 
 
-def with_metadata(message: bytes, namespace: str, values: Mapping[str, str | float | None]) -> bytes:
-    """The message with dynamic metadata of one namespace; None values are left out. Protobuf reads what follows an
-    encoded message as more fields of it. By hand, since filling a `Struct` takes longer than all else of a message."""
-    fields = b"".join([_number_head(name) + pack("<d", value) if type(value) is int or type(value) is float
-                       else _WORDS[name, value] for name, value in values.items() if value is not None])
-    return message + field(_METADATA, field(_FIELD, _entry_head(namespace, len(fields)) + fields))
+Value = str | float | None
+
+
+def with_metadata(message: bytes, namespace: str, values: Mapping[str, Value], more: bytes = b"") -> bytes:
+    """The message with dynamic metadata of one namespace; None values are left out; `more`: of `named`. Protobuf reads
+    what follows an encoded message as more fields of it. By hand, since filling a `Struct` takes longer than all else
+    of a message."""
+    fields = more + _fields(values.items())
+    return message + _namespace_head(namespace, len(fields)) + fields
+
+
+def named(*names: str) -> Remembered[tuple[Value, ...], bytes]:
+    """`named(*names)[values]`: metadata that is the same for many requests, put together once. The values of a name are
+    of one kind."""
+    return Remembered(lambda values: _fields(zip(names, values, strict=True)), entries=1024, longest=1000,
+                      size=lambda values: sum(len(value) for value in values if isinstance(value, str)))
+
+
+def _fields(values: Iterable[tuple[str, Value]]) -> bytes:
+    return b"".join([_number_head(name) + pack("<d", value) if type(value) is int or type(value) is float
+                     else _entry(name, _word(value)) for name, value in values if value is not None])
 
 
 _METADATA = b"\x42"
@@ -190,10 +205,13 @@ def _entry(name: str, value: bytes) -> bytes:
     return field(_FIELD, field(_KEY, name.encode()) + field(_VALUE, value))
 
 
-def _entry_head(name: str, size: int) -> bytes:
-    """What stands inside the field of this name before a `Struct` of so many bytes."""
-    value = _STRUCT + varint(size)
-    return field(_KEY, name.encode()) + _VALUE + varint(len(value) + size) + value
+@lru_cache(maxsize=1024)
+def _namespace_head(name: str, size: int) -> bytes:
+    """What stands before the fields of this namespace that take so many bytes."""
+    head = b""
+    for tag, before in ((_STRUCT, b""), (_VALUE, field(_KEY, name.encode())), (_FIELD, b""), (_METADATA, b"")):
+        head = before + tag + varint(len(head) + size) + head
+    return head
 
 
 @lru_cache(maxsize=256)
@@ -202,17 +220,11 @@ def _number_head(name: str) -> bytes:
     return _entry(name, _NUMBER + bytes(8))[:-8]
 
 
-def _word(entry: tuple[str, str | float]) -> bytes:
-    """A text or a truth value of this name; numbers are written whole (`_number_head`)."""
-    name, value = entry
+def _word(value: str | float) -> bytes:
+    """A text or a truth value; numbers are written whole (`_number_head`)."""
     if isinstance(value, str):
-        return _entry(name, field(_STRING, value.encode("utf-8", "replace")))
-    return _entry(name, _BOOL + (b"\x01" if value else b"\x00"))
-
-
-_WORDS: Remembered[tuple[str, str | float], bytes] = Remembered(
-    _word, entries=1024, longest=300, size=lambda entry: len(entry[0]) + len(str(entry[1])))
-"""A client may choose the name of a model."""
+        return field(_STRING, value.encode("utf-8", "replace"))
+    return _BOOL + (b"\x01" if value else b"\x00")
 
 
 def response_trailers(remove: Iterable[str]) -> bytes:

@@ -35,6 +35,8 @@ from extproc.profiles.telemetry import provider_name
 _GIVEN = chosen(lambda name: not name.startswith(":") and name != "content-encoding")
 """What the translation is told; it gets the body decoded."""
 
+_NAMES = messages.named("rule", "model", "provider_model", "backend", "api", "team", "attempt", "operation")
+
 
 class Phase(Enum):
     """What the exchange waits for."""
@@ -148,7 +150,7 @@ class RequestHalf(Exchange):
         if backend.is_traced:
             routing.update(trace_headers(self._headers))
         head = messages.request_head({**routing, **request.headers}, self._headers)
-        head = messages.with_metadata(head, METADATA, {**self._names(), **self._accounting.estimate()})
+        head = messages.with_metadata(head, METADATA, self._accounting.estimate(), self._names())
         return [head, *messages.chunks(messages.request_chunk, request.body, end=True)]
 
     def prepare(self) -> None:
@@ -175,11 +177,10 @@ class RequestHalf(Exchange):
     def _own(self, answer: OwnAnswer, now: float) -> Responses:
         return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
 
-    def _names(self) -> dict[str, str | float | None]:
+    def _names(self) -> bytes:
         record = self.record
-        return {"rule": record.rule, "model": record.model, "provider_model": record.provider_model,
-                "backend": record.backend, "api": record.api, "team": record.team, "attempt": record.attempt,
-                "operation": record.operation}
+        return _NAMES[record.rule, record.model, record.provider_model, record.backend, record.api, record.team,
+                      record.attempt, record.operation]
 
     @property
     def _only_counts(self) -> bool:

@@ -59,7 +59,9 @@ def test_metadata_follows_an_encoded_message_as_protobuf_would_write_it(values: 
     expected = Struct()
     expected.update({"extproc": {name: value for name, value in values.items() if value is not None}})
     chunk = messages.response_chunk(b"x", end=True)
-    read = pb.ProcessingResponse.FromString(messages.with_metadata(chunk, "extproc", values))
+    more = messages.named("name", "other", "none")["é" * 100, 2, None]
+    expected["extproc"].update({"name": "é" * 100, "other": 2})  # type: ignore[union-attr]
+    read = pb.ProcessingResponse.FromString(messages.with_metadata(chunk, "extproc", values, more))
     assert read.response_body.response.body_mutation.streamed_response.body == b"x"
     assert read.response_body.response.body_mutation.streamed_response.end_of_stream
     assert read.dynamic_metadata == expected
@@ -167,14 +169,15 @@ def test_any_bytes_are_read_as_protobuf_reads_them(data: bytes, start: bytes, en
 
 def test_names_and_paths_of_any_length_are_not_remembered() -> None:
     long = "x" * 60_000
-    kept: list[Any] = [messages._REMOVALS, messages._SET_HEADS, messages._WORDS]
+    names = messages.named("model")
+    kept: list[Any] = [messages._REMOVALS, messages._SET_HEADS, names]
     before = [len(one) for one in kept], routes.find_endpoint.cache_info().currsize  # type: ignore[attr-defined]
     for number in range(50):
         head = pb.ProcessingResponse.FromString(messages.request_head({f"{long}{number}": "1"}, [f"{number}{long}"]))
         changes = head.request_headers.response.header_mutation
         assert changes.remove_headers == [f"{number}{long}"]
         assert [option.header.key for option in changes.set_headers] == [f"{long}{number}"]
-        messages.with_metadata(b"", "extproc", {"model": f"{long}{number}"})
+        assert names[f"{long}{number}",].endswith(str(number).encode())
         assert routes.find_endpoint(f"/v1/messages?{long}{number}") is routes.find_endpoint("/v1/messages")
     after = [len(one) for one in kept], routes.find_endpoint.cache_info().currsize  # type: ignore[attr-defined]
     assert after == (before[0], before[1]) or after == (before[0], before[1] + 1)
