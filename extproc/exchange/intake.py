@@ -17,7 +17,7 @@ from extproc.exchange.base import Refused
 from extproc.exchange.clients import CLIENT_APIS, count_body, models_answer
 from extproc.exchange.content import Asked, Body, read_asked
 from extproc.exchange.record import Record
-from extproc.exchange.routes import Endpoint, api_of, find_endpoint, plain_path, served
+from extproc.exchange.routes import ENDPOINT_OF, Endpoint, api_of, plain_path, served
 from extproc.tokens import count_request
 
 _SUFFIX = re.compile(r"\[[^\[\]]{1,16}\]$")
@@ -146,7 +146,7 @@ class Intake:
     # ------------------------------------------------------------------------------------------------- what is asked of
 
     def _find(self, target: str, api: str) -> Endpoint:
-        endpoint = find_endpoint(target)
+        endpoint = ENDPOINT_OF[target]
         known = endpoint is not None and (endpoint.api is None or endpoint.api in CLIENT_APIS)
         # Who posts to the root has left out the path: that is the error to name, not the method.
         misses_path = (endpoint is not None and endpoint.operation == "root"

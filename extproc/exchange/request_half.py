@@ -28,7 +28,7 @@ from extproc.exchange.content import Asked, Body, read_asked, read_header
 from extproc.exchange.header_names import chosen
 from extproc.exchange.incoming import Chunk, Head
 from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
-from extproc.exchange.routes import Endpoint, find_endpoint
+from extproc.exchange.routes import ENDPOINT_OF, Endpoint
 from extproc.exchange.trace_context import trace_headers, trace_id
 from extproc.profiles.telemetry import provider_name
 
@@ -77,7 +77,7 @@ class RequestHalf(Exchange):
     def _request_head(self, message: Head, now: float) -> Responses:
         headers = self._headers = message.headers
         target = headers.get(":path", "")
-        self._endpoint = find_endpoint(target)
+        self._endpoint = ENDPOINT_OF[target]
         record = self.record
         by_edge = headers.get("x-extproc-api") if self._intake is None else None
         self.api = by_edge or request_api(headers)

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from extproc.remembered import remembered
+from extproc.remembered import Remembered
 
 OperationName = Literal["chat", "embeddings", "count_tokens"]
 Operation = Literal["messages", "count_tokens", "chat", "events", "models", "root", "pass"]
@@ -62,15 +62,17 @@ def plain_path(target: str) -> str:
     return path.rstrip("/") or "/"
 
 
-@remembered(entries=256, longest=100)
-def find_endpoint(target: str) -> Endpoint | None:
-    """The endpoint of a `:path`, query string and prefix tolerated; None for a path that is not served."""
+def _find_endpoint(target: str) -> Endpoint | None:
     return ENDPOINTS.get(plain_path(target))
+
+
+ENDPOINT_OF: Remembered[str, Endpoint | None] = Remembered(_find_endpoint, entries=256, longest=100)
+"""The endpoint of a `:path`, query string and prefix tolerated; None for a path that is not served."""
 
 
 def api_of(target: str, headers: Mapping[str, str]) -> Literal["anthropic", "openai"]:
     """The API whose shape answers this request: the path's own, else what the request looks most like."""
-    endpoint = find_endpoint(target)
+    endpoint = ENDPOINT_OF[target]
     if endpoint is not None and endpoint.api is not None:
         return endpoint.api
     if "anthropic-version" in headers or target.startswith("/anthropic"):

@@ -10,7 +10,6 @@ import pytest
 import extproc
 from extproc.config import addresses
 from extproc.dialects import registry, shapes, validation
-from extproc.exchange import routes
 from extproc.profiles import anthropic, find_profile, gemini, models
 from extproc.remembered import Remembered, remembered
 from extproc.schema import clean_schema
@@ -51,7 +50,6 @@ def test_the_text_may_stand_behind_other_arguments() -> None:
 
 
 REMEMBERED = {
-    "a path": (routes.find_endpoint, lambda text: (f"/v1/messages?{text}",)),
     "a host": (addresses.is_loopback, lambda text: (f"{text}.localhost",)),
     "a dropped name": (labels.dropped_name, lambda text: (text,)),
     "a model and its family": (models.family_of, lambda text: (f"qwen/{text}",)),
