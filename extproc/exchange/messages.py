@@ -8,7 +8,7 @@ FULL_DUPLEX_STREAMED a body goes back only as `streamed_response`; pseudo-header
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from struct import pack
 
@@ -116,60 +116,41 @@ def _message(set_headers: Mapping[str, str], remove: Iterable[str] = ()) -> Head
     return HeaderMutation.FromString(mutation(set_headers, remove))
 
 
-def request_chunk(data: bytes, *, end: bool = False) -> bytes:
-    """A piece of the request body for upstream."""
-    return _chunk(_REQUEST_BODY, data, end)
+REQUEST_BODY, RESPONSE_BODY = b"\x1a", b"\x22"
+"""Tags of the two parts of a ProcessingResponse that a piece of a body travels in: of the request for upstream, of the
+response for the client. Inside both, tag by tag: `response`, `body_mutation`, `streamed_response`, `body`; every event
+of every stream is framed by these, so they are written out by hand. A test holds them against what protobuf writes."""
+_END = b"\x10\x01"
 
 
-def response_chunk(data: bytes, *, end: bool = False) -> bytes:
-    """A piece of the response body for the client."""
-    return _chunk(_RESPONSE_BODY, data, end)
-
-
-_REQUEST_BODY, _RESPONSE_BODY = b"\x1a", b"\x22"
-"""Tags of the two parts of a ProcessingResponse that a chunk travels in. Inside both, tag by tag: `response`,
-`body_mutation`, `streamed_response`, `body`; every event of every stream is framed by these, so they are written out by
-hand. A test holds them against what protobuf writes."""
-
-
-def _chunk(part: bytes, data: bytes, end: bool) -> bytes:
+def chunks(part: bytes, data: bytes, *, end: bool) -> list[bytes]:
+    """A body, or more of it, in pieces: one, unless it is large; none for b"" without `end`."""
     size = len(data)
-    if size >= _SMALL:
-        return _large(part, data, end)
-    kept = _HEADS[part, end]
-    head = kept.get(size)
-    if head is None:
-        head = kept[size] = _chunk_head(part, size, end)
-    return head + data + b"\x10\x01" if end else head + data
+    if size < _SMALL:
+        if end:
+            return [_CHUNK_HEADS[part, size, end] + data + _END]
+        return [_CHUNK_HEADS[part, size, end] + data] if size else []
+    with memoryview(data) as view:
+        return [_large(part, view[start:start + BODY_CHUNK], end=end and start + BODY_CHUNK >= size)
+                for start in range(0, size, BODY_CHUNK)]
 
 
-def _large(part: bytes, data: bytes | memoryview, end: bool) -> bytes:
-    return b"".join((_chunk_head(part, len(data), end), data, b"\x10\x01" if end else b""))
+def _large(part: bytes, data: memoryview, *, end: bool) -> bytes:
+    return b"".join((_chunk_head((part, len(data), end)), data, _END if end else b""))
 
 
-_SMALL = 4096
-_HEADS: dict[tuple[bytes, bool], dict[int, bytes]] = {
-    (part, end): {} for part in (_REQUEST_BODY, _RESPONSE_BODY) for end in (False, True)}
-"""What stands before the data of a small chunk, by the data's size: at most `_SMALL` entries each."""
-
-
-def _chunk_head(part: bytes, size: int, end: bool) -> bytes:
-    """Everything before the data; after it comes only the mark of the end."""
-    rest = size + (2 if end else 0)
+def _chunk_head(chunk: tuple[bytes, int, bool]) -> bytes:
+    """Everything before the data, of this size; after it comes only the mark of the end."""
+    part, size, end = chunk
+    rest = size + (len(_END) if end else 0)
     head = b"\x0a%b" % varint(size) if size else b""
     for tag in (b"\x1a", b"\x1a", b"\x0a", part):
         head = b"%b%b%b" % (tag, varint(len(head) + rest), head)
     return head
 
 
-def chunks(make: Callable[..., bytes], data: bytes, *, end: bool) -> list[bytes]:
-    """Cuts `data` into pieces made by `request_chunk` or `response_chunk`. Nothing at all for b"" without `end`."""
-    if len(data) <= BODY_CHUNK:
-        return [make(data, end=end)] if data or end else []
-    part = _REQUEST_BODY if make is request_chunk else _RESPONSE_BODY
-    with memoryview(data) as view:
-        return [_large(part, view[start:start + BODY_CHUNK], end=end and start + BODY_CHUNK >= len(data))
-                for start in range(0, len(data), BODY_CHUNK)]
+_SMALL = 4096
+_CHUNK_HEADS = Remembered(_chunk_head, entries=4 * _SMALL, longest=_SMALL, size=lambda chunk: chunk[1])
 
 
 Value = str | float | None

@@ -151,7 +151,7 @@ class RequestHalf(Exchange):
             routing.update(trace_headers(self._headers))
         head = messages.request_head({**routing, **request.headers}, self._headers)
         head = messages.with_metadata(head, METADATA, self._accounting.estimate(), self._names())
-        return [head, *messages.chunks(messages.request_chunk, request.body, end=True)]
+        return [head, *messages.chunks(messages.REQUEST_BODY, request.body, end=True)]
 
     def prepare(self) -> None:
         super().prepare()

@@ -99,7 +99,7 @@ class SelectExchange(Exchange):
         return {"x-extproc-limited-team": team, "x-extproc-stream": self._own_id}
 
     def _echo(self) -> Responses:
-        return messages.chunks(messages.request_chunk, self._intake.body.raw(), end=True)
+        return messages.chunks(messages.REQUEST_BODY, self._intake.body.raw(), end=True)
 
     def _own(self, answer: OwnAnswer, now: float) -> Responses:
         return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)

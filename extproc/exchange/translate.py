@@ -231,7 +231,7 @@ class TranslateExchange(RequestHalf):
             self.record.response_bytes += len(data)
             if self.record.ms_first_token is None and translation.content_began:
                 self.record.ms_first_token = self._ms(now)
-        out.extend(messages.chunks(messages.response_chunk, data, end=end))
+        out.extend(messages.chunks(messages.RESPONSE_BODY, data, end=end))
         if trailers:
             out.append(trailers)
         if translation.done and self.record.ms_answer is None:
@@ -299,7 +299,7 @@ class TranslateExchange(RequestHalf):
         except Exception:
             # Envoy cuts the answer off: a broken stream must not look finished.
             return super()._fail(failure, reason, now)
-        return messages.chunks(messages.response_chunk, data, end=True)
+        return messages.chunks(messages.RESPONSE_BODY, data, end=True)
 
     def _finished(self, out: Responses) -> None:
         """The last message is in `out`: it takes the exact figures along."""

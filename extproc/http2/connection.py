@@ -141,7 +141,7 @@ class Connection:
     @property
     def more(self) -> bool:
         """Whether `take` would give more at once."""
-        return self.out.more or bool(self._stirred) or self._inbox.more
+        return bool(self._stirred) or self._inbox.more or self.out.more
 
     def on_time(self, now: float) -> None:
         """`next_deadline` is over."""

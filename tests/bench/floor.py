@@ -52,14 +52,14 @@ class HandOn(Exchange):
         if type(message) is not Chunk:
             return [messages.response_head({}, [])] if type(message) is Head and message.response else []
         if message.response:
-            return messages.chunks(messages.response_chunk, message.data, end=message.end)
+            return messages.chunks(messages.RESPONSE_BODY, message.data, end=message.end)
         self._body.append(message.data)
         if not message.end:
             return []
         self.done = bool(self._routes)
         head = messages.request_head(self._routes or {":path": "/v1/chat/completions"}, [],
                                      clear_route_cache=bool(self._routes))
-        return [head, *messages.chunks(messages.request_chunk, b"".join(self._body), end=True)]
+        return [head, *messages.chunks(messages.REQUEST_BODY, b"".join(self._body), end=True)]
 
 
 async def serve(config: Config, address: str) -> None:

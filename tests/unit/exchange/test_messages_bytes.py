@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,16 +17,22 @@ from extproc.exchange.pb import external_processor_pb2 as pb
 SIZES = [*range(400), *range(15_990, 16_010), *range(16_370, 16_400), *range(2_097_140, 2_097_156), 20_000_000]
 
 
-@pytest.mark.parametrize(("part", "make"), [("request_body", messages.request_chunk),
-                                            ("response_body", messages.response_chunk)])
-def test_a_chunk_is_what_protobuf_writes(part: str, make: Callable[..., bytes]) -> None:
+@pytest.mark.parametrize(("part", "tag"), [("request_body", messages.REQUEST_BODY),
+                                           ("response_body", messages.RESPONSE_BODY)])
+def test_a_chunk_is_what_protobuf_writes(part: str, tag: bytes) -> None:
     for size in SIZES:
         for end in (False, True):
             data = bytes(size)
             streamed = pb.StreamedBodyResponse(body=data, end_of_stream=end)
             expected = pb.ProcessingResponse(**{part: pb.BodyResponse(response=pb.CommonResponse(
                 body_mutation=pb.BodyMutation(streamed_response=streamed)))})
-            assert make(data, end=end) == expected.SerializeToString(), (size, end)
+            written = messages.chunks(tag, data, end=end)
+            if size <= messages.BODY_CHUNK and (size or end):
+                assert written == [expected.SerializeToString()], (size, end)
+            pieces = [getattr(pb.ProcessingResponse.FromString(piece), part).response.body_mutation.streamed_response
+                      for piece in written]
+            assert b"".join(piece.body for piece in pieces) == data
+            assert [piece.end_of_stream for piece in pieces] == [*(False for _ in pieces[1:]), *([end] * bool(pieces))]
 
 
 _TEXT = st.text(st.characters(codec="utf-8"), min_size=1) | st.integers(100, 70_000).map("x".__mul__)
@@ -58,7 +63,7 @@ def test_a_head_is_what_protobuf_writes(set_headers: dict[str, str], remove: lis
 def test_metadata_follows_an_encoded_message_as_protobuf_would_write_it(values: dict[str, Any]) -> None:
     expected = Struct()
     expected.update({"extproc": {name: value for name, value in values.items() if value is not None}})
-    chunk = messages.response_chunk(b"x", end=True)
+    [chunk] = messages.chunks(messages.RESPONSE_BODY, b"x", end=True)
     more = messages.named("name", "other", "none")["é" * 100, 2, None]
     expected["extproc"].update({"name": "é" * 100, "other": 2})  # type: ignore[union-attr]
     read = pb.ProcessingResponse.FromString(messages.with_metadata(chunk, "extproc", values, more))
