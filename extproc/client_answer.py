@@ -8,6 +8,7 @@ provider and knows no wire format.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -45,6 +46,11 @@ class ClientAnswer:
     """The state of one answer. client: the API that the client speaks. scrubber: takes keys out of errors and headers.
     request_id: the gateway's own, for head and errors. withhold: see `Translation`."""
 
+    # More fields than the dictionary of an instance shares with others of its class: it would be built up for each.
+    __slots__ = ("_answer", "_began", "_client", "_error_body", "_held", "_request_id", "_response_headers", "_scrubber",
+                 "_withhold", "content_began", "conversation", "done", "dropped", "failure", "finish_reason", "head",
+                 "tool_calls")
+
     def __init__(self, client: ClientApi, scrubber: Scrubber, request_id: str | None, *, withhold: bool) -> None:
         self._client = client
         self._scrubber = scrubber
@@ -64,7 +70,7 @@ class ClientAnswer:
         self.content_began = False
         """The first content (text, reasoning or a call) went out or waits to."""
         self._answer: Answer | None = None
-        self._response_headers: dict[str, str] = {}
+        self._response_headers: Mapping[str, str] = {}
         """The provider's, by names in lower case."""
         self._error_body: bytearray | None = None
         """What came so far of the body behind a status that is no 2xx."""

@@ -41,6 +41,8 @@ class PassThrough(Translation):
     """client: the API of the client and of the backend. model: the provider's name. path: behind the backend's base
     path, such as `/embeddings`. settings: those of `Translation`."""
 
+    __slots__ = ("_path",)
+
     def __init__(self, client: str, model: str, path: str, **settings: Any) -> None:
         super().__init__(client, client, model, **settings)
         self._path = path

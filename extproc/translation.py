@@ -59,6 +59,10 @@ class Translation(ClientAnswer):
     secrets: values that must never appear in an error text. Raises ValueError for an API that is not known.
     """
 
+    __slots__ = ("_context", "_heard", "_idle_timeout", "_inflate", "_last_in", "_last_out", "_limits", "_lossy",
+                 "_message_id", "_patched", "_ping_interval", "_prepared", "_prompt_estimate", "_provider", "_reading",
+                 "_relay", "_sent", "_spoke", "_status", "_target")
+
     def __init__(self, client: str, upstream: str, model: str, provider: str | None = None,
                  dialect: str | None = None, reasoning_open: bool | None = None, *,
                  url: str | None = None, withhold: bool = False, lossy: str = "report",
