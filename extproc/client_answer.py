@@ -47,9 +47,9 @@ class ClientAnswer:
     request_id: the gateway's own, for head and errors. withhold: see `Translation`."""
 
     # More fields than the dictionary of an instance shares with others of its class: it would be built up for each.
-    __slots__ = ("_answer", "_began", "_client", "_error_body", "_held", "_request_id", "_response_headers", "_scrubber",
-                 "_withhold", "content_began", "conversation", "done", "dropped", "failure", "finish_reason", "head",
-                 "tool_calls")
+    __slots__ = ("_answer", "_began", "_client", "_error_body", "_held", "_request_id", "_response_headers",
+                 "_scrubber", "_withhold", "content_began", "conversation", "done", "dropped", "failure",
+                 "finish_reason", "head", "tool_calls")
 
     def __init__(self, client: ClientApi, scrubber: Scrubber, request_id: str | None, *, withhold: bool) -> None:
         self._client = client

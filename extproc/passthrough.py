@@ -47,7 +47,7 @@ class PassThrough(Translation):
         super().__init__(client, client, model, **settings)
         self._path = path
 
-    def _request(self, body: bytes, headers: dict[str, str]) -> ProviderRequest:
+    def _request(self, body: bytes, headers: Mapping[str, str]) -> ProviderRequest:
         """The same body with the provider's name of the model."""
         body = checked(self._plain(body, headers), self._limits.json_depth)
         anthropic = self._client.name == "anthropic"

@@ -37,6 +37,8 @@ def with_style(target: Target, wished: str | None, limits: Limits) -> Target:
         style = wished.strip().lower()
         if style not in _WISHES:
             raise BadRequest(f"{TOOLS_HEADER}: {wished[:40]!r} is not one of {', '.join(_WISHES)}")
+    elif style not in WRITABLE:  # nearly always
+        return target
     most = min(target.max_tools, limits.prompted_tools) if style in WRITABLE else target.max_tools
     return msgspec.structs.replace(target, tool_style=style, max_tools=most)
 

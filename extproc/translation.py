@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 from xxhash import xxh3_128_digest
@@ -25,6 +24,7 @@ from extproc.conversation import Failure, Request, Usage
 from extproc.dialects.reading import ArgumentsMode, Repair
 from extproc.encoding import Decompressor, EncodingError, decompress, plain_error_body, refused_encoding
 from extproc.errors import BadRequest
+from extproc.header_names import in_lower_case
 from extproc.ids import IdMinter, history_ids
 from extproc.limits import Limits
 from extproc.relays import SAME_APIS, Patched, Relay
@@ -36,7 +36,7 @@ from extproc.tool_styles import TOOLS_HEADER, CallReading, with_style
 _MAX_ERROR_BODY = 1 << 20
 
 
-class _Sent(NamedTuple):
+class _Sent(msgspec.Struct, frozen=True):
     """What is kept of a request until its answer is prepared for."""
 
     digest: bytes
@@ -107,11 +107,11 @@ class Translation(ClientAnswer):
     def request(self, body: bytes, headers: Mapping[str, str] | None = None) -> ProviderRequest:
         """The provider's request for the client's. Raises RequestError in the client's error shape."""
         try:
-            return self._request(body, {name.lower(): value for name, value in (headers or {}).items()})
+            return self._request(body, in_lower_case(headers or {}))
         except BadRequest as problem:
             raise self._refusal(problem.failure) from None
 
-    def _request(self, body: bytes, headers: dict[str, str]) -> ProviderRequest:
+    def _request(self, body: bytes, headers: Mapping[str, str]) -> ProviderRequest:
         body = self._plain(body, headers)
         self._target = with_style(self._target, headers.get(TOOLS_HEADER), self._limits)
         passed = self._passed_on(body, headers)
@@ -132,7 +132,8 @@ class Translation(ClientAnswer):
         if self._lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
                              + ". Leave these out, or let the gateway drop them (lossy: report).")
-        self.conversation = msgspec.structs.replace(conversation, messages=[], system=[], extra={})
+        conversation.messages, conversation.system, conversation.extra = [], [], {}
+        self.conversation = conversation
         self._prompt_estimate = partial(quick_estimate, len(encoded.request.body))
         # It names the request, it protects nothing: a cryptographic hash takes longer than decoding the body.
         self._sent = _Sent(xxh3_128_digest(encoded.request.body), encoded.names, ids)
@@ -152,7 +153,7 @@ class Translation(ClientAnswer):
             self._sent = None
         return self._context
 
-    def _plain(self, body: bytes, headers: dict[str, str]) -> bytes:
+    def _plain(self, body: bytes, headers: Mapping[str, str]) -> bytes:
         """The client's body without content codings, within the limit."""
         coding = headers.get("content-encoding")
         if coding:
@@ -165,7 +166,7 @@ class Translation(ClientAnswer):
                              f"{self._limits.body}.", kind="too_large", status=413)
         return body
 
-    def _passed_on(self, body: bytes, headers: dict[str, str]) -> Patched | None:
+    def _passed_on(self, body: bytes, headers: Mapping[str, str]) -> Patched | None:
         """Client and provider speak one API: the client's own body with what must change in it. None: write it anew."""
         if self._relay is None or self._reading.is_asked_for:
             return None
@@ -207,7 +208,7 @@ class Translation(ClientAnswer):
         """The provider's response head. `head` is set now or later (see `withhold`)."""
         if self.conversation is None:
             raise RuntimeError("start() before a successful request()")
-        lower = {name.lower(): value for name, value in headers.items()}
+        lower = in_lower_case(headers)
         self._status = status
         self._response_headers = lower
         self._heard = True

@@ -29,6 +29,7 @@ from extproc.conversation import (
     Tool,
     ToolChoice,
 )
+from extproc.header_names import in_lower_case
 from extproc.limits import Limits
 
 _known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])
@@ -72,7 +73,7 @@ def decode_count_request(body: bytes, headers: Mapping[str, str], dropped: Dropp
 
 def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
     wired = _read(body, dropped, limits.json_depth)
-    if any(name.lower() == "anthropic-beta" for name in headers):
+    if "anthropic-beta" in in_lower_case(headers):
         dropped.hint("anthropic-beta")
     for field in ("context_management", "service_tier", "container"):
         if given(getattr(wired, field)):
