@@ -5,20 +5,21 @@ Called by `Translation`. Reads no file and knows no wire format.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from extproc.apis.base import Target
-from extproc.limits import Limits
 from extproc.profiles import find_profile
+from extproc.remembered import remembered
 
 _DEFAULT_BASE_PATH = {"openai": "/v1", "anthropic": "/v1", "gemini": "/v1beta"}
 
 
-def make_target(upstream: str, model: str, provider: str | None, url: str | None, limits: Limits, *,
-                max_output_tokens: int | None, tool_style: str, tool_choice: str | None,
-                parallel_tool_calls: bool | None, max_tools: int | None, safety: Mapping[str, str] | None) -> Target:
-    """`upstream` is the provider's API, `url` the backend's; without one the API's usual path is taken."""
+@remembered(entries=1024, longest=200, at=1)
+def make_target(upstream: str, model: str, provider: str | None, url: str | None, max_output_tokens: int | None,
+                tool_style: str, tool_choice: str | None, parallel_tool_calls: bool | None, max_tools: int,
+                safety: tuple[tuple[str, str], ...]) -> Target:
+    """`upstream` is the provider's API, `url` the backend's; without one the API's usual path is taken. Nearly all
+    requests have one of few targets: of its arguments only the model comes from outside."""
     parts = urlsplit(url) if url else None
     return Target(
         model=model,
@@ -27,9 +28,9 @@ def make_target(upstream: str, model: str, provider: str | None, url: str | None
         tool_style=tool_style,
         tool_choice=tool_choice,
         parallel_tool_calls=parallel_tool_calls,
-        max_tools=limits.tools if max_tools is None else min(max_tools, limits.tools),
+        max_tools=max_tools,
         base_path=parts.path.rstrip("/") if parts else _DEFAULT_BASE_PATH[upstream],
         endpoint=parts.netloc.rpartition("@")[2].lower() if parts else "",
         provider=provider,
-        safety=tuple((safety or {}).items()),
+        safety=safety,
     )

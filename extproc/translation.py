@@ -80,9 +80,10 @@ class Translation(ClientAnswer):
         self._provider = PROVIDER_APIS[upstream]
         self._relay = SAME_APIS.get(client) if client == upstream else None
         self._limits = limits or Limits()
+        most = self._limits.tools
         self._target = make_target(
-            upstream, model, provider, url, self._limits, max_output_tokens=max_output_tokens, tool_style=tool_style,
-            tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, max_tools=max_tools, safety=safety)
+            upstream, model, provider, url, max_output_tokens, tool_style, tool_choice, parallel_tool_calls,
+            most if max_tools is None else min(max_tools, most), tuple(safety.items()) if safety else ())
         self._reading = CallReading((dialect,) if dialect is not None else read_dialects, reasoning_open, arguments,
                                     self._limits)
         self._lossy = lossy
