@@ -33,7 +33,8 @@ def in_one_pass(body: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
     and their numbers (`check_parts`)."""
     if len(body) > LARGE:
         _check_containers(body)
-    _check_utf8(body)
+    if not body.isascii():
+        _check_utf8(body)
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -60,7 +61,8 @@ def checked(body: bytes, depth: int) -> bytes:
     """The body itself, or with lone surrogates replaced. Raises BadRequest."""
     if not body.strip():
         raise BadRequest("the body is empty: expected a JSON object")
-    _check_utf8(body)
+    if not body.isascii():
+        _check_utf8(body)
     if len(body) > LARGE:
         _check_containers(body)
     try:
@@ -77,8 +79,6 @@ def checked(body: bytes, depth: int) -> bytes:
 
 
 def _check_utf8(body: bytes) -> None:
-    if body.isascii():
-        return
     try:
         body.decode()
     except UnicodeDecodeError as error:

@@ -8,6 +8,7 @@ anything, never checks whether tool calls and results pair up (the provider side
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -75,20 +76,30 @@ def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limit
     wired = _read(body, dropped, limits.json_depth)
     if "anthropic-beta" in in_lower_case(headers):
         dropped.hint("anthropic-beta")
+    # What a request leaves out is empty here and gets no call: this stands on the way to a first token.
+    if wired.context_management or wired.service_tier or wired.container or wired.mcp_servers:
+        _name_foreign(wired, dropped)
+    tools, server_tools = _tools(wired.tools, dropped, limits.json_depth) if wired.tools else ([], [])
+    choice, parallel = _choice(wired.tool_choice, dropped) if wired.tool_choice else (None, None)
+    thinking, output_format = (_reasoning_and_format(wired, dropped)
+                               if wired.thinking or wired.output_config or wired.output_format else (None, None))
+    return Request(
+        model=wired.model, messages=_messages(wired.messages, dropped),
+        system=_system(wired.system, dropped) if wired.system else [],
+        tools=tools, server_tools=server_tools, tool_choice=choice, parallel_tool_calls=parallel,
+        max_output_tokens=wired.max_tokens, temperature=wired.temperature, top_p=wired.top_p, top_k=wired.top_k,
+        stop=_stop(wired.stop_sequences, dropped) if wired.stop_sequences else [],
+        stream=wired.stream is True, thinking=thinking, output_format=output_format,
+        user=_user(wired.metadata, dropped) if wired.metadata else None)
+
+
+def _name_foreign(wired: wire.RequestBody[Any], dropped: Dropped) -> None:
+    """What only Anthropic itself knows what to do with."""
     for field in ("context_management", "service_tier", "container"):
         if given(getattr(wired, field)):
             dropped.hint(field)
     if given(wired.mcp_servers) and bytes(wired.mcp_servers).strip() != b"[]":
         dropped.loss("mcp_servers")
-    tools, server_tools = _tools(wired.tools or [], dropped, limits.json_depth)
-    choice, parallel = _choice(wired.tool_choice, dropped)
-    thinking, output_format = _reasoning_and_format(wired, dropped)
-    return Request(
-        model=wired.model, messages=_messages(wired.messages, dropped), system=_system(wired.system, dropped),
-        tools=tools, server_tools=server_tools, tool_choice=choice, parallel_tool_calls=parallel,
-        max_output_tokens=wired.max_tokens, temperature=wired.temperature, top_p=wired.top_p, top_k=wired.top_k,
-        stop=_stop(wired.stop_sequences, dropped), stream=bool(wired.stream), thinking=thinking,
-        output_format=output_format, user=_user(wired.metadata, dropped))
 
 
 def _read(body: bytes, dropped: Dropped,
@@ -101,9 +112,13 @@ def _read(body: bytes, dropped: Dropped,
             dropped.hint(field)
         return wired
     blocks = [block for turn in known.messages if isinstance(turn.content, list) for block in turn.content]
-    check_parts([block.input for block in blocks if type(block) is wire.ToolUseBlock and block.input], _INPUT, depth)
-    check_parts([block.cache_control for block in blocks if block.cache_control], _INPUT, depth)
-    check_parts([value for field in _PARTS if (value := getattr(known, field))], 2, depth)
+    if blocks:
+        check_parts([block.input for block in blocks if type(block) is wire.ToolUseBlock and block.input], _INPUT,
+                    depth)
+        check_parts([block.cache_control for block in blocks if block.cache_control], _INPUT, depth)
+    parts = _parts(known)
+    if any(parts):
+        check_parts(filter(None, parts), 2, depth)
     if isinstance(known.system, list):
         check_parts(known.system, 3, depth)
     return known
@@ -111,13 +126,13 @@ def _read(body: bytes, dropped: Dropped,
 
 _INPUT = 6
 """The level of what a block of a message holds: below the body, its messages, one of them, its content, the block."""
-_PARTS = tuple(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw)
+_parts = attrgetter(*(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw))
 
 
 # ------------------------------------------------------------------------------------------------ system and messages
 
 
-def _system(system: str | list[msgspec.Raw] | None, dropped: Dropped) -> list[Text]:
+def _system(system: str | list[msgspec.Raw], dropped: Dropped) -> list[Text]:
     texts: list[Text] = []
     for block in read_content(system, "system", "system", dropped):
         if isinstance(block, Text):
@@ -140,10 +155,10 @@ def _without_attribution(text: str) -> str:
     return rest if rest.strip() else ""
 
 
-def _stop(sequences: list[str] | None, dropped: Dropped) -> list[str]:
+def _stop(sequences: list[str], dropped: Dropped) -> list[str]:
     """Without empty ones, which would end every answer at once or are refused."""
-    stop = [sequence for sequence in sequences or () if sequence]
-    if len(stop) < len(sequences or ()):
+    stop = [sequence for sequence in sequences if sequence]
+    if len(stop) < len(sequences):
         dropped.hint("stop_sequences")
     return stop
 
