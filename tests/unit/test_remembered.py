@@ -14,6 +14,7 @@ from extproc.profiles import anthropic, find_profile, gemini, models
 from extproc.remembered import Remembered, remembered
 from extproc.schema import clean_schema
 from extproc.server import labels
+from extproc.target import make_target
 
 LONG = "x" * 60_000
 
@@ -56,6 +57,8 @@ REMEMBERED = {
     "a model at Google": (gemini.gemini_model, lambda text: (f"gemini-2.5-{text}",)),
     "a model and its profile": (find_profile, lambda text: ("openrouter", None, text)),
     "a model of Anthropic's": (anthropic.anthropic_endpoint, lambda text: ("example.com", None, text)),
+    "a model and where its requests go": (make_target, lambda text: (
+        "openai", text, None, None, None, "auto", None, None, 512, ())),
     "a model and its dialect": (registry._found, lambda text: (text, "auto", (), True, None)),
     "the pattern of a schema": (validation._count_choices, lambda text: (text,)),
     "a schema's shape": (shapes._cached_shape, lambda text: (b'{"title":"%b"}' % text.encode(), "")),
