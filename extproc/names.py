@@ -63,6 +63,8 @@ def build_name_map(request: Request, limit: int = 64, pattern: str = _LEGAL,
         offered.append(tool.name)
     past = {block.name: None for message in request.messages for block in message.content
             if type(block) is ToolCall and block.name not in known}
+    if not (offered or past):
+        return NameMap({}, {})
     to_provider = {name: name for name in [*offered, *past] if fits_name(name, limit, pattern)}
     taken = set(to_provider)
     for name in [*offered, *past]:

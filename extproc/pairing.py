@@ -150,7 +150,8 @@ class _Pairing:
         self._repairs.add("tool_result.joined")
 
     def turns(self, dropped: Dropped) -> list[Turn]:
-        self._place_early()
+        if self._early:
+            self._place_early()
         for turn in self._turns:
             for exchange in turn.exchanges:
                 if exchange.result is None:
@@ -158,7 +159,7 @@ class _Pairing:
                     self._repairs.add("tool_result.missing")
         for name in sorted(self._repairs):
             dropped.hint(name)
-        turns = [turn for turn in self._turns if turn.exchanges or (turn.content and any(map(_says, turn.content)))]
+        turns = [turn for turn in self._turns if turn.exchanges or _says(turn.content)]
         if self._previous != "assistant" and turns and turns[-1].role == "assistant" and not turns[-1].exchanges:
             turns.append(Turn(role="user", content=[Text(GO_ON)], exchanges=[]))
         return turns
@@ -179,5 +180,9 @@ class _Pairing:
                              "made these calls, or leave the results out")
 
 
-def _says(block: Text | Media | Thinking | Opaque) -> bool:
-    return type(block) is not Text or bool(block.text)
+def _says(content: list[Text | Media | Thinking | Opaque]) -> bool:
+    """Whether there is anything but empty text."""
+    for block in content:  # noqa: SIM110 - a generator for each turn takes as long as the rest
+        if type(block) is not Text or block.text:
+            return True
+    return False
