@@ -43,10 +43,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     safety: tuple[tuple[str, str], ...] = ()
     """Gemini's safety settings: (category, threshold)."""
 
-    def prompted(self, *, native: bool) -> Target | None:
-        """The target with tools in the prompt, where nobody said how they go and the endpoint or model takes none
-        (`native` is False); None where they stay as they are."""
-        if native or self.tool_style != "auto":
+    def prompted(self) -> Target | None:
+        """For an endpoint or model that takes no tools: the target with tools in the prompt. None where somebody said
+        how they go."""
+        if self.tool_style != "auto":
             return None
         most = min(self.max_tools, Limits().prompted_tools)
         return msgspec.structs.replace(self, tool_style="prompted", max_tools=most)

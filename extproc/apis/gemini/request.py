@@ -36,9 +36,8 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     model = gemini_model(target.model)
     door = gemini_door(target.endpoint, target.base_path, target.provider)
     names = build_name_map(request, NAME_MAX, NAME, NAMESPACES)
-    styled = target.prompted(native=model.functions)
-    if styled is not None:
-        target = styled
+    styled = None if model.functions else target.prompted()
+    target = styled or target
     request = writing.written(request, target, names, dropped)
     body = Body(contents=[])
     notes = set_tools(body, request, target, model, door, names, dropped)

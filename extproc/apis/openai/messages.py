@@ -67,8 +67,12 @@ class _Encoder:
 
     def encode(self, system: list[Text], turns: list[Turn]) -> list[WireMessage]:
         # System messages before the first turn join the head: many chat templates take one system message only.
-        leading = next((at for at, turn in enumerate(turns) if turn.role != "system"), len(turns))
-        self._system_message([*system, *(text for turn in turns[:leading] for text in self._texts(turn))])
+        leading = 0
+        while leading < len(turns) and turns[leading].role == "system":
+            system = [*system, *self._texts(turns[leading])]
+            leading += 1
+        if system:
+            self._system_message(system)
         for turn in turns[leading:]:
             if turn.role == "system":
                 self._system(turn)
@@ -106,7 +110,8 @@ class _Encoder:
             elif isinstance(block, Media):
                 parts = parts_of_media(block, self._profile, self._dropped)
                 self._parts.extend(parts)
-                self._mark(parts[-1], cache=block.cache)
+                if block.cache:
+                    self._mark(parts[-1])
             elif text := self._other(block):
                 self._parts.append(TextPart(text))
         if self._profile.system_anywhere:
@@ -208,13 +213,12 @@ class _Encoder:
 
     def _part(self, text: str, *, cache: bool) -> TextPart:
         part = TextPart(text)
-        self._mark(part, cache=cache)
+        if cache:
+            self._mark(part)
         return part
 
-    def _mark(self, part: Part, *, cache: bool) -> None:
+    def _mark(self, part: Part) -> None:
         """The client wants the prefix up to here cached."""
-        if not cache:
-            return
         if self._profile.cache_marks:
             part.cache_control = CacheControl()
             self._marked.append(part)
@@ -228,7 +232,10 @@ class _Encoder:
         """The parts as one string, which is all that several hosts take; None where that is not possible. Where marks
         are taken several texts stay apart: the mark moves on with the conversation, and a text that is joined in one
         request and apart in the next would break the cache."""
-        if self._profile.cache_marks and (len(parts) > 1 or parts[0].cache_control is not None):
+        if len(parts) == 1:
+            only = parts[0]
+            return only.text if type(only) is TextPart and only.cache_control is None else None
+        if self._profile.cache_marks:
             return None
         texts = [part.text for part in parts if isinstance(part, TextPart)]
         return "\n\n".join(texts) if len(texts) == len(parts) else None

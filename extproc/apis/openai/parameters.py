@@ -1,6 +1,6 @@
 """The parameters of a Chat Completions request: limits, sampling, structured output, user, and what stays the client's.
 
-Each function takes the client's wish and the profile and gives the value to send; what cannot be sent is named.
+Functions take the client's wish and the profile and give the values to send; what cannot be sent is named.
 Called by the request encoder. Reasoning is the affair of `reasoning.py`.
 """
 
@@ -23,42 +23,41 @@ _ODD_IN_FORMAT_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _ANY_OBJECT: dict[str, object] = {"type": "object", "additionalProperties": True}
 
 
-def set_parameters(body: Body, request: Request, target: Target, dropped: Dropped) -> None:
-    """Fills limits, sampling and the user. Raises `BadRequest` for several answers where the endpoint gives one."""
+def with_parameters(request: Request, target: Target, dropped: Dropped) -> Body:
+    """The body with limits, sampling and the user, and no messages yet. Raises `BadRequest` for several answers where
+    the endpoint gives one."""
     profile = target.profile
-    limit = output_limit(request.max_output_tokens, target.max_output_tokens)
-    if profile.max_tokens_field == "max_tokens":
-        body.max_tokens = limit
-    else:
-        body.max_completion_tokens = limit
-    _set_sampling(body, request, profile, dropped)
-    body.user = legal_user(request.user) if profile.user and request.user else None
-    if request.user and not profile.user:
-        dropped.hint("user")
+    body = Body(model=target.model, messages=[], temperature=request.temperature, top_p=request.top_p,
+                top_k=request.top_k, seed=request.seed, presence_penalty=request.presence_penalty,
+                frequency_penalty=request.frequency_penalty)
+    if request.max_output_tokens is not None:
+        limit = output_limit(request.max_output_tokens, target.max_output_tokens)
+        if profile.max_tokens_field == "max_tokens":
+            body.max_tokens = limit
+        else:
+            body.max_completion_tokens = limit
+    if request.temperature is not None and profile.max_temperature is not None \
+            and request.temperature > profile.max_temperature and "temperature" not in profile.refuses:
+        dropped.loss("temperature")
+        body.temperature = profile.max_temperature
+    if request.stop:
+        body.stop = request.stop[: profile.max_stop]
+        if len(request.stop) > profile.max_stop and "stop" not in profile.refuses:
+            dropped.loss("stop")
+    if request.logprobs:
+        body.logprobs = True
+        body.top_logprobs = request.top_logprobs
+    if request.user:
+        if profile.user:
+            body.user = legal_user(request.user)
+        else:
+            dropped.hint("user")
     if request.choices > 1:
         if "n" in profile.refuses:
             raise BadRequest(f"n: {request.choices} answers are wanted, the provider of this model gives one to a "
                              "request; send n: 1, or the request several times")
         body.n = request.choices
-
-
-def _set_sampling(body: Body, request: Request, profile: Profile, dropped: Dropped) -> None:
-    body.temperature = request.temperature
-    if request.temperature is not None and profile.max_temperature is not None \
-            and request.temperature > profile.max_temperature and "temperature" not in profile.refuses:
-        dropped.loss("temperature")
-        body.temperature = profile.max_temperature
-    body.top_p = request.top_p
-    body.top_k = request.top_k
-    body.stop = request.stop[: profile.max_stop]
-    if len(request.stop) > profile.max_stop and "stop" not in profile.refuses:
-        dropped.loss("stop")
-    body.seed = request.seed
-    body.presence_penalty = request.presence_penalty
-    body.frequency_penalty = request.frequency_penalty
-    if request.logprobs:
-        body.logprobs = True
-        body.top_logprobs = request.top_logprobs
+    return body
 
 
 def remove_refused(body: Body, profile: Profile, dropped: Dropped) -> None:
@@ -103,8 +102,9 @@ def extra_fields(body: Body, request: Request, profile: Profile, dropped: Droppe
 
 
 def format_fits(request: Request, profile: Profile, *, tools: bool) -> bool:
-    """Whether `response_format` can be sent with the rest of this request. `tools`: tools are sent with it."""
-    if request.output_format is None or _format_taken(profile) == "none":
+    """Whether `response_format` can be sent with the rest of a request that wants it. `tools`: tools are sent with
+    it."""
+    if _format_taken(profile) == "none":
         return False
     return (profile.format_with_tools or not tools) and (profile.format_in_stream or not request.stream)
 
@@ -120,11 +120,9 @@ def response_format(wanted: OutputFormat, profile: Profile) -> JsonObject | Json
     return JsonSchema(NamedSchema(name=name, schema=schema, strict=strict))
 
 
-def format_note(wanted: OutputFormat | None, sent: JsonObject | JsonSchema | None) -> str | None:
+def format_note(wanted: OutputFormat, sent: JsonObject | JsonSchema | None) -> str | None:
     """The instruction for the system text where `response_format` does not carry the wish whole. The format demands the
     word JSON somewhere in the messages of a request for a JSON object, so it stands there in any case."""
-    if wanted is None:
-        return None
     return format_in_words(wanted, schema_sent=isinstance(sent, JsonSchema))
 
 

@@ -66,7 +66,7 @@ def thinks(thinking: ThinkingConfig | None, profile: Profile) -> bool:
     """Whether the model will reason."""
     if profile.thinks == "always":
         return True
-    return is_asked(thinking) or (thinking is None and profile.thinks == "by_default")
+    return profile.thinks == "by_default" if thinking is None else is_asked(thinking)
 
 
 def _can_be_off(profile: Profile) -> bool:
@@ -91,10 +91,8 @@ def _unsigned_calls(turns: Sequence[Turn]) -> bool:
 # ------------------------------------------------------------------------------------------------------------- fields
 
 
-def set_reasoning(body: Body, thinking: ThinkingConfig | None, profile: Profile, dropped: Dropped) -> None:
+def set_reasoning(body: Body, thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> None:
     """Fills the fields of reasoning; after the output limit."""
-    if thinking is None:
-        return
     if profile.reasoning == "object":
         body.reasoning = _object(thinking, profile, body.max_tokens or body.max_completion_tokens)
     else:
@@ -103,15 +101,13 @@ def set_reasoning(body: Body, thinking: ThinkingConfig | None, profile: Profile,
         _toggle(body, thinking, profile)
 
 
-def reasoning_effort(thinking: ThinkingConfig | None, profile: Profile, dropped: Dropped) -> str | None:
+def reasoning_effort(thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> str | None:
     """The value of `reasoning_effort`, None when the field stays out.
 
     An effort of the client counts before a budget; a budget of up to 4096 tokens is low, of up to 16384 medium, more
     is high. Disabled is "none" where that value is known, else nothing; adaptive thinking without an effort is the
     provider's own default.
     """
-    if thinking is None:
-        return None
     if not is_asked(thinking):
         return "none" if profile.reasoning == "effort" and "none" in profile.efforts else None
     wanted = thinking.effort or effort_of_budget(thinking.budget)

@@ -18,11 +18,11 @@ from extproc.apis.openai.parameters import (
     format_note,
     remove_refused,
     response_format,
-    set_parameters,
+    with_parameters,
 )
 from extproc.apis.openai.reasoning import plan, set_reasoning, thinks
 from extproc.apis.openai.tools import choose_tools, set_tools
-from extproc.apis.openai.wire import Body, StreamOptions
+from extproc.apis.openai.wire import StreamOptions
 from extproc.conversation import Request, Text
 from extproc.dialects import writing
 from extproc.errors import BadRequest
@@ -37,30 +37,34 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     `BadRequest` for tool results without a call, two tools of one name, too many tools, a choice of a tool that is
     not offered, several answers from a provider that gives one, and a conversation of which nothing is left to
     send."""
-    styled = target.prompted(native=target.profile.native_tools)
+    styled = None if target.profile.native_tools else target.prompted()
     target = styled or target
     profile = target.profile
     names = build_name_map(request, profile.tool_name_max)
     request = writing.written(request, target, names, dropped)
-    body = Body(model=target.model, messages=[])
-    set_parameters(body, request, target, dropped)
+    body = with_parameters(request, target, dropped)
     chosen = choose_tools(request, target, dropped)
-    fits = format_fits(request, profile, tools=bool(chosen.offered))
+    wanted = request.output_format
+    fits = wanted is not None and format_fits(request, profile, tools=bool(chosen.offered))
     turns = pair(request.messages, dropped)
     planned = plan(request, turns, target, dropped, forced=chosen.forced, formatted=fits)
-    notes = set_tools(body, request, chosen, target, names, dropped, may_force=planned.choice)
-    set_reasoning(body, planned.thinking, profile, dropped)
+    notes: list[str] = []
+    if chosen.offered or request.server_tools:
+        notes = set_tools(body, request, chosen, target, names, dropped, may_force=planned.choice)
+    if planned.thinking is not None:
+        set_reasoning(body, planned.thinking, profile, dropped)
     # A whole answer may come as a stream as well: the decoder puts it together.
     if request.stream or (profile.thinking_needs_stream and thinks(planned.thinking, profile)):
         body.stream = True
         body.stream_options = StreamOptions(include_usage=True) if profile.stream_usage else None
-    if request.output_format is not None and fits and planned.format:
-        body.response_format = response_format(request.output_format, profile)
-    note = format_note(request.output_format, body.response_format)
-    if note is not None:
-        notes.append(f"When you do not call a tool: {note}" if body.tools else note)
+    if wanted is not None:
+        if fits and planned.format:
+            body.response_format = response_format(wanted, profile)
+        note = format_note(wanted, body.response_format)
+        if note is not None:
+            notes.append(f"When you do not call a tool: {note}" if body.tools else note)
     remove_refused(body, profile, dropped)
-    custom = frozenset(tool.name for tool in chosen.offered if tool.custom and profile.custom_tools)
+    custom = frozenset([tool.name for tool in chosen.offered if tool.custom]) if profile.custom_tools else frozenset()
     system = [*request.system, *map(Text, notes)]
     body.messages = encode_messages(system, turns, names, target, dropped, custom)
     if not body.messages:
@@ -71,9 +75,10 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
         "accept": "text/event-stream" if body.stream else "application/json",
         "accept-encoding": "identity",
     }
-    extra = extra_fields(body, request, profile, dropped)
-    sent = ProviderRequest(method="POST", path=chat_path(target), headers=head,
-                           body=_with_extra(_ENCODER.encode(body), extra))
+    data = _ENCODER.encode(body)
+    if request.extra or profile.extra_body:
+        data = _with_extra(data, extra_fields(body, request, profile, dropped))
+    sent = ProviderRequest(method="POST", path=chat_path(target), headers=head, body=data)
     return EncodedRequest(sent, names, styled)
 
 

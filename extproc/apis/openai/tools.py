@@ -63,7 +63,8 @@ def choose_tools(request: Request, target: Target, dropped: Dropped) -> ChosenTo
     for tool in request.server_tools:
         dropped.loss(f"tools.{tool.type}")
     if not request.tools:
-        _choice_without_tools(request, dropped)
+        if request.tool_choice is not None:
+            _choice_without_tools(request, request.tool_choice, dropped)
         return ChosenTools([])
     if target.tool_style == "off":
         dropped.loss("tools")
@@ -82,11 +83,11 @@ def choose_tools(request: Request, target: Target, dropped: Dropped) -> ChosenTo
 
 def set_tools(body: Body, request: Request, chosen: ChosenTools, target: Target, names: NameMap, dropped: Dropped, *,
               may_force: bool = True) -> list[str]:
-    """Fills the three fields. `may_force`: the model takes a forced choice now. Returns what the model should be told
-    in words."""
+    """Fills the three fields, where tools are offered or the provider would have to run some. `may_force`: the model
+    takes a forced choice now. Returns what the model should be told in words."""
     profile = target.profile
     if not chosen.offered:
-        if request.tools or not request.server_tools:
+        if request.tools:
             return []
         return [NO_SERVER_TOOLS.format(names=", ".join(tool.name for tool in request.server_tools))]
     notes: list[str] = []
@@ -134,10 +135,9 @@ def _wanted(request: Request, target: Target, dropped: Dropped) -> ChosenTools:
     return ChosenTools(allowed, wanted.mode)
 
 
-def _choice_without_tools(request: Request, dropped: Dropped) -> None:
+def _choice_without_tools(request: Request, wanted: ToolChoice, dropped: Dropped) -> None:
     """Nothing can be chosen: an endpoint would refuse the field without tools."""
-    wanted = request.tool_choice
-    if wanted is None or wanted.mode in ("auto", "none"):
+    if wanted.mode in ("auto", "none"):
         return
     if wanted.mode == "tool" and all(tool.name != wanted.tool for tool in request.server_tools):
         raise BadRequest(f"tool_choice: the tool {wanted.tool!r} is not among the tools of the request")
