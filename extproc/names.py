@@ -61,8 +61,11 @@ def build_name_map(request: Request, limit: int = 64, pattern: str = _LEGAL,
                              "tool names must be unique, rename or remove one of them")
         known.add(tool.name)
         offered.append(tool.name)
-    past = {block.name: None for message in request.messages for block in message.content
-            if type(block) is ToolCall and block.name not in known}
+    past: dict[str, None] = {}
+    for message in request.messages:
+        for block in message.content:
+            if type(block) is ToolCall and block.name not in known:
+                past[block.name] = None
     if not (offered or past):
         return NameMap({}, {})
     to_provider = {name: name for name in [*offered, *past] if fits_name(name, limit, pattern)}

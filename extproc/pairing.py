@@ -64,10 +64,7 @@ class Turn(msgspec.Struct):
 def pair(messages: list[Message], dropped: Dropped) -> list[Turn]:
     """The turns of a conversation; consecutive assistant messages become one turn, turns that held nothing but
     results and empty text vanish. What was repaired is named as a hint. Raises `BadRequest`."""
-    pairing = _Pairing(messages)
-    for message in messages:
-        pairing.add(message)
-    return pairing.turns(dropped)
+    return _Pairing(messages).turns(dropped)
 
 
 class _Pairing:
@@ -77,7 +74,6 @@ class _Pairing:
         self._calls: dict[str, list[tuple[int, Exchange]]] = {}
         """The client's id -> its calls with the position of their turn, in order."""
         self._early: list[ToolResult] = []
-        self._previous: str | None = None
         self._repairs: set[str] = set()
 
     @cached_property
@@ -85,21 +81,21 @@ class _Pairing:
         """Asked for only where an id comes twice."""
         return set(history_ids(self._messages))
 
-    def add(self, message: Message) -> None:
-        if message.role == "assistant" and self._previous == "assistant":
-            turn = self._turns[-1]
-        else:
-            turn = Turn(message.role, [], [])
-            self._turns.append(turn)
-        self._previous = message.role
-        position = len(self._turns) - 1
-        for block in message.content:
-            if type(block) is ToolResult:
-                self._place(block, position)
-            elif type(block) is ToolCall:
-                self._call(block, turn, position)
-            else:
-                turn.content.append(block)
+    def _read(self) -> None:
+        """Calls, results and the rest of all messages, each in its turn."""
+        turn: Turn | None = None
+        for message in self._messages:
+            if turn is None or message.role != "assistant" or turn.role != "assistant":
+                turn = Turn(message.role, [], [])
+                self._turns.append(turn)
+            position = len(self._turns) - 1
+            for block in message.content:
+                if type(block) is ToolResult:
+                    self._place(block, position)
+                elif type(block) is ToolCall:
+                    self._call(block, turn, position)
+                else:
+                    turn.content.append(block)
 
     def _call(self, call: ToolCall, turn: Turn, position: int) -> None:
         if turn.role != "assistant":
@@ -150,17 +146,21 @@ class _Pairing:
         self._repairs.add("tool_result.joined")
 
     def turns(self, dropped: Dropped) -> list[Turn]:
+        self._read()
         if self._early:
             self._place_early()
+        turns: list[Turn] = []
         for turn in self._turns:
             for exchange in turn.exchanges:
                 if exchange.result is None:
                     exchange.result = ToolResult(exchange.call.id, [Text(NO_RESULT)], is_error=True)
                     self._repairs.add("tool_result.missing")
-        for name in sorted(self._repairs):
-            dropped.hint(name)
-        turns = [turn for turn in self._turns if turn.exchanges or _says(turn.content)]
-        if self._previous != "assistant" and turns and turns[-1].role == "assistant" and not turns[-1].exchanges:
+            if turn.exchanges or _says(turn.content):
+                turns.append(turn)
+        if self._repairs:
+            for name in sorted(self._repairs):
+                dropped.hint(name)
+        if turns and self._turns[-1].role != "assistant" and turns[-1].role == "assistant" and not turns[-1].exchanges:
             turns.append(Turn(role="user", content=[Text(GO_ON)], exchanges=[]))
         return turns
 

@@ -30,7 +30,6 @@ from extproc.conversation import (
     Tool,
     ToolChoice,
 )
-from extproc.header_names import in_lower_case
 from extproc.limits import Limits
 
 _known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])
@@ -53,6 +52,7 @@ would break every prompt cache, and it is nothing a model should read."""
 PLACEHOLDER_TOOL = "DeferredToolPlaceholder"
 """A dummy that Claude Code adds so that its tool list is never empty; a model that calls it gets an error."""
 
+_BETA = "anthropic-beta"
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -74,8 +74,9 @@ def decode_count_request(body: bytes, headers: Mapping[str, str], dropped: Dropp
 
 def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
     wired = _read(body, dropped, limits.json_depth)
-    if "anthropic-beta" in in_lower_case(headers):
-        dropped.hint("anthropic-beta")
+    for name in headers:
+        if len(name) == len(_BETA) and name.lower() == _BETA:
+            dropped.hint(_BETA)
     # What a request leaves out is empty here and gets no call: this stands on the way to a first token.
     if wired.context_management or wired.service_tier or wired.container or wired.mcp_servers:
         _name_foreign(wired, dropped)

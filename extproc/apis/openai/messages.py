@@ -82,8 +82,9 @@ class _Encoder:
                 self._assistant(turn)
         self._close_user()
         self._mark_prefill()
-        for part in self._marked[:-MOST_MARKS]:
-            part.cache_control = None
+        if self._marked:
+            for part in self._marked[:-MOST_MARKS]:
+                part.cache_control = None
         return self._out
 
     # ------------------------------------------------------------------------------------------------------- roles
