@@ -12,8 +12,7 @@ Called by the translation and by the provider APIs' request encoders.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from functools import cached_property
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Literal
 
@@ -91,16 +90,11 @@ class ProviderIds:
     """
 
     def __init__(self, pattern: str, limit: int, form: Literal["hash", "nine", "functions"] = "hash") -> None:
-        self._pattern = pattern
+        self._legal = re.compile(pattern).fullmatch
         self._limit = limit
         self._form = form
         self._used: set[str] = set()
         self._count = 0
-
-    @cached_property
-    def _legal(self) -> Callable[[str], object]:
-        """Most short conversations hold no call, and ask for nothing."""
-        return re.compile(self._pattern).fullmatch
 
     def next(self, call_id: str, name: str) -> str:
         """The provider's id of the conversation's next call; `call_id` must be unique in the conversation, `name` is

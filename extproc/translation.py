@@ -115,7 +115,7 @@ class Translation(ClientAnswer):
     def _request(self, body: bytes, headers: Mapping[str, str]) -> ProviderRequest:
         body = self._plain(body, headers)
         self._target = with_style(self._target, headers.get(TOOLS_HEADER), self._limits)
-        passed = self._passed_on(body, headers)
+        passed = self._passed_on(self._relay, body, headers) if self._relay is not None else None
         if passed is None:
             conversation = self._client.decode_request(body, headers, self.dropped, self._limits)
             if conversation.tool_choice is not None and conversation.tool_choice.mode == "none":
@@ -167,12 +167,12 @@ class Translation(ClientAnswer):
                              f"{self._limits.body}.", kind="too_large", status=413)
         return body
 
-    def _passed_on(self, body: bytes, headers: Mapping[str, str]) -> Patched | None:
+    def _passed_on(self, relay: Relay, body: bytes, headers: Mapping[str, str]) -> Patched | None:
         """Client and provider speak one API: the client's own body with what must change in it. None: write it anew."""
-        if self._relay is None or self._reading.is_asked_for:
+        if self._reading.is_asked_for:
             return None
         dropped = Dropped()
-        patched = self._relay.patched(body, headers, self._target, self._limits, dropped)
+        patched = relay.patched(body, headers, self._target, self._limits, dropped)
         if patched is not None:
             self.dropped = dropped
         return patched

@@ -52,7 +52,6 @@ would break every prompt cache, and it is nothing a model should read."""
 PLACEHOLDER_TOOL = "DeferredToolPlaceholder"
 """A dummy that Claude Code adds so that its tool list is never empty; a model that calls it gets an error."""
 
-_BETA = "anthropic-beta"
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -74,9 +73,8 @@ def decode_count_request(body: bytes, headers: Mapping[str, str], dropped: Dropp
 
 def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
     wired = _read(body, dropped, limits.json_depth)
-    for name in headers:
-        if len(name) == len(_BETA) and name.lower() == _BETA:
-            dropped.hint(_BETA)
+    if "anthropic-beta" in map(str.lower, headers):
+        dropped.hint("anthropic-beta")
     # What a request leaves out is empty here and gets no call: this stands on the way to a first token.
     if wired.context_management or wired.service_tier or wired.container or wired.mcp_servers:
         _name_foreign(wired, dropped)
@@ -112,7 +110,10 @@ def _read(body: bytes, dropped: Dropped,
         for field in unknown:
             dropped.hint(field)
         return wired
-    blocks = [block for turn in known.messages if isinstance(turn.content, list) for block in turn.content]
+    blocks: list[wire.KnownBlock] = []
+    for turn in known.messages:
+        if isinstance(turn.content, list):
+            blocks += turn.content
     if blocks:
         check_parts([block.input for block in blocks if type(block) is wire.ToolUseBlock and block.input], _INPUT,
                     depth)

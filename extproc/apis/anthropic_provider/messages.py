@@ -7,6 +7,8 @@ continue does not end with white space. Called by the request encoder with turns
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 
 from extproc.apis.anthropic_provider.media import block_of_media, text_for_model_turn
@@ -55,10 +57,14 @@ class Writer:
         self._thinking_first = thinking_first
         self._prefill = prefill
         self._dropped = dropped
-        self._ids = ProviderIds(_ID, 64)
         self._out: list[WireMessage] = []
         self._system: list[TextBlock] = []
         """System text of the middle, until the user's message before it is complete."""
+
+    @cached_property
+    def _ids(self) -> ProviderIds:
+        """Asked for only where there is a call."""
+        return ProviderIds(_ID, 64)
 
     def system(self, texts: list[Text], notes: list[str]) -> list[TextBlock]:
         """The system prompt; `notes` come last, so that they do not disturb what is cached."""

@@ -8,6 +8,8 @@ merged with another. Called by the request encoder with turns whose calls are pa
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 
 from extproc.apis.base import Dropped, NameMap, Target
@@ -51,9 +53,14 @@ class _Encoder:
         self._signs = model.signatures != "none"
         self._media = MediaEncoder(model, door, target, dropped)
         self._dropped = dropped
-        self._ids = ProviderIds(CLIENT_ID, 64) if door.call_ids and model.call_ids else None
+        self._has_ids = door.call_ids and model.call_ids
         self._out: list[Content] = []
         self._parts: list[Part] = []
+
+    @cached_property
+    def _ids(self) -> ProviderIds:
+        """Asked for only where there is a call."""
+        return ProviderIds(CLIENT_ID, 64)
 
     def encode(self, system: list[str], turns: list[Turn]) -> Conversation:
         leading = next((at for at, turn in enumerate(turns) if turn.role != "system"), len(turns))
@@ -146,7 +153,7 @@ class _Encoder:
         signature = signatures.of_call(call, self._target) if self._signs else None
         if signature is None and first and self._model.signatures == "required":
             signature = signatures.BYPASS
-        call_id = self._ids.next(call.id, name) if self._ids is not None else None
+        call_id = self._ids.next(call.id, name) if self._has_ids else None
         args = msgspec.Raw(arguments_text(call.arguments).encode("utf-8", "replace"))
         return Part(function_call=FunctionCall(name, args, call_id), thought_signature=signature)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 
 from extproc.apis.base import Dropped, NameMap, Target
 from extproc.apis.media import lost_media, text_of_media
@@ -54,16 +55,20 @@ class _Encoder:
     moved media and the text behind them share one message."""
 
     def __init__(self, names: NameMap, target: Target, dropped: Dropped, custom: frozenset[str]) -> None:
-        profile = target.profile
         self._names = names.to_provider
         self._target = target
-        self._profile = profile
+        self._profile = target.profile
         self._dropped = dropped
         self._custom = custom
         self._marked: list[Part] = []
-        self._ids = ProviderIds(profile.tool_call_id_pattern, profile.tool_call_id_max, profile.tool_call_id_form)
         self._out: list[WireMessage] = []
         self._parts: list[Part] = []
+
+    @cached_property
+    def _ids(self) -> ProviderIds:
+        """Asked for only where there is a call."""
+        profile = self._profile
+        return ProviderIds(profile.tool_call_id_pattern, profile.tool_call_id_max, profile.tool_call_id_form)
 
     def encode(self, system: list[Text], turns: list[Turn]) -> list[WireMessage]:
         # System messages before the first turn join the head: many chat templates take one system message only.
@@ -255,7 +260,7 @@ class _Encoder:
 
     def _mark_prefill(self) -> None:
         last = self._out[-1] if self._out else None
-        if not isinstance(last, AssistantMessage) or last.tool_calls:
+        if type(last) is not AssistantMessage or last.tool_calls:
             return
         last.prefix = self._profile.prefill == "prefix"
         last.partial = self._profile.prefill == "partial"
