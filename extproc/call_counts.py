@@ -33,17 +33,14 @@ class CallCounts(msgspec.Struct, omit_defaults=True, gc=False):
         return self.unreadable + self.unoffered + self.refused
 
 
-class CallTally:
+class CallTally(msgspec.Struct):
     """The counts of one answer while it is read."""
 
-    __slots__ = ("by_dialect", "native", "twins")
-
-    def __init__(self) -> None:
-        self.native = CallCounts()
-        """Without a total: what reads native calls does not see which of them go out."""
-        self.by_dialect: dict[str, CallCounts] = {}
-        self.twins = 0
-        """Calls that came both natively and as text: each counts both ways, and went out once."""
+    native: CallCounts = msgspec.field(default_factory=CallCounts)
+    """Without a total: what reads native calls does not see which of them go out."""
+    by_dialect: dict[str, CallCounts] = {}
+    twins: int = 0
+    """Calls that came both natively and as text: each counts both ways, and went out once."""
 
     def of(self, dialect: str) -> CallCounts:
         """The counts of calls that were read as this dialect."""

@@ -9,7 +9,6 @@ provider and knows no wire format.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -35,7 +34,7 @@ _CONTENT = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallStart, Arguments
 """Events that commit a withheld answer: after them an error can no longer become a status."""
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """What a 2xx answer needs."""
 
     decoder: AnswerDecoder

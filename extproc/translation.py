@@ -10,7 +10,7 @@ that is Envoy's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -20,7 +20,7 @@ from extproc.apis import CLIENT_APIS, PROVIDER_APIS
 from extproc.apis.base import ClientApi, DecodeContext, Dropped, EncodedRequest, NameMap, ProviderRequest
 from extproc.call_counts import CallCounts
 from extproc.client_answer import Answer, ClientAnswer
-from extproc.conversation import Failure, Request, Usage
+from extproc.conversation import Failure, Message, Request, Usage
 from extproc.dialects.reading import ArgumentsMode, Repair
 from extproc.encoding import Decompressor, EncodingError, decompress, plain_error_body, refused_encoding
 from extproc.errors import BadRequest
@@ -41,9 +41,13 @@ class _Sent(msgspec.Struct, frozen=True):
 
     digest: bytes
     """Of the body that was sent."""
+    size: int
+    """Bytes of it."""
     names: NameMap
-    ids: Callable[[], frozenset[str]]
-    """Those of the calls in its history."""
+    messages: list[Message]
+    """Its history, which tells the ids of its calls."""
+    ids: frozenset[str] = frozenset()
+    """These, where they are known already."""
 
 
 class Translation(ClientAnswer):
@@ -60,8 +64,8 @@ class Translation(ClientAnswer):
     """
 
     __slots__ = ("_context", "_heard", "_idle_timeout", "_inflate", "_last_in", "_last_out", "_limits", "_lossy",
-                 "_message_id", "_patched", "_ping_interval", "_prepared", "_prompt_estimate", "_provider", "_reading",
-                 "_relay", "_sent", "_spoke", "_status", "_target")
+                 "_message_id", "_patched", "_ping_interval", "_prepared", "_provider", "_reading", "_relay", "_sent",
+                 "_spoke", "_status", "_target")
 
     def __init__(self, client: str, upstream: str, model: str, provider: str | None = None,
                  dialect: str | None = None, reasoning_open: bool | None = None, *,
@@ -89,7 +93,6 @@ class Translation(ClientAnswer):
         self._lossy = lossy
         self._ping_interval = ping_interval
         self._idle_timeout = idle_timeout
-        self._prompt_estimate: Callable[[], int] = partial(quick_estimate, 0)
         self._status = 0
         self._patched = False
         self._prepared: Answer | None = None
@@ -122,10 +125,9 @@ class Translation(ClientAnswer):
                 # A client that wants no call (a summary, a final answer) cannot take one, whatever the attempt forces.
                 self._target = msgspec.structs.replace(self._target, tool_choice=None)
             encoded = self._provider.encode_request(conversation, self._target, self.dropped)
-            ids = partial(history_ids, conversation.messages)
+            known: frozenset[str] = frozenset()
         else:
             conversation, known = passed.outline, passed.ids
-            ids = partial(frozenset, known)
             same = {tool.name: tool.name for tool in conversation.tools}
             encoded = EncodedRequest(passed.request, NameMap(same, same))
         self._patched = passed is not None
@@ -133,11 +135,11 @@ class Translation(ClientAnswer):
         if self._lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
                              + ". Leave these out, or let the gateway drop them (lossy: report).")
+        data = encoded.request.body
+        # It names the request, it protects nothing: a cryptographic hash takes longer than decoding the body.
+        self._sent = _Sent(xxh3_128_digest(data), len(data), encoded.names, conversation.messages, known)
         conversation.messages, conversation.system, conversation.extra = [], [], {}
         self.conversation = conversation
-        self._prompt_estimate = partial(quick_estimate, len(encoded.request.body))
-        # It names the request, it protects nothing: a cryptographic hash takes longer than decoding the body.
-        self._sent = _Sent(xxh3_128_digest(encoded.request.body), encoded.names, ids)
         return encoded.request
 
     def _told(self, conversation: Request) -> DecodeContext | None:
@@ -145,10 +147,10 @@ class Translation(ClientAnswer):
         if (sent := self._sent) is not None:
             self._message_id = "msg_" + hashlib.blake2b(sent.digest, digest_size=12, person=b"message").hexdigest()
             self._reading.prepare(conversation, self._target, sent.names)
-            minter = IdMinter(sent.digest, sent.ids())
+            minter = IdMinter(sent.digest, sent.ids or history_ids(sent.messages))
             self._context = DecodeContext(
                 request=conversation, target=self._target, names=sent.names, mint=minter.mint,
-                accept_id=minter.accept, prompt_estimate=self._prompt_estimate, limits=self._limits,
+                accept_id=minter.accept, prompt_estimate=partial(quick_estimate, sent.size), limits=self._limits,
                 dropped=self.dropped, scanner=self._reading.scanner, heal=self._reading.heal,
                 tally=self._reading.tally)
             self._sent = None
@@ -242,7 +244,7 @@ class Translation(ClientAnswer):
         context = self._told(conversation)
         assert context is not None
         decoder = self._provider.answer_decoder(context)
-        encoder = self._client.answer_encoder(conversation, self._message_id, self._prompt_estimate)
+        encoder = self._client.answer_encoder(conversation, self._message_id, context.prompt_estimate)
         if self._relay is None or not self._passes_answer(self._relay, context):
             return Answer(decoder, encoder)
         return Answer(self._relay.reader(context, decoder), self._relay.encoder(encoder, stream=conversation.stream))
@@ -312,7 +314,7 @@ class Translation(ClientAnswer):
         self._error_body = None
         self._forget_prepared()
         self._answer = Answer(self._provider.answer_decoder(context),
-                              self._client.answer_encoder(self.conversation, self._message_id, self._prompt_estimate))
+                              self._client.answer_encoder(self.conversation, self._message_id, context.prompt_estimate))
         decoder = self._answer.decoder
         return self._events([*decoder.feed(answer), *decoder.finish()])
 

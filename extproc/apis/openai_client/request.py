@@ -9,6 +9,7 @@ calls and results pair up (the provider side does).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 import msgspec
 
@@ -73,8 +74,11 @@ def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]
                 raise misplaced(error, "") from None
     extra = _rest_of(known, body) if isinstance(known, wire.WholeBody) else _further(body)
     depth = limits.json_depth
-    check_parts(extra.values(), 2, depth)
-    check_parts([value for field in _PARTS if (value := getattr(known, field))], 2, depth)
+    if extra:
+        check_parts(extra.values(), 2, depth)
+    parts = _parts(known)
+    if any(parts):
+        check_parts(filter(None, parts), 2, depth)
     check_parts([value for turn in known.messages for value in turn.further if value], 4, depth)
     return known, extra
 
@@ -87,12 +91,16 @@ def _further(body: bytes) -> dict[str, msgspec.Raw]:
 def _rest_of(known: wire.WholeBody, body: bytes) -> dict[str, msgspec.Raw]:
     """The same, nearly always without a second look at the body, which takes half as long as the first. The order of
     several fields, which they keep in what is sent, only the body tells."""
-    rest = {name: value.copy() for name in _REST if given(value := getattr(known, name))}
+    values = _rest(known)
+    if not any(values):
+        return {}
+    rest = {name: value.copy() for name, value in zip(_REST, values, strict=True) if given(value)}
     return rest if len(rest) < 2 else _further(body)
 
 
 _REST = tuple(name for name in wire.WholeBody.__struct_fields__ if name not in FIELDS)
-_PARTS = tuple(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw)
+_rest = attrgetter(*_REST)
+_parts = attrgetter(*(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw))
 
 
 def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, limits: Limits, *,
