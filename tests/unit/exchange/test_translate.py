@@ -12,6 +12,7 @@ import pytest
 from extproc.config import Attempt, Backend, ModelRule, Timeouts
 from extproc.exchange.translate import TranslateExchange
 from extproc.limits import Limits
+from extproc.translation import Translation
 from tests.unit.exchange.playbook import (
     FDS,
     Playbook,
@@ -479,15 +480,15 @@ def test_an_exception_at_the_first_byte_is_a_status() -> None:
     assert play.exchange.closed(play.now).outcome == "error"
 
 
-def test_an_exception_after_the_head_is_an_error_event_and_an_end() -> None:
+def test_an_exception_after_the_head_is_an_error_event_and_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     play = asked()
     play >> response_headers(**SSE) >> response_body(HELLO)
     play.take()
 
-    def feed(data: bytes, now: float) -> bytes:
+    def feed(translation: Translation, data: bytes, now: float) -> bytes:
         raise ZeroDivisionError
 
-    play.exchange._translation.feed = feed  # type: ignore[attr-defined]
+    monkeypatch.setattr(Translation, "feed", feed)
     play >> response_body(HELLO)
     parts = play.take()
     assert events(parts)[-1] == "error"
@@ -496,7 +497,8 @@ def test_an_exception_after_the_head_is_an_error_event_and_an_end() -> None:
     assert play.exchange.closed(play.now).outcome == "error"
 
 
-def test_when_even_the_error_event_fails_the_stream_breaks_and_never_ends_cleanly() -> None:
+def test_when_even_the_error_event_fails_the_stream_breaks_and_never_ends_cleanly(
+        monkeypatch: pytest.MonkeyPatch) -> None:
     play = asked()
     play >> response_headers(**SSE) >> response_body(HELLO)
     play.take()
@@ -504,7 +506,8 @@ def test_when_even_the_error_event_fails_the_stream_breaks_and_never_ends_cleanl
     def fail(*_: object) -> bytes:
         raise KeyError
 
-    play.exchange._translation.feed = play.exchange._translation.fail = fail  # type: ignore[attr-defined]
+    monkeypatch.setattr(Translation, "feed", fail)
+    monkeypatch.setattr(Translation, "fail", fail)
     play >> response_body(HELLO)
     [(kind, status, _, _)] = play.take()
     assert (kind, status) == ("immediate", 500)
