@@ -121,7 +121,7 @@ class ClientApi(Protocol):
     name: str
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
-        """Raises `errors.BadRequest` (the place and what to do)."""
+        """`headers` by names in lower case. Raises `errors.BadRequest` (the place and what to do)."""
 
     def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
         """Streaming or whole by `request.stream`. `message_id` is reproducible; `prompt_estimate` gives tokens for a

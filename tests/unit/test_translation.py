@@ -210,3 +210,20 @@ def test_what_keeps_an_answer_from_being_prepared_is_told_once_more_when_the_ans
                 attempt()
     translation.start(200, {})
     assert b"hey" in translation.feed(ANSWER) + translation.finish()
+
+
+# ------------------------------------------------------------------------------------------------------ header names
+
+
+@pytest.mark.parametrize("name", ["Anthropic-Beta", "anthropic-beta", "ANTHROPIC-BETA"])
+def test_headers_of_a_request_are_found_however_they_are_spelt(name: str) -> None:
+    translation = Translation("anthropic", "openai", "m")
+    translation.request(json.dumps(HI).encode(), {"x-other": "1", name: "context-1m-2025-08-07"})
+    assert translation.dropped.hints == ["anthropic-beta"]
+
+
+@pytest.mark.parametrize("name", ["Retry-After", "retry-after"])
+def test_headers_of_an_answer_are_found_however_they_are_spelt(name: str) -> None:
+    translation, _ = exchange(ERROR, status=429, headers={name: "7"})
+    assert translation.head is not None
+    assert translation.head.headers["retry-after"] == "7"

@@ -25,6 +25,7 @@ from extproc.conversation import (
     ToolResult,
 )
 from extproc.errors import BadRequest
+from extproc.header_names import in_lower_case
 from extproc.limits import Limits
 
 HELLO = {"role": "user", "content": "hello"}
@@ -34,8 +35,8 @@ NO_FIELDS = {"type": "object", "properties": {}}
 def decode(*messages: object, dropped: Dropped | None = None, headers: dict[str, str] | None = None,
            **fields: object) -> Request:
     body = {"model": "m", "max_tokens": 100, "messages": list(messages) or [HELLO], **fields}
-    return API.decode_request(json.dumps(body).encode(), headers or {}, Dropped() if dropped is None else dropped,
-                              Limits())
+    return API.decode_request(json.dumps(body).encode(), in_lower_case(headers or {}),
+                              Dropped() if dropped is None else dropped, Limits())
 
 
 def content(role: str, *blocks: object, dropped: Dropped | None = None) -> list[object]:
