@@ -23,7 +23,8 @@ _ILLEGAL_RUN = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 class NameMap(msgspec.Struct, frozen=True):
-    """Tool names as the provider knows them -> as the client knows them, for every offered tool."""
+    """Tool names as the provider knows them -> as the client knows them, for every offered tool. Nobody changes the
+    dictionaries: requests share them."""
 
     to_client: dict[str, str]
     to_provider: dict[str, str]
@@ -68,6 +69,13 @@ def build_name_map(request: Request, limit: int = 64, pattern: str = _LEGAL,
                 past[block.name] = None
     if not (offered or past):
         return NameMap({}, {})
+    return _mapped("".join(offered) + "".join(past), tuple(offered), tuple(past), limit, pattern, namespaces)
+
+
+@remembered(entries=64, longest=8192)
+def _mapped(text: str, offered: tuple[str, ...], past: tuple[str, ...], limit: int, pattern: str,
+            namespaces: tuple[str, ...]) -> NameMap:
+    """A coding client offers the same tools with every request. `text`: all names, which says how long they are."""
     to_provider = {name: name for name in [*offered, *past] if fits_name(name, limit, pattern)}
     taken = set(to_provider)
     for name in [*offered, *past]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import extproc
+from extproc import names
 from extproc.config import addresses
 from extproc.dialects import registry, shapes, validation
 from extproc.profiles import anthropic, find_profile, gemini, models
@@ -57,6 +58,7 @@ REMEMBERED = {
     "a model at Google": (gemini.gemini_model, lambda text: (f"gemini-2.5-{text}",)),
     "a model and its profile": (find_profile, lambda text: ("openrouter", None, text)),
     "a model of Anthropic's": (anthropic.anthropic_endpoint, lambda text: ("example.com", None, text)),
+    "names of tools": (names._mapped, lambda text: (text, (text,), (), 64, "[a-z]+", ())),
     "a model and where its requests go": (make_target, lambda text: (
         "openai", text, None, None, None, "auto", None, None, 512, ())),
     "a model and its dialect": (registry._found, lambda text: (text, "auto", (), True, None)),
