@@ -11,13 +11,10 @@ from functools import lru_cache
 
 import msgspec
 
+from extproc.dialects.fences import FENCES
 from extproc.dialects.leftovers import CLOSER, OPENER
 from extproc.dialects.reading import Form, FormMaker
 from extproc.dialects.tape import Marks
-
-FENCES = ("```", "~~~")
-"""Marks of code fences."""
-FENCE_MARKS = {fence: Marks((fence,)) for fence in FENCES}
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -54,8 +51,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Layout:
     """Of one `Look` and the names of the tools that are offered. Nothing in it is ever changed."""
 
-    __slots__ = ("behind_end", "closers", "content_marks", "ends", "makers", "openers", "reasoning_marks",
-                 "think_closers", "think_openers")
+    __slots__ = ("behind_end", "closers", "content_marks", "ends", "makers", "openers", "opening_marks",
+                 "reasoning_marks", "think_closers", "think_openers")
 
     def __init__(self, look: Look, names: tuple[str, ...]) -> None:
         made = [(form, make) for make in look.makers for form in make(names)]
@@ -76,6 +73,9 @@ class Layout:
         self.content_marks = Marks(() if look.only_beginning else always.union(
             FENCES, self.closers, self.think_openers if look.think_anywhere else ()))
         self.reasoning_marks = Marks(always.union(FENCES, self.think_openers))
+        self.opening_marks = Marks({*self.content_marks.options, *self.think_openers,
+                                    *(opener for form in look.first for opener in form.openers)})
+        """All that may stand at the very start of the content."""
 
 
 @lru_cache(maxsize=64)

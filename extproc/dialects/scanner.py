@@ -14,8 +14,9 @@ from functools import partial
 from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallTally
 from extproc.conversation import Failure, Tool
+from extproc.dialects.fences import FENCE_MARKS, FENCES, opened_or_closed, through_fence, whole_run
 from extproc.dialects.leftovers import OPENER, alone_on_line
-from extproc.dialects.look import FENCE_MARKS, FENCES, Look, laid_out
+from extproc.dialects.look import Look, laid_out
 from extproc.dialects.reading import ArgumentsMode, Form, NotACall, PlainText, Reading, Repair
 from extproc.dialects.spans import CodeSpan, rest_of_span
 from extproc.dialects.tape import Channel, Steps, Tape, TooMuch
@@ -39,8 +40,8 @@ class Scanner:
         self._tape = Tape()
         self._io = self._reading()
         self._run: Generator[None, None, None] | None = None
-        self._began = self._plain = False
-        """`_plain`: inside plain content: text without a mark may pass without running the generator."""
+        self._began = self._plain = self._plain_thought = False
+        """`_plain`: inside plain content (or reasoning): text without a mark may pass without running the generator."""
         self._line = self._thought_line = self._blank = self._blank_thought = ""
         self._span = CodeSpan()
         self._trim_next = self._think_closed = False
@@ -54,6 +55,7 @@ class Scanner:
         self._makers, self._openers = layout.makers, layout.openers
         self._think_openers, self._think_closers = layout.think_openers, layout.think_closers
         self._content_marks, self._reasoning_marks = layout.content_marks, layout.reasoning_marks
+        self._opening_marks = layout.opening_marks
         self._ends, self._behind_end, self._closers = layout.ends, layout.behind_end, layout.closers
         self._beside_calls = self._in_call = self._left_alone = False
         """A native call came, or comes now; a form reads; a native call came right behind its opener."""
@@ -65,11 +67,26 @@ class Scanner:
                 and self._content_marks.absent(text) and not (self._openers and text[-1:].isspace()):
             self._note_line(text)
             self._sequencer.text(text)
-            return
-        self._take(Channel.CONTENT, text)
+        elif not self._began and self._begins_plainly(text):
+            self._began = True
+            self._change_to(Channel.CONTENT)
+            self._plain = True
+            self._text(text)
+        else:
+            self._take(Channel.CONTENT, text)
+
+    def _begins_plainly(self, text: str) -> bool:
+        """This is the very start of the content, and of all that may stand there nothing does."""
+        return (self._opening_marks.absent(text) and text.strip() != ""
+                and not (self._beside_calls or self._sequencer.closed)
+                and (not self._look.reasoning_open or self._sequencer.has_reasoned))
 
     def reasoning(self, text: str) -> None:
-        self._take(Channel.REASONING, text)
+        if self._plain_thought and self._channel is Channel.REASONING and self._tape.at == len(self._tape.buffer) \
+                and self._reasoning_marks.absent(text):
+            self._think(text)
+        else:
+            self._take(Channel.REASONING, text)
 
     def pause(self, *, for_call: bool = False, between: bool = False) -> None:
         """Something else comes: what waits is released. `for_call`: it is a native call. `between`: the text may go on
@@ -91,6 +108,7 @@ class Scanner:
             rest, tape.at = tape.buffer[tape.at:], len(tape.buffer)
             self._text(rest)
         self._flush_blank()
+        self._plain = self._plain_thought = False  # nothing may pass behind a failure
 
     def finish(self, clean: bool) -> None:
         """The text is over. `clean`: the model finished of its own accord."""
@@ -120,24 +138,25 @@ class Scanner:
 
     def _take(self, channel: Channel, text: str) -> None:
         if channel is not self._channel:
-            self._end_channel(True)
-            self._begin_channel(channel)
+            self._change_to(channel)
         self._tape.feed(text)
         self._step()
 
-    def _begin_channel(self, channel: Channel) -> None:
+    def _change_to(self, channel: Channel) -> None:
+        if self._channel is not None:
+            self._end_channel(True)
         self._channel = channel
-        self._span = CodeSpan()
-        self._calls += self._io.calls
-        self._repairs += self._io.repairs
-        self._tape = Tape()
-        self._io = self._reading()
+        if self._tape.ended:  # else it is the first one
+            self._span = CodeSpan()
+            self._calls += self._io.calls
+            self._repairs += self._io.repairs
+            self._tape = Tape()
+            self._io = self._reading()
         if channel is Channel.REASONING:
             self._run = self._thoughts(None, tagged=False)  # calls may have leaked into it
         else:
             self._run = self._in_content(first=not self._began)
             self._began = True
-        self._step()
 
     def _reading(self) -> Reading:
         io = Reading(self._tape, self._sequencer, self._tools, self._mode, self._tally)
@@ -151,7 +170,7 @@ class Scanner:
         self._tape.end(clean)
         self._step()
         self._run = None
-        self._plain = False
+        self._plain = self._plain_thought = False
         self._flush_blank()
 
     def _step(self) -> None:
@@ -183,7 +202,7 @@ class Scanner:
             if not mark:
                 return
             if mark in FENCES:
-                yield from self._fence(mark)
+                yield from through_fence(self._tape, mark, "", self._on_blank_line, self._text)
             elif mark in self._openers:
                 yield from self._region(mark, thinking=False)
             elif mark in self._think_openers and mark not in self._think_closers:
@@ -226,11 +245,16 @@ class Scanner:
         """Reasoning up to its end: `tagged` by a closing tag or a call, else only by the end of the text."""
         self._thought_line = fence = ""
         while True:
+            self._plain_thought = True
             mark = yield from self._tape.until(self._reasoning_marks, self._think)
+            self._plain_thought = False
             if not mark:
                 return
             if mark in FENCE_MARKS:
-                fence = yield from self._thought_fence(mark, fence)
+                at_start = not self._thought_line.strip()
+                run = yield from whole_run(self._tape, mark)
+                self._think(run)
+                fence = fence if not at_start else opened_or_closed(fence, run)
             elif fence and mark in self._openers:
                 self._think(mark)
             elif tagged and mark in self._think_closers:
@@ -254,38 +278,6 @@ class Scanner:
             self._sequencer.text("".join(self._assumed))
         self._assumed = None
 
-    def _thought_fence(self, mark: str, fence: str) -> Steps[str]:
-        """Marks of a code fence inside reasoning, where a call is text, too. Unlike in content the reasoning's closing
-        tag counts there. `fence`: the one that is open, or ""; returns the one that is open behind these marks."""
-        at_start = not self._thought_line.strip()
-        run = mark + (yield from self._tape.run(lambda char: char == mark[0]))
-        self._think(run)
-        if not at_start:
-            return fence
-        if not fence:
-            return run
-        return "" if run.startswith(fence) else fence
-
-    def _fence(self, mark: str, info: str = "") -> Steps[None]:
-        """A code fence begins at the start of a line and ends with the next such line of at least as many marks.
-        `info`: what of the line behind the marks was read already."""
-        if self._line.strip():
-            self._text(mark + info)
-            return
-        width = len(mark)
-        if not info:
-            width += len((yield from self._tape.run(lambda char: char == mark[0])))
-        self._text(mark[0] * width + info)
-        while True:
-            found = yield from self._tape.until(FENCE_MARKS[mark], self._text)
-            if not found:
-                return
-            run = len(found) + len((yield from self._tape.run(lambda char: char == mark[0])))
-            at_start = not self._line.strip()
-            self._text(mark[0] * run)
-            if at_start and run >= width:
-                return
-
     def _region(self, opener: str, *, thinking: bool) -> Steps[bool]:
         """Tries the forms of this opener. True: at least one call was read."""
         if self._span.opens and opener[0] not in "\n`~":
@@ -307,7 +299,7 @@ class Scanner:
             opener = yield from self._unless_left_over(opener, self._left_alone)
         opener += self._tape.take(self._prose)
         if opener[:3] in FENCE_MARKS and not thinking:
-            yield from self._fence(opener[:3], opener[3:])
+            yield from through_fence(self._tape, opener[:3], opener[3:], self._on_blank_line, self._text)
         else:
             (self._think if thinking else self._text)(opener)
         return False
@@ -358,7 +350,8 @@ class Scanner:
 
     def _think(self, text: str) -> None:
         """Reasoning. White space at its ends is framing where tags mark it."""
-        self._span.note(text)
+        if self._openers:
+            self._span.note(text)
         at = text.rfind("\n")
         self._thought_line = (text[at + 1:] if at >= 0 else self._thought_line + text)[:8]
         if self._trim_next:
@@ -394,6 +387,10 @@ class Scanner:
 
     def _note_line(self, text: str) -> None:
         """Keeps what stands on the current line, as far as it matters: blank or not, and its code spans."""
-        self._span.note(text)
+        if self._openers:
+            self._span.note(text)
         at = text.rfind("\n")
         self._line = (text[at + 1:] if at >= 0 else self._line + text)[:8]
+
+    def _on_blank_line(self) -> bool:
+        return not self._line.strip()

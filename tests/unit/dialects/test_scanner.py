@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from extproc.translation import Translation
+from tests.playbook import delta
 from tests.unit.dialects.cases import answer, cuts, request_body, sse_bytes, text_chunks
 from tests.unit.dialects.reads import reads, stays_text
 
@@ -274,3 +276,23 @@ def test_the_end_of_the_body_after_a_whole_call_is_an_end_inside_one_it_is_not()
     assert ended(f"{CALL}\n") == "tool_calls"
     for raw in (CALL[:-20], f"{CALL}\nAnd", f"{CALL}\n<tool_call>", "Half a"):
         assert ended(raw) == "error"
+
+
+@pytest.mark.parametrize("field", ["content", "reasoning_content"])
+@pytest.mark.parametrize("before", ["So", None])
+def test_text_in_one_chunk_with_a_failure_does_not_follow_it(field: str, before: str | None) -> None:
+    """Else the answer would not be told as the failure that it is."""
+    failing = {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}, {"index": 0, "delta": {field: "more"}}]}
+    translation = Translation("anthropic", "openai", "m")
+    translation.request(request_body(TOOLS))
+    translation.start(200, {"content-type": "text/event-stream"})
+    translation.feed(sse_bytes(text_chunks([before or ""], field=field)[:1]).removesuffix(b"data: [DONE]\n\n"))
+    out = translation.feed(b"data: " + json.dumps(failing).encode() + b"\n\n")
+    assert (translation.done, b"event: error" in out, b"more" in out) == (True, True, False)
+
+
+@pytest.mark.parametrize("text", [" So.", "\nSo."])
+def test_the_blank_before_the_first_text_is_framing_behind_a_native_call(text: str) -> None:
+    called = delta(tool_calls=[{"index": 0, "id": "call_1", "function": {"name": "ping", "arguments": "{}"}}])
+    assert answer(sse_bytes([called, *text_chunks([text])]), TOOLS, model="gpt-5")["content"] == "So."
+    assert answer(sse_bytes(text_chunks([text])), TOOLS, model="gpt-5")["content"] == text
