@@ -30,7 +30,8 @@ from extproc.errors import RequestError
 from extproc.head import Head, advised, answer_head, completed
 from extproc.scrubbing import Scrubber
 
-_CONTENT = (TextDelta, ThinkingDelta, RedactedThinking, ToolCallStart, ArgumentsDelta)
+_PIECES = frozenset((TextDelta, ThinkingDelta, ArgumentsDelta))
+_CONTENT = _PIECES | {RedactedThinking, ToolCallStart}
 """Events that commit a withheld answer: after them an error can no longer become a status."""
 
 
@@ -91,16 +92,18 @@ class ClientAnswer:
     # ------------------------------------------------------------------------------------------------- events, bytes
 
     def _events(self, events: list[Event]) -> bytes:
+        assert self._answer is not None
         if self.content_began and self.head is not None and len(events) == 1:
             only = events[0]
             if type(only) is Passed:  # the usual case where bytes pass
                 self.tool_calls += only.calls
                 return only.data
-        assert self._answer is not None
+            if type(only) in _PIECES and not self._held:  # the usual case where they do not
+                return self._answer.encoder.events(events)
         last = events[-1] if events else None
-        if isinstance(last, Failure):
+        if type(last) is Failure:
             return self._write(events[:-1]) + self._fail(last)
-        if isinstance(last, Finish):
+        if type(last) is Finish:
             self.done = True
             self.finish_reason = last.reason
         return self._write(events)
@@ -111,21 +114,22 @@ class ClientAnswer:
             return b""
         assert self._answer is not None
         if self._began:
-            if isinstance(events[0], Start):
+            if type(events[0]) is Start:
                 events = events[1:]
         else:
             self._began = True
-            if not isinstance(events[0], Start):
+            if type(events[0]) is not Start:
                 events = [Start(), *events]
         data = self._answer.encoder.events(events)
         for event in events:
-            if type(event) is ToolCallStart:
-                self.tool_calls += 1
+            kind = type(event)
+            if kind in _CONTENT:
+                self.content_began = True
+                if kind is ToolCallStart:
+                    self.tool_calls += 1
             elif type(event) is Passed:
+                self.content_began = self.content_began or event.content
                 self.tool_calls += event.calls
-        if not self.content_began:
-            self.content_began = any(isinstance(event, _CONTENT) or (isinstance(event, Passed) and event.content)
-                                     for event in events)
         if self.head is None:
             if data:
                 self._held.append(data)

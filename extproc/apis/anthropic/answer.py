@@ -9,6 +9,7 @@ that was cut off.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -92,6 +93,44 @@ _DELTAS: dict[type, tuple[str, bytes]] = {
 
 _DELTA_END = b"}}\n\n"
 
+_EMPTY_BLOCKS: dict[type, bytes] = {
+    TextDelta: b'{"type":"text","text":""}',
+    ThinkingDelta: b'{"type":"thinking","thinking":"","signature":""}',
+}
+"""How a block begins that deltas of this kind fill."""
+
+
+def _block_start(index: int, block: bytes) -> bytes:
+    return _sse("content_block_start", b',"index":%d,"content_block":%b' % (index, block))
+
+
+# The first blocks of all answers are alike.
+
+@lru_cache(maxsize=64)
+def _empty_block(index: int, delta: type) -> bytes:
+    return _block_start(index, _EMPTY_BLOCKS[delta])
+
+
+@lru_cache(maxsize=64)
+def _delta_start(index: int, delta: type) -> bytes:
+    """A delta up to its string."""
+    wire_type, member = _DELTAS[delta]
+    return (b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
+            b'{"type":"%b","%b":' % (index, wire_type.encode(), member))
+
+
+@lru_cache(maxsize=64)
+def _block_stop(index: int) -> bytes:
+    return _sse("content_block_stop", b',"index":%d' % index)
+
+
+def _message_start(model: str, message_id: str, prompt_tokens: int) -> bytes:
+    return b"".join((
+        b'event: message_start\ndata: {"type":"message_start","message":{"id":', _encode(message_id),
+        b',"type":"message","role":"assistant","model":', _encode(model),
+        b',"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":', _encode(prompt_tokens),
+        b',"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":1}}}\n\n'))
+
 
 class StreamEncoder:
     """Writes a stream of server-sent events."""
@@ -99,9 +138,9 @@ class StreamEncoder:
     content_type = "text/event-stream; charset=utf-8"
 
     def __init__(self, model: str, message_id: str, prompt_estimate: Callable[[], int]) -> None:
-        self._model = model
-        self._message_id = message_id
         self._estimate = Estimate(prompt_estimate)
+        self._beginning = _message_start(model, message_id, self._estimate())
+        """Written before the answer is there: what is left to do then counts for its first token."""
         self._state: str = grammar.BEGIN
         self._index = -1
         self._called = False
@@ -134,30 +173,33 @@ class StreamEncoder:
             case Start():
                 # A ping may have begun the message already.
                 return self._start() if self._state is grammar.BEGIN else b""
+            case TextStart():
+                self._open("start text", TextDelta)
+                return _empty_block(self._index, TextDelta)
+            case ThinkingStart():
+                self._open("start thinking", ThinkingDelta)
+                return _empty_block(self._index, ThinkingDelta)
+            case BlockStop():
+                self._step("stop")
+                return _block_stop(self._index)
+            case ToolCallStart():
+                self._open("start tool_use", ArgumentsDelta)
+                self._called = True
+                return _block_start(self._index, b'{"type":"tool_use","id":%b,"name":%b,"input":{}}' % (
+                    _encode(loaded_id(event.id, event.signature)), _encode(event.name)))
+            case RedactedThinking():
+                self._open("start complete", None)
+                return _block_start(self._index, b'{"type":"redacted_thinking","data":%b}' % _encode(event.data))
             case Finish():
                 return self._finish(event)
             case Failure():
                 self._step("error")
                 return error_event(event)
-            case BlockStop():
-                self._step("stop")
-                return _sse("content_block_stop", b',"index":%d' % self._index)
-            case TextStart():
-                return self._open("text", b'{"type":"text","text":""}', TextDelta)
-            case ThinkingStart():
-                return self._open("thinking", b'{"type":"thinking","thinking":"","signature":""}', ThinkingDelta)
-            case RedactedThinking():
-                return self._open("complete", b'{"type":"redacted_thinking","data":%b}' % _encode(event.data), None)
-            case ToolCallStart():
-                self._called = True
-                block = b'{"type":"tool_use","id":%b,"name":%b,"input":{}}' % (
-                    _encode(loaded_id(event.id, event.signature)), _encode(event.name))
-                return self._open("tool_use", block, ArgumentsDelta)
             case SignatureDelta():
                 self._step("signature_delta")
                 if not event.signature:
                     return b""
-                return self._prefix_of(SignatureDelta) + _encode(event.signature) + _DELTA_END
+                return _delta_start(self._index, SignatureDelta) + _encode(event.signature) + _DELTA_END
             case _:
                 self._step(_DELTAS[type(event)][0])     # a delta that does not fit the open block
                 return b""
@@ -169,25 +211,15 @@ class StreamEncoder:
 
     def _start(self) -> bytes:
         self._step("message_start")
-        usage = {"input_tokens": self._estimate(), "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
-                 "output_tokens": 1}
-        message: dict[str, object] = {
-            "id": self._message_id, "type": "message", "role": "assistant", "model": self._model, "content": [],
-            "stop_reason": None, "stop_sequence": None, "usage": usage}
-        return _sse("message_start", b',"message":' + _encode(message))
+        return self._beginning
 
-    def _open(self, symbol: str, block: bytes, delta: type | None) -> bytes:
-        self._step(f"start {symbol}")
+    def _open(self, symbol: str, delta: type | None) -> None:
+        """A block begins: from now on its deltas pass."""
+        self._step(symbol)
         self._index += 1
         self._delta = delta
         if delta is not None:
-            self._prefix = self._prefix_of(delta)
-        return _sse("content_block_start", b',"index":%d,"content_block":%b' % (self._index, block))
-
-    def _prefix_of(self, delta: type) -> bytes:
-        wire_type, member = _DELTAS[delta]
-        return (b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
-                b'{"type":"%b","%b":' % (self._index, wire_type.encode(), member))
+            self._prefix = _delta_start(self._index, delta)
 
     def _finish(self, event: Finish) -> bytes:
         self._step("message_delta")
