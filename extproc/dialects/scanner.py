@@ -38,7 +38,8 @@ class Scanner:
         self._limit = (limits or Limits()).held_back
         self._channel: Channel | None = None
         self._tape = Tape()
-        self._io = self._reading()
+        self._made: Reading | None = None
+        """What forms work with, for the tape at hand: made when the first opener comes."""
         self._run: Generator[None, None, None] | None = None
         self._began = self._plain = self._plain_thought = False
         """`_plain`: inside plain content (or reasoning): text without a mark may pass without running the generator."""
@@ -128,11 +129,11 @@ class Scanner:
 
     @property
     def calls(self) -> int:
-        return self._calls + self._io.calls
+        return self._calls + (0 if self._made is None else self._made.calls)
 
     @property
     def repairs(self) -> list[Repair]:
-        return [*self._repairs, *self._io.repairs]
+        return self._repairs if self._made is None else [*self._repairs, *self._made.repairs]
 
     # -------------------------------------------------------------------------------------------------- channels
 
@@ -148,23 +149,23 @@ class Scanner:
         self._channel = channel
         if self._tape.ended:  # else it is the first one
             self._span = CodeSpan()
-            self._calls += self._io.calls
-            self._repairs += self._io.repairs
+            self._calls, self._repairs, self._made = self.calls, self.repairs, None
             self._tape = Tape()
-            self._io = self._reading()
         if channel is Channel.REASONING:
             self._run = self._thoughts(None, tagged=False)  # calls may have leaked into it
         else:
             self._run = self._in_content(first=not self._began)
             self._began = True
 
-    def _reading(self) -> Reading:
-        io = Reading(self._tape, self._sequencer, self._tools, self._mode, self._tally)
-        io.emit_text = self._text
-        io.begin_thinking = self._begin_thinking
-        io.emit_thinking = self._think
-        io.before_call = self._before_call
-        return io
+    @property
+    def _io(self) -> Reading:
+        if self._made is None:
+            self._made = io = Reading(self._tape, self._sequencer, self._tools, self._mode, self._tally)
+            io.emit_text = self._text
+            io.begin_thinking = self._begin_thinking
+            io.emit_thinking = self._think
+            io.before_call = self._before_call
+        return self._made
 
     def _end_channel(self, clean: bool) -> None:
         self._tape.end(clean)
@@ -274,7 +275,8 @@ class Scanner:
     def _doubt_reasoning(self) -> None:
         """The answer ended inside a reasoning that was only assumed: the server had taken the reasoning out, and what
         looked like it was the answer. It is shown, as no answer must be lost."""
-        if self._assumed is not None and not self._think_closed and self._tape.clean and not self._io.calls:
+        if self._assumed is not None and not self._think_closed and self._tape.clean \
+                and not (self._made and self._made.calls):
             self._sequencer.text("".join(self._assumed))
         self._assumed = None
 
