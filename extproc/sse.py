@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from extproc.limits import Limits
 
+_LF, _CR = 0x0A, 0x0D
+"""As numbers: bytes are asked for one byte ten times faster that way."""
 _BOM = b"\xef\xbb\xbf"
 _JSON_BEGINS = (b"{", b"[")
 _JSON_GOES_ON = (b" ", b"\t", b"}", b"]", b'"')
@@ -41,37 +43,45 @@ class SseReader:
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         if self._possible_bom:
-            chunk = self._strip_bom(chunk)
+            if chunk and chunk[0] != _BOM[0] and not self._tail:
+                self._possible_bom = False
+            else:
+                chunk = self._strip_bom(chunk)
         if self._skip_lf and chunk:
             self._skip_lf = False
-            if chunk[0] == 0x0A:
+            if chunk[0] == _LF:
                 chunk = chunk[1:]
-        out: list[SseEvent] = []
         if not chunk or self.too_long:
-            return out
-        if not self._tail and not self._data and len(chunk) <= self._limit and self._is_one_event(chunk, out):
-            return out
+            return []
+        if not self._tail and not self._data and len(chunk) <= self._limit \
+                and (events := self._whole_events(chunk)) is not None:
+            self._event = b""
+            return events
+        out: list[SseEvent] = []
         self._lines(chunk, out)
         return out
 
-    def _is_one_event(self, chunk: bytes, out: list[SseEvent]) -> bool:
-        """The usual case: one whole event in one chunk, with its name before the data or without one."""
-        breaks = chunk.count(b"\n")
-        if breaks == 2 and chunk.startswith(b"data: "):
-            returns = chunk.count(b"\r")
-            ending = b"\n\n" if returns == 0 else b"\r\n\r\n" if returns == 2 else None
-            if ending is None or not chunk.endswith(ending):
-                return False
-            out.append((self._event, chunk[6:-len(ending)]))
-        elif breaks == 3 and chunk.startswith(b"event: ") and chunk.endswith(b"\n\n") and b"\r" not in chunk:
-            name, _, data = chunk.partition(b"\n")
-            if not data.startswith(b"data: "):
-                return False
-            out.append((name[7:].strip(), data[6:-2]))
-        else:
-            return False
-        self._event = b""
-        return True
+    def _whole_events(self, chunk: bytes) -> list[SseEvent] | None:
+        """The usual case: nothing but whole events of one data line each, all with their name before it or all without
+        one. None: some other case."""
+        ending = b"\r\n\r\n" if _CR in chunk else b"\n\n"
+        if not chunk.endswith(ending):
+            return None
+        if chunk.startswith(b"event: "):
+            return _named_events(chunk[:-2].split(b"\n\n"))
+        if not chunk.startswith(b"data: "):
+            return None
+        end = len(chunk) - len(ending)
+        if chunk.find(b"\n") == end:
+            return [(self._event, chunk[6:end])]
+        events: list[SseEvent] = []
+        name = self._event
+        for data in chunk[6:end].split(ending + b"data: "):
+            if _LF in data or _CR in data:
+                return None
+            events.append((name, data))
+            name = b""
+        return events
 
     def finish(self) -> list[SseEvent]:
         """The stream ended: the last line and the last event count even without their line ends."""
@@ -98,7 +108,7 @@ class SseReader:
         return head.removeprefix(_BOM)
 
     def _lines(self, chunk: bytes, out: list[SseEvent]) -> None:
-        if b"\n" not in chunk and b"\r" not in chunk:
+        if _LF not in chunk and _CR not in chunk:
             self._keep(chunk)
             return
         if self._tail:
@@ -114,7 +124,7 @@ class SseReader:
         else:
             last = b""
         for line in lines:
-            self._line(line.rstrip(b"\r\n") if line[-1] == 0x0A else line[:-1], out)
+            self._line(line.rstrip(b"\r\n") if line[-1] == _LF else line[:-1], out)
             if self.too_long:
                 return
         if last and not self._skip_lf:
@@ -149,3 +159,14 @@ class SseReader:
         self._held = 0
         self._bare = False
         self._event = b""
+
+
+def _named_events(blocks: list[bytes]) -> list[SseEvent] | None:
+    """Of blocks of two lines each; None when one of them is of another form."""
+    events: list[SseEvent] = []
+    for block in blocks:
+        name, _, data = block.partition(b"\n")
+        if not name.startswith(b"event: ") or not data.startswith(b"data: ") or _LF in data or _CR in block:
+            return None
+        events.append((name[7:].strip(), data[6:]))
+    return events

@@ -67,21 +67,20 @@ class BodyReader:
     # ------------------------------------------------------------------------------------------------ the contract
 
     def feed(self, data: bytes) -> list[Event]:
-        if self._is_closed():
-            return []
         if not self._streaming:
             if self._body is not None:
-                self._collect(data)
+                if not self._is_closed():
+                    self._collect(data)
                 return self._take()
             opening = self._decide(data)
             if opening is None:
                 return self._take()
             data = opening
         for name, payload in self._sse.feed(data):
-            self._deliver(name, payload)
             if self._is_closed():
                 return self._take()
-        if self._sse.too_long:
+            self._deliver(name, payload)
+        if self._sse.too_long and not self._is_closed():
             self._fail(Failure("server", f"The provider sent a line of more than {self._limits.sse_line} bytes in its "
                                          "event stream."))
         return self._take()
@@ -112,6 +111,9 @@ class BodyReader:
         """The first byte that is not white space tells a JSON body (or a page of HTML) from an event stream. Returns
         the bytes that the stream reader gets, None while undecided or when it is a whole body. White space may come
         for minutes: some servers keep the connection of a whole answer open with it."""
+        if not self._undecided and data.startswith((b"data:", b"event:")):
+            self._streaming = True
+            return data
         data = (self._undecided + data).lstrip()
         if len(data) < 3 and _BOM.startswith(data):
             self._undecided = data

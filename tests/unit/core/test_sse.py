@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,10 @@ def read(chunks: list[bytes], limit: int = 1 << 20) -> list[tuple[bytes, bytes]]
     return [event for chunk in chunks for event in reader.feed(chunk)] + reader.finish()
 
 
+def by_byte(data: bytes) -> list[bytes]:
+    return [data[i:i + 1] for i in range(len(data))]
+
+
 def test_all_line_ends_comments_bom_and_a_last_event_without_blank_line() -> None:
     assert read([STREAM]) == EVENTS
 
@@ -29,7 +34,7 @@ def test_p20_every_single_cut() -> None:
 
 
 def test_p20_byte_at_a_time() -> None:
-    assert read([STREAM[i:i + 1] for i in range(len(STREAM))]) == EVENTS
+    assert read(by_byte(STREAM)) == EVENTS
 
 
 @given(st.lists(st.integers(0, len(STREAM))))
@@ -40,6 +45,17 @@ def test_p20_any_cuts(cuts: list[int]) -> None:
 
 def test_two_hundred_events_in_one_chunk() -> None:
     assert len(read([b"data: {}\n\n" * 200])) == 200
+
+
+@pytest.mark.parametrize("stream", [
+    b"data: 1\n\ndata: 2\n\n", b"data: 1\r\n\r\ndata: 2\r\n\r\n", b"event: a\ndata: 1\n\nevent: b\ndata: 2\n\n",
+    b"data: 1\n\n\ndata: 2\n\n", b"data: 1\ndata: 2\n\ndata: 3\n\n", b"data: 1\n\nevent: b\ndata: 2\n\n",
+    b"event: a\ndata: 1\n\ndata: 2\n\n", b"event: a\n\ndata: 2\n\n", b"event: a\ndata: 1\ndata: 2\n\n",
+    b"data: 1\r\n\r\ndata: 2\n\n", b"data: 1\r\r\ndata: 2\n\n", b"event: a\r\ndata: 1\r\n\r\n", b"data: \n\ndata: \n\n",
+    b"event: a\ndata: 1\r\rdata: 2\n\n"])
+def test_whole_events_in_one_chunk_are_those_of_their_lines(stream: bytes) -> None:
+    """The reader takes such a chunk apart at once where its form allows."""
+    assert read([b": comment\n\nevent: x\n", stream]) == read([b": comment\n\nevent: x\n", *by_byte(stream)])
 
 
 def test_a_bare_json_line_counts_as_data() -> None:
