@@ -11,12 +11,12 @@ import msgspec
 
 from extproc.apis.base import Dropped
 from extproc.conversation import Failure
-from extproc.ratelimits import translated
+from extproc.ratelimits import are_told, translated
 from extproc.scrubbing import Scrubber
 
-_PASSED = ("retry-after", "x-should-retry")
+_PASSED = frozenset(("retry-after", "x-should-retry"))
 _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
-"""Provider headers that reach the client."""
+"""Provider headers that reach the client. Those with a prefix tell of limits (`ratelimits.are_told`)."""
 LONGEST_VALUE = 256
 """Characters of a header that passes: a number, a date or a limit in words. What is longer is none of these."""
 
@@ -58,15 +58,18 @@ def completed(head: Head, provider: Mapping[str, str], scrubber: Scrubber, reque
     """The head with the provider's headers that may cross, its limits in the words of the API `client`, both request
     ids and the names of what was dropped."""
     headers = dict(head.headers)
-    for name, value in (*provider.items(), *translated(provider, client).items()):
-        if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and len(value) <= LONGEST_VALUE:
-            headers.setdefault(name, scrubber.text(value))
-    theirs = next((provider[name] for name in _REQUEST_IDS if provider.get(name)), None)
-    if theirs is not None and theirs != request_id:
-        headers[PROVIDER_REQUEST_ID] = scrubber.text(theirs)[:200]
+    if are_told(provider) or not _PASSED.isdisjoint(provider):
+        for name, value in (*provider.items(), *translated(provider, client).items()):
+            if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and len(value) <= LONGEST_VALUE:
+                headers.setdefault(name, scrubber.text(value))
+    for name in _REQUEST_IDS:
+        if theirs := provider.get(name):
+            if theirs != request_id:
+                headers[PROVIDER_REQUEST_ID] = scrubber.text(theirs)[:200]
+            break
     if request_id is not None:
         headers.setdefault("request-id" if client == "anthropic" else "x-request-id", request_id)
-    if names := dropped_header(dropped):
+    if (dropped.losses or dropped.hints) and (names := dropped_header(dropped)):
         headers["x-extproc-dropped"] = names
     return Head(head.status, headers)
 

@@ -20,11 +20,16 @@ _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?
 _MOST_SECONDS = 366 * 86400
 
 
+def are_told(headers: Mapping[str, str]) -> bool:
+    """Whether any header tells of limits. Asked of every head: their names are looked through at once."""
+    return "ratelimit" in "\n".join(headers)
+
+
 def translated(headers: Mapping[str, str], client: str) -> dict[str, str]:
     """The headers that a client of the API `client` knows, made from those of the other API in `headers` (lower-case
     names). Never one that the provider sent itself."""
     out: dict[str, str] = {}
-    if not any("ratelimit" in name for name in headers):
+    if not are_told(headers):
         return out
     for unit in _UNITS:
         for field in _FIELDS:

@@ -226,11 +226,11 @@ class Translation(ClientAnswer):
         if not 200 <= status < 300:
             self._error_body = bytearray()
             return
-        content_type = lower.get("content-type", "").strip().lower()
         self.prepare()
         self._answer, self._prepared = self._prepared, None
         # A JSON body can still turn out to be an error: its head waits for the first content like a withheld one.
-        if self.conversation.stream and not self._withhold and content_type.startswith("text/event-stream"):
+        if self.conversation.stream and not self._withhold \
+                and lower.get("content-type", "").strip().lower().startswith("text/event-stream"):
             self._set_head()
 
     def prepare(self) -> None:
