@@ -256,9 +256,9 @@ class BlockSequencer:
             self._out.append(TextDelta(blank))
 
     def _open_block(self, kind: str, start: Event) -> None:
-        self._close_block()
-        self._open = kind
-        self._ends_with_call = kind is _CALL
+        if self._open is not None:
+            self._out.append(_STOP)
+        self._open, self._ends_with_call = kind, kind is _CALL
         self._blocks += 1
         self._out.append(start)
 

@@ -22,6 +22,7 @@ from extproc.apis.openai.chunks import (
     JsonChunk,
     content_parts,
     decode_chunk,
+    is_thought,
     reasoning_of,
     usage_of,
 )
@@ -84,14 +85,15 @@ class OpenAIAnswerDecoder(AnswerReader):
     # ------------------------------------------------------------------------------------------------------- events
 
     def _event(self, name: bytes, payload: bytes) -> None:
-        if payload == b"[DONE]" or payload.strip() == b"[DONE]":
-            self._done()
-            return
-        if name == b"error":
-            self._broke_off(payload)
-            return
-        if not payload or payload.isspace():  # a keep-alive
-            return
+        if name or not payload.startswith(b"{"):  # else it is the usual one
+            if payload.strip() == b"[DONE]":
+                self._done()
+                return
+            if name == b"error":
+                self._broke_off(payload)
+                return
+            if not payload or payload.isspace():  # a keep-alive
+                return
         try:
             chunk = decode_chunk(payload)
         except HalfPair:
@@ -110,7 +112,7 @@ class OpenAIAnswerDecoder(AnswerReader):
             self._chunk(chunk, payload)
 
     def _chunk(self, chunk: Chunk, payload: bytes) -> None:
-        if chunk.is_error:
+        if (chunk.error is not None or chunk.object == "error") and chunk.is_error:  # rarely there at all
             self._broke_off(payload)
             return
         if not chunk.choices and chunk.usage is None and (complaint := complaint_of(payload)) is not None:
@@ -133,8 +135,8 @@ class OpenAIAnswerDecoder(AnswerReader):
 
     def _choice(self, choice: Choice) -> None:
         delta = choice.delta
-        if delta is not None:
-            self._saw_delta = self._saw_delta or delta.holds_something
+        if delta is not None and (self._saw_delta or delta.holds_something):
+            self._saw_delta = True
             self._delta(delta)
         if choice.message is not None and not self._saw_delta:
             self._delta(choice.message)  # a message instead of deltas (proxies); after deltas a repetition
@@ -152,7 +154,7 @@ class OpenAIAnswerDecoder(AnswerReader):
         content = delta.content
         if content:
             if isinstance(content, str):
-                if delta.is_thought:
+                if delta.extra_content is not None and is_thought(delta.extra_content):
                     self._reasoned(content.replace("<thought>", "").replace("</thought>", ""))
                 else:
                     self._said_text = True

@@ -111,11 +111,6 @@ class Delta(msgspec.Struct):
                     or self.reasoning_text or self.thinking_blocks)
 
     @property
-    def is_thought(self) -> bool:
-        """Whether the content is a thought: Google's endpoint marks those that were asked for."""
-        return self.extra_content is not None and _google(self.extra_content).get("thought") is True
-
-    @property
     def transcript(self) -> str:
         """The words of a spoken answer, which comes without `content`."""
         words = self.audio.get("transcript") if isinstance(self.audio, dict) else None
@@ -170,6 +165,12 @@ def _google(extra: object) -> dict[str, Any]:
     """The member `google` of an `extra_content`."""
     google = extra.get("google") if isinstance(extra, dict) else None
     return google if isinstance(google, dict) else {}
+
+
+def is_thought(extra: object) -> bool:
+    """Whether the content beside this `extra_content` is a thought: Google's endpoint marks those that were asked
+    for."""
+    return _google(extra).get("thought") is True
 
 
 def decode_chunk(payload: bytes, *, alone: bool = False) -> Chunk | None:
