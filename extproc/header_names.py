@@ -1,11 +1,15 @@
-"""Names of HTTP headers in lower case, as everything here asks for them.
+"""Names of HTTP headers: in lower case, as everything here asks for them, and what follows from names alone.
 
-Called by whoever takes headers from outside: `Translation` and the client APIs. Changes no value.
+Called by whoever takes headers from outside (`Translation`, the exchanges, the client APIs). Changes no value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+from extproc.remembered import Remembered
+
+Names = tuple[str, ...]
 
 
 def in_lower_case(headers: Mapping[str, str]) -> Mapping[str, str]:
@@ -14,3 +18,17 @@ def in_lower_case(headers: Mapping[str, str]) -> Mapping[str, str]:
     if names.lower() == names:
         return headers
     return {name.lower(): value for name, value in headers.items()}
+
+
+def chosen(choose: Callable[[str], bool]) -> Remembered[Names, Names]:
+    """`chosen(choose)[names]`: those of them that `choose` takes, in their order. A client sends the same headers with
+    each request and a provider with each answer, so it is worked out for all of them at once, and once."""
+
+    def choose_all(names: Names) -> Names:
+        return tuple([name for name in names if choose(name)])
+
+    return Remembered(choose_all, entries=256, longest=2000, size=_characters)
+
+
+def _characters(names: Names) -> int:
+    return sum(map(len, names))

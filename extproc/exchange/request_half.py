@@ -25,11 +25,11 @@ from extproc.exchange.attempt import (
 )
 from extproc.exchange.base import METADATA, Exchange, Refused, Responses
 from extproc.exchange.content import Asked, Body, read_asked, read_header
-from extproc.exchange.header_names import chosen
 from extproc.exchange.incoming import Chunk, Head
 from extproc.exchange.intake import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
 from extproc.exchange.routes import ENDPOINT_OF, Endpoint
 from extproc.exchange.trace_context import trace_headers, trace_id
+from extproc.header_names import chosen
 from extproc.profiles.telemetry import provider_name
 
 _GIVEN = chosen(lambda name: not name.startswith(":") and name != "content-encoding")

@@ -11,10 +11,10 @@ from extproc.exchange import messages
 from extproc.exchange.attempt import chosen_order
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
 from extproc.exchange.content import said_in_header
-from extproc.exchange.header_names import chosen
 from extproc.exchange.incoming import Chunk, Head, Incoming, Trailers
 from extproc.exchange.intake import Accepted, Intake, OwnAnswer, request_api
 from extproc.exchange.trace_context import trace_id
+from extproc.header_names import chosen
 from extproc.tool_styles import TOOLS_HEADER
 
 INTERNAL = "x-extproc-"

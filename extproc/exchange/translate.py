@@ -17,13 +17,13 @@ from extproc.exchange import messages
 from extproc.exchange.accounting import Figures
 from extproc.exchange.attempt import Translating, make_translation
 from extproc.exchange.base import HEAVY_ANSWER, HEAVY_BODY, METADATA, Responses
-from extproc.exchange.header_names import chosen
 from extproc.exchange.incoming import Chunk, Head, Incoming, Trailers
 from extproc.exchange.record import MAX_REPAIRS, Record
 from extproc.exchange.request_half import Phase, RequestHalf
 from extproc.exchange.select import trailers_refused
 from extproc.failover import is_retried
 from extproc.head import LONGEST_VALUE
+from extproc.header_names import chosen
 
 TICK = 1.0
 """Seconds between two looks at the clock, at least, while an answer is on its way."""

@@ -1,6 +1,6 @@
 """Headers are found by their names in lower case, however a client or a provider spelt them."""
 
-from extproc.header_names import in_lower_case
+from extproc.header_names import chosen, in_lower_case
 
 
 def test_names_in_any_case_become_lower_case_and_values_stay() -> None:
@@ -15,3 +15,19 @@ def test_headers_that_are_in_lower_case_are_not_copied() -> None:
 
 def test_no_headers_are_no_headers() -> None:
     assert in_lower_case({}) == {}
+
+
+def test_what_a_set_of_names_decides_is_worked_out_once_for_all_of_them() -> None:
+    asked: list[str] = []
+
+    def is_ours(name: str) -> bool:
+        asked.append(name)
+        return name.startswith("x-")
+
+    ours = chosen(is_ours)
+    for _ in range(2):
+        assert ours["x-b", "a", "x-a"] == ("x-b", "x-a")
+    assert asked == ["x-b", "a", "x-a"]
+    for number in range(50):
+        assert ours[f"x-{number}" * 1000,] == (f"x-{number}" * 1000,)
+    assert list(ours) == [("x-b", "a", "x-a")]
