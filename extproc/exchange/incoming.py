@@ -141,35 +141,42 @@ def _headers(message: bytes, at: int, end: int) -> dict[str, str] | None:
     text = message.decode("latin-1")  # cut as text, so that no header is copied twice
     plain = message[at:end].isascii()  # else every header is looked at: lengths past 127 are no ASCII either
     while at < end:
-        if message[at] != _HEADER:
-            return None
-        size = message[at + 1]
-        if size < 128:
-            at += 2
+        # Nearly all are short: tag, size, tag, length, name, tag, length, value, with one byte for each number.
+        start = at + 4 + message[at + 3]
+        after = start + 2 + message[start + 1]
+        if (message[at + 1] == after - at - 2 < 128 and message[at] == _HEADER and message[at + 2] == _NAME
+                and message[start] == _RAW_VALUE):
+            name, value = text[at + 4:start], text[start + 2:after]
         else:
-            size, at = _length(message, at + 1)
-        after = at + size
-        length = message[at + 1]
-        if message[at] != _NAME or length > 127:
-            return None
-        start = at + 2 + length
-        name = text[at + 2:start]
-        if start != after:
-            length = message[start + 1]
-            if message[start] != _RAW_VALUE:
+            odd = _odd_header(message, text, at)
+            if odd is None:
                 return None
-            if length < 128:
-                start += 2
-            else:
-                length, start = _length(message, start + 1)
-            if start + length != after:
-                return None
-        value = text[start:after]
+            name, value, after = odd
         if not (plain or (name.isascii() and value.isascii())):
             return None
         found[name] = f"{found[name]}, {value}" if name in found else value
         at = after
     return found if at == end else None
+
+
+def _odd_header(message: bytes, text: str, at: int) -> tuple[str, str, int] | None:
+    """A long header, or one without a value: its name, its value and where it ends."""
+    if message[at] != _HEADER:
+        return None
+    size, at = _length(message, at + 1)
+    after = at + size
+    length = message[at + 1]
+    if message[at] != _NAME or length > 127:
+        return None
+    start = at + 2 + length
+    name = text[at + 2:start]
+    if start != after:
+        if message[start] != _RAW_VALUE:
+            return None
+        length, start = _length(message, start + 1)
+        if start + length != after:
+            return None
+    return name, text[start:after], after
 
 
 def _length(message: bytes, at: int) -> tuple[int, int]:
