@@ -64,30 +64,28 @@ class Scanner:
     # ----------------------------------------------------------------------------------------------- what arrives
 
     def content(self, text: str) -> None:
-        if self._plain and self._tape.at == len(self._tape.buffer) and not self._blank \
+        if not self._plain and self._channel is not Channel.CONTENT:
+            self._change_to(Channel.CONTENT, first=not self._began and not self._begins_plainly(text))
+        if self._plain and text and self._tape.at == len(self._tape.buffer) and not self._blank \
                 and self._content_marks.absent(text) and not (self._openers and text[-1:].isspace()):
             self._note_line(text)
             self._sequencer.text(text)
-        elif not self._began and self._begins_plainly(text):
-            self._began = True
-            self._change_to(Channel.CONTENT)
-            self._plain = True
-            self._text(text)
         else:
-            self._take(Channel.CONTENT, text)
+            self._read(text)
 
     def _begins_plainly(self, text: str) -> bool:
-        """This is the very start of the content, and of all that may stand there nothing does."""
-        return (self._opening_marks.absent(text) and text.strip() != ""
-                and not (self._beside_calls or self._sequencer.closed)
+        """This is the very start of the content, and of all that may stand there nothing does. (Blanks before it would
+        be framing behind a call.)"""
+        return (self._opening_marks.absent(text) and text.strip() != "" and not self._beside_calls
                 and (not self._look.reasoning_open or self._sequencer.has_reasoned))
 
     def reasoning(self, text: str) -> None:
-        if self._plain_thought and self._channel is Channel.REASONING and self._tape.at == len(self._tape.buffer) \
-                and self._reasoning_marks.absent(text):
+        if not self._plain_thought and self._channel is not Channel.REASONING:
+            self._change_to(Channel.REASONING)
+        if self._plain_thought and self._tape.at == len(self._tape.buffer) and self._reasoning_marks.absent(text):
             self._think(text)
         else:
-            self._take(Channel.REASONING, text)
+            self._read(text)
 
     def pause(self, *, for_call: bool = False, between: bool = False) -> None:
         """Something else comes: what waits is released. `for_call`: it is a native call. `between`: the text may go on
@@ -137,13 +135,12 @@ class Scanner:
 
     # -------------------------------------------------------------------------------------------------- channels
 
-    def _take(self, channel: Channel, text: str) -> None:
-        if channel is not self._channel:
-            self._change_to(channel)
+    def _read(self, text: str) -> None:
         self._tape.feed(text)
         self._step()
 
-    def _change_to(self, channel: Channel) -> None:
+    def _change_to(self, channel: Channel, *, first: bool = False) -> None:
+        """`first`: what may only stand at the very start of the content is looked for."""
         if self._channel is not None:
             self._end_channel(True)
         self._channel = channel
@@ -153,9 +150,12 @@ class Scanner:
             self._tape = Tape()
         if channel is Channel.REASONING:
             self._run = self._thoughts(None, tagged=False)  # calls may have leaked into it
+            self._thought_line = ""
+            self._plain_thought = not self._sequencer.closed
         else:
-            self._run = self._in_content(first=not self._began)
+            self._run = self._in_content(first)
             self._began = True
+            self._plain = not first and not self._sequencer.closed
 
     @property
     def _io(self) -> Reading:
@@ -239,14 +239,15 @@ class Scanner:
     def _in_think(self, closer: str | None) -> Steps[None]:
         """Reasoning in the content. `closer` None: any closing tag ends it. The opener of a call ends it, too."""
         self._trim_next = True
+        self._thought_line = ""
         yield from self._thoughts(closer, tagged=True)
         self._span = CodeSpan()
 
     def _thoughts(self, closer: str | None, *, tagged: bool) -> Steps[None]:
         """Reasoning up to its end: `tagged` by a closing tag or a call, else only by the end of the text."""
-        self._thought_line = fence = ""
+        fence = ""
         while True:
-            self._plain_thought = True
+            self._plain_thought = not tagged
             mark = yield from self._tape.until(self._reasoning_marks, self._think)
             self._plain_thought = False
             if not mark:

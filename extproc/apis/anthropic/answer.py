@@ -210,12 +210,12 @@ class StreamEncoder:
         self._delta = None
 
     def _start(self) -> bytes:
-        self._step("message_start")
+        self._state = grammar.step(self._state, "message_start")
         return self._beginning
 
     def _open(self, symbol: str, delta: type | None) -> None:
         """A block begins: from now on its deltas pass."""
-        self._step(symbol)
+        self._state = grammar.step(self._state, symbol)
         self._index += 1
         self._delta = delta
         if delta is not None:
