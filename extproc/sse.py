@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from extproc.limits import Limits
 
-_LF, _CR = 0x0A, 0x0D
-"""As numbers: bytes are asked for one byte ten times faster that way."""
+LF, _CR = 0x0A, 0x0D
+"""As numbers: `bytes in bytes` makes an exception first and takes six times as long."""
 _BOM = b"\xef\xbb\xbf"
 _JSON_BEGINS = (b"{", b"[")
 _JSON_GOES_ON = (b" ", b"\t", b"}", b"]", b'"')
@@ -49,7 +49,7 @@ class SseReader:
                 chunk = self._strip_bom(chunk)
         if self._skip_lf and chunk:
             self._skip_lf = False
-            if chunk[0] == _LF:
+            if chunk[0] == LF:
                 chunk = chunk[1:]
         if not chunk or self.too_long:
             return []
@@ -77,7 +77,7 @@ class SseReader:
         events: list[SseEvent] = []
         name = self._event
         for data in chunk[6:end].split(ending + b"data: "):
-            if _LF in data or _CR in data:
+            if LF in data or _CR in data:
                 return None
             events.append((name, data))
             name = b""
@@ -108,7 +108,7 @@ class SseReader:
         return head.removeprefix(_BOM)
 
     def _lines(self, chunk: bytes, out: list[SseEvent]) -> None:
-        if _LF not in chunk and _CR not in chunk:
+        if LF not in chunk and _CR not in chunk:
             self._keep(chunk)
             return
         if self._tail:
@@ -124,7 +124,7 @@ class SseReader:
         else:
             last = b""
         for line in lines:
-            self._line(line.rstrip(b"\r\n") if line[-1] == _LF else line[:-1], out)
+            self._line(line.rstrip(b"\r\n") if line[-1] == LF else line[:-1], out)
             if self.too_long:
                 return
         if last and not self._skip_lf:
@@ -166,7 +166,7 @@ def _named_events(blocks: list[bytes]) -> list[SseEvent] | None:
     events: list[SseEvent] = []
     for block in blocks:
         name, _, data = block.partition(b"\n")
-        if not name.startswith(b"event: ") or not data.startswith(b"data: ") or _LF in data or _CR in block:
+        if not name.startswith(b"event: ") or not data.startswith(b"data: ") or LF in data or _CR in block:
             return None
         events.append((name[7:].strip(), data[6:]))
     return events

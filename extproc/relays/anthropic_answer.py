@@ -26,6 +26,7 @@ from extproc.jsontext import without_half_pairs
 from extproc.profiles.anthropic import anthropic_endpoint
 from extproc.relays.base import RelayReader, readable, without_line_ends
 from extproc.relays.fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
+from extproc.sse import LF
 
 _SSE = b"event: %b\ndata: %b\n\n"
 _DELTA = b"event: content_block_delta\ndata: %b\n\n"
@@ -98,7 +99,7 @@ class MessagesReader(RelayReader):
         except (msgspec.DecodeError, RecursionError) as problem:
             self._odd(name, payload, problem)
             return
-        if not payload.isascii() or b"\n" in payload:
+        if not payload.isascii() or LF in payload:
             payload = readable(without_line_ends(payload))
         if kind == "content_block_delta" and self._open is not None and name != b"error":
             self._delta(payload)

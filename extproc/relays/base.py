@@ -16,6 +16,7 @@ from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropp
 from extproc.apis.body_reader import BROKEN, BodyReader
 from extproc.conversation import Event, Failure, Finish, FinishReason, Passed, Request, Start, Usage
 from extproc.limits import Limits
+from extproc.sse import LF
 
 COMMENT = b": keepalive\n\n"
 """Keeps a stream alive at any place: every reader of events skips comments."""
@@ -187,7 +188,7 @@ class RelayEncoder:
 
 def without_line_ends(payload: bytes) -> bytes:
     """JSON of several data lines on one: between its values a line end is a space, inside a string none can stand."""
-    return payload.replace(b"\n", b" ") if b"\n" in payload else payload
+    return payload.replace(b"\n", b" ") if LF in payload else payload
 
 
 def readable(payload: bytes) -> bytes:

@@ -21,6 +21,7 @@ from extproc.conversation import Failure, Passed
 from extproc.jsontext import without_half_pairs
 from extproc.relays.base import RelayReader, readable, without_line_ends
 from extproc.relays.fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
+from extproc.sse import LF
 
 _DONE = b"data: [DONE]\n\n"
 _HEAD = ("id", "object", "created", "model", "system_fingerprint")
@@ -217,7 +218,7 @@ class ChatReader(RelayReader):
     def _renamed(self, payload: bytes, model: str | None) -> bytes:
         """The chunk on one line, with the client's name of the model. A quoted name behind an unescaped quote can only
         be the member: inside a text both are escaped."""
-        if not payload.isascii() or b"\n" in payload:
+        if not payload.isascii() or LF in payload:
             payload = readable(without_line_ends(payload))
         if model is None or model == self._context.request.model:
             return payload

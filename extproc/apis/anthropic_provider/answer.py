@@ -82,12 +82,13 @@ class AnthropicAnswerDecoder(AnswerReader):
     # ------------------------------------------------------------------------------------------------------- events
 
     def _event(self, name: bytes, payload: bytes) -> None:
-        if not payload or payload.isspace():  # a keep-alive
-            return
-        if payload.strip() == b"[DONE]":  # of the OpenAI format
-            if self._reason is not None:
-                self._complete()
-            return
+        if not payload.startswith(b"{"):  # else it is the usual one
+            if not payload or payload.isspace():  # a keep-alive
+                return
+            if payload.strip() == b"[DONE]":  # of the OpenAI format
+                if self._reason is not None:
+                    self._complete()
+                return
         try:
             chunk = decode_chunk(payload)
         except HalfPair:

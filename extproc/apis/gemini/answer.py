@@ -61,11 +61,12 @@ class GeminiAnswerDecoder(AnswerReader):
     # ------------------------------------------------------------------------------------------------------- events
 
     def _event(self, name: bytes, payload: bytes) -> None:
-        if not payload or payload.isspace():  # a keep-alive
-            return
-        if payload.strip() == b"[DONE]":  # of proxies, and of some endpoints of Google's
-            self._end_of_stream()
-            return
+        if not payload.startswith(b"{"):  # else it is the usual one
+            if not payload or payload.isspace():  # a keep-alive
+                return
+            if payload.strip() == b"[DONE]":  # of proxies, and of some endpoints of Google's
+                self._end_of_stream()
+                return
         try:
             chunks = decode_chunks(payload)
         except HalfPair:

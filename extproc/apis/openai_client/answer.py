@@ -156,7 +156,7 @@ class ChunkEncoder:
                 raise ValueError(f"{type(event).__name__} may not stand here")
 
     def _chunk(self, delta: bytes) -> bytes:
-        return b"%b%b%b" % (self._head, delta, self._tail)
+        return self._head + delta + self._tail
 
     def _open(self, delta: type | None, before: bytes, after: bytes) -> bytes:
         """A block begins: from now on its deltas pass."""
