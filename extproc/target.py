@@ -1,6 +1,6 @@
 """Where the requests of one attempt go: the settings of the configuration and a backend's URL -> a `Target`.
 
-Called by `Translation`. Reads no file and knows no wire format.
+Called by `Settings`. Reads no file and knows no wire format.
 """
 
 from __future__ import annotations
@@ -9,17 +9,14 @@ from urllib.parse import urlsplit
 
 from extproc.apis.base import Target
 from extproc.profiles import find_profile
-from extproc.remembered import remembered
 
 _DEFAULT_BASE_PATH = {"openai": "/v1", "anthropic": "/v1", "gemini": "/v1beta"}
 
 
-@remembered(entries=1024, longest=200, at=1)
-def make_target(upstream: str, model: str, provider: str | None, url: str | None, max_output_tokens: int | None,
-                tool_style: str, tool_choice: str | None, parallel_tool_calls: bool | None, max_tools: int,
-                safety: tuple[tuple[str, str], ...]) -> Target:
-    """`upstream` is the provider's API, `url` the backend's; without one the API's usual path is taken. Nearly all
-    requests have one of few targets: of its arguments only the model comes from outside."""
+def make_target(upstream: str, provider: str | None, url: str | None, max_output_tokens: int | None, tool_style: str,
+                tool_choice: str | None, parallel_tool_calls: bool | None, max_tools: int,
+                safety: tuple[tuple[str, str], ...], model: str) -> Target:
+    """`upstream` is the provider's API, `url` the backend's; without one the API's usual path is taken."""
     parts = urlsplit(url) if url else None
     return Target(
         model=model,

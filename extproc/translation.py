@@ -16,7 +16,6 @@ from functools import partial
 import msgspec
 from xxhash import xxh3_128_digest
 
-from extproc.apis import CLIENT_APIS, PROVIDER_APIS
 from extproc.apis.base import ClientApi, DecodeContext, Dropped, EncodedRequest, NameMap, ProviderRequest
 from extproc.call_counts import CallCounts
 from extproc.client_answer import Answer, ClientAnswer
@@ -27,9 +26,9 @@ from extproc.errors import BadRequest
 from extproc.header_names import in_lower_case
 from extproc.ids import IdMinter, history_ids
 from extproc.limits import Limits
-from extproc.relays import SAME_APIS, Patched, Relay
+from extproc.relays import Patched, Relay
 from extproc.scrubbing import Scrubber
-from extproc.target import make_target
+from extproc.settings import Settings
 from extproc.tokens import quick_estimate
 from extproc.tool_styles import TOOLS_HEADER, CallReading, with_style
 
@@ -63,9 +62,8 @@ class Translation(ClientAnswer):
     secrets: values that must never appear in an error text. Raises ValueError for an API that is not known.
     """
 
-    __slots__ = ("_context", "_heard", "_idle_timeout", "_inflate", "_last_in", "_last_out", "_limits", "_lossy",
-                 "_message_id", "_patched", "_ping_interval", "_prepared", "_provider", "_reading", "_relay", "_sent",
-                 "_spoke", "_status", "_target")
+    __slots__ = ("_context", "_heard", "_inflate", "_last_in", "_last_out", "_limits", "_message_id", "_patched",
+                 "_prepared", "_provider", "_reading", "_relay", "_sent", "_settings", "_spoke", "_status", "_target")
 
     def __init__(self, client: str, upstream: str, model: str, provider: str | None = None,
                  dialect: str | None = None, reasoning_open: bool | None = None, *,
@@ -76,23 +74,29 @@ class Translation(ClientAnswer):
                  limits: Limits | None = None, ping_interval: float = 10.0, idle_timeout: float = 240.0,
                  request_id: str | None = None, secrets: Sequence[str] = (),
                  safety: Mapping[str, str] | None = None, client_api: ClientApi | None = None) -> None:
-        if client not in CLIENT_APIS:
-            raise ValueError(f"unknown client API {client!r}; known: {', '.join(sorted(CLIENT_APIS))}")
-        if upstream not in PROVIDER_APIS:
-            raise ValueError(f"unknown upstream API {upstream!r}; known: {', '.join(sorted(PROVIDER_APIS))}")
-        super().__init__(client_api or CLIENT_APIS[client], Scrubber(secrets), request_id, withhold=withhold)
-        self._provider = PROVIDER_APIS[upstream]
-        self._relay = SAME_APIS.get(client) if client == upstream else None
-        self._limits = limits or Limits()
-        most = self._limits.tools
-        self._target = make_target(
-            upstream, model, provider, url, max_output_tokens, tool_style, tool_choice, parallel_tool_calls,
-            most if max_tools is None else min(max_tools, most), tuple(safety.items()) if safety else ())
-        self._reading = CallReading((dialect,) if dialect is not None else read_dialects, reasoning_open, arguments,
-                                    self._limits)
-        self._lossy = lossy
-        self._ping_interval = ping_interval
-        self._idle_timeout = idle_timeout
+        self._set_up(Settings(
+            client=client, upstream=upstream, provider=provider, dialect=dialect, reasoning_open=reasoning_open,
+            url=url, withhold=withhold, lossy=lossy, max_output_tokens=max_output_tokens, tool_style=tool_style,
+            tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, max_tools=max_tools,
+            read_dialects=read_dialects, arguments=arguments, limits=limits or Limits(), ping_interval=ping_interval,
+            idle_timeout=idle_timeout, secrets=secrets, safety=tuple(safety.items()) if safety else (),
+            client_api=client_api), model, request_id)
+
+    @classmethod
+    def of(cls, settings: Settings, model: str, request_id: str) -> Translation:
+        """One of many with the same settings."""
+        made = cls.__new__(cls)
+        made._set_up(settings, model, request_id)
+        return made
+
+    def _set_up(self, settings: Settings, model: str, request_id: str | None) -> None:
+        client, self._provider, self._relay = settings.apis
+        super().__init__(client, Scrubber(settings.secrets), request_id, withhold=settings.withhold)
+        self._settings = settings
+        self._limits = settings.limits
+        self._target = settings.targets[model]
+        self._reading = CallReading((settings.dialect,) if settings.dialect is not None else settings.read_dialects,
+                                    settings.reasoning_open, settings.arguments, self._limits)
         self._status = 0
         self._patched = False
         self._prepared: Answer | None = None
@@ -132,7 +136,7 @@ class Translation(ClientAnswer):
             encoded = EncodedRequest(passed.request, NameMap(same, same))
         self._patched = passed is not None
         self._target = encoded.target or self._target
-        if self._lossy == "reject" and self.dropped.losses:
+        if self._settings.lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
                              + ". Leave these out, or let the gateway drop them (lossy: report).")
         data = encoded.request.body
@@ -333,10 +337,10 @@ class Translation(ClientAnswer):
             self._spoke = False
         if self.done:
             return out
-        if now - self._last_in >= self._idle_timeout:
-            seconds = f"{self._idle_timeout:g}"
+        if now - self._last_in >= self._settings.idle_timeout:
+            seconds = f"{self._settings.idle_timeout:g}"
             return out + self._fail(Failure("timeout", f"The provider sent nothing for {seconds} seconds.", 504))
-        if self.head is not None and self._answer is not None and now - self._last_out >= self._ping_interval:
+        if self.head is not None and self._answer is not None and now - self._last_out >= self._settings.ping_interval:
             self._last_out = now
             out += self._begin() + self._answer.encoder.ping()
         return out
@@ -346,7 +350,7 @@ class Translation(ClientAnswer):
         """When `tick` may have something to do, as long as the provider and the client are silent."""
         if self._last_in is None or self._last_out is None:
             return 0.0
-        return min(self._last_in + self._idle_timeout, self._last_out + self._ping_interval)
+        return min(self._last_in + self._settings.idle_timeout, self._last_out + self._settings.ping_interval)
 
     def close(self) -> None:
         """Frees the memory of an exchange that is over, whether its answer was read to the end or not. Its figures

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import msgspec
 
@@ -274,6 +274,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def events_api(self) -> EventsApi:
         """The application events as a client API, with their settings."""
         return self.events.api()
+
+    @cached_property
+    def worked_out(self) -> dict[Any, Any]:
+        """What those who serve this configuration have made of it; it lives as long."""
+        return {}
 
     def find_rule(self, model: str) -> ModelRule | None:
         """The first rule that matches the client's model name."""

@@ -22,6 +22,7 @@ from extproc.errors import BadRequest
 from extproc.exchange.routes import Endpoint
 from extproc.head import Head
 from extproc.passthrough import PassThrough
+from extproc.settings import Settings
 from extproc.translation import Translation
 
 
@@ -118,7 +119,7 @@ def make_translation(config: Config, api: str, backend: Backend, choice: Choice,
                      endpoint: Endpoint | None = None) -> Translating:
     """The Translation of one attempt. `model` is the client's name of it. `endpoint`: the path that was asked for; what
     is not translated passes as it is. Raises BadRequest where the backend cannot serve the path."""
-    attempt, tools, timeouts = choice.attempt, choice.attempt.tools, config.timeouts
+    attempt, timeouts = choice.attempt, config.timeouts
     if endpoint is not None and endpoint.passes_to:
         if backend.api != endpoint.api:
             raise BadRequest(f"this path needs a backend that speaks the {endpoint.api} API", kind="not_found",
@@ -127,13 +128,20 @@ def make_translation(config: Config, api: str, backend: Backend, choice: Choice,
             backend.api, attempt.provider_model(choice.rule.match, model), endpoint.passes_to,
             provider=backend.provider, url=backend.url, withhold=True, limits=config.limits,
             ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
-    client = endpoint.client if endpoint is not None else api
-    return Translation(
-        client, backend.api,
-        attempt.provider_model(choice.rule.match, model), backend.provider, url=backend.url,
-        withhold=True, lossy=config.lossy, max_output_tokens=attempt.max_output_tokens,
-        tool_style=tools.style, tool_choice=tools.choice, parallel_tool_calls=tools.parallel, max_tools=tools.max,
-        read_dialects=tools.read, arguments=tools.arguments,
-        limits=config.limits, ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id,
-        secrets=config.secrets(), safety={**backend.safety, **attempt.safety},
-        client_api=config.events_api if client == "events" else None)
+    settings = _settings(config, backend, attempt, endpoint.client if endpoint is not None else api)
+    return Translation.of(settings, attempt.provider_model(choice.rule.match, model), request_id)
+
+
+def _settings(config: Config, backend: Backend, attempt: Attempt, client: str) -> Settings:
+    """The same for all requests of an attempt, found by being this very attempt: its configuration keeps it."""
+    found: Settings | None = config.worked_out.get((id(attempt), client))
+    if found is None:
+        tools, timeouts = attempt.tools, config.timeouts
+        found = config.worked_out[id(attempt), client] = Settings(
+            client=client, upstream=backend.api, provider=backend.provider, url=backend.url, withhold=True,
+            lossy=config.lossy, max_output_tokens=attempt.max_output_tokens, tool_style=tools.style,
+            tool_choice=tools.choice, parallel_tool_calls=tools.parallel, max_tools=tools.max, read_dialects=tools.read,
+            arguments=tools.arguments, limits=config.limits, ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
+            secrets=config.secrets(), safety=tuple({**backend.safety, **attempt.safety}.items()),
+            client_api=config.events_api if client == "events" else None)
+    return found

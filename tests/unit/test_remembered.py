@@ -15,7 +15,7 @@ from extproc.profiles import anthropic, find_profile, gemini, models
 from extproc.remembered import Remembered, remembered
 from extproc.schema import clean_schema
 from extproc.server import labels
-from extproc.target import make_target
+from extproc.settings import Settings
 
 LONG = "x" * 60_000
 
@@ -59,8 +59,6 @@ REMEMBERED = {
     "a model and its profile": (find_profile, lambda text: ("openrouter", None, text)),
     "a model of Anthropic's": (anthropic.anthropic_endpoint, lambda text: ("example.com", None, text)),
     "names of tools": (names._mapped, lambda text: (text, (text,), (), 64, "[a-z]+", ())),
-    "a model and where its requests go": (make_target, lambda text: (
-        "openai", text, None, None, None, "auto", None, None, 512, ())),
     "a model and its dialect": (registry._found, lambda text: (text, "auto", (), True, None)),
     "the pattern of a schema": (validation._count_choices, lambda text: (text,)),
     "a schema's shape": (shapes._cached_shape, lambda text: (b'{"title":"%b"}' % text.encode(), "")),
@@ -123,6 +121,13 @@ def test_a_look_into_what_is_remembered_asks_once_and_has_two_bounds() -> None:
     assert asked == ["a", "long", "long"]
     assert [kept["b"], kept["c"]] == ["B", "C"]
     assert list(kept) == ["c"]
+
+
+def test_the_targets_of_long_names_of_models_are_not_kept() -> None:
+    settings = Settings(client="anthropic", upstream="openai")
+    assert settings.targets["short"] is settings.targets["short"]
+    assert settings.targets[LONG].model == LONG
+    assert list(settings.targets) == ["short"]
 
 
 def test_what_raises_is_not_remembered() -> None:

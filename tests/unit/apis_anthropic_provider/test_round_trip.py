@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extproc import translation
+from extproc import apis
 from extproc.apis.anthropic_provider import PROVIDER
 from extproc.translation import Translation
 from tests.providers.anthropic_rules import refusal
@@ -22,7 +22,7 @@ QUESTION = {"role": "user", "content": "tide?"}
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(translation.PROVIDER_APIS, "anthropic", PROVIDER)
+    monkeypatch.setitem(apis.PROVIDER_APIS, "anthropic", PROVIDER)
 
 
 def exchange(messages: list[dict[str, Any]], answer: bytes, **settings: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from extproc import target as targets
-from extproc import translation
 from extproc.carrying import loaded_id
 from extproc.conversation import Signature
 from extproc.errors import RequestError
@@ -35,7 +34,6 @@ def peculiar(monkeypatch: pytest.MonkeyPatch) -> Any:
     def make(**changes: Any) -> None:
         profile: Profile = replace(PROVIDER.base, **changes)
         monkeypatch.setattr(targets, "find_profile", lambda *_: profile)
-        monkeypatch.setattr(translation, "make_target", targets.make_target.__wrapped__)  # not the remembered one
     return make
 
 
