@@ -14,7 +14,8 @@ from extproc.exchange import incoming, messages, routes
 from extproc.exchange.incoming import Chunk, Head, Modes, Other, Trailers
 from extproc.exchange.pb import external_processor_pb2 as pb
 
-SIZES = [*range(400), *range(15_990, 16_010), *range(16_370, 16_400), *range(2_097_140, 2_097_156), 20_000_000]
+SIZES = [*range(400), *range(4070, 4110), *range(15_990, 16_010), *range(16_370, 16_400),
+         *range(2_097_140, 2_097_156), 20_000_000]
 
 
 @pytest.mark.parametrize(("part", "tag"), [("request_body", messages.REQUEST_BODY),
@@ -145,6 +146,16 @@ def test_what_envoy_writes_is_read_by_hand(monkeypatch: pytest.MonkeyPatch) -> N
 
 _STARTS = [b"", b"\x22", b"\x2a", b"\x2a\x08\x0a\x06", b"\x22\x88\x00\x0a\x84\x00", b"\x12",
            b"\x1a\x12\x0a\x10\x0a\x0e\x0a", b"\x12\x0c\x0a\x0a\x0a\x08\x0a\x01a\x1a\x03", b"\x2a\x05\x0a\x01"]
+
+
+@pytest.mark.parametrize("size", [3, 131, 132, 133, 134, 135, 136, 200])
+def test_what_only_ends_like_a_piece_is_none(size: int) -> None:
+    """Of sizes, too, that no piece has."""
+    message = bytes(size - 2) + b"B\0"
+    with pytest.raises(DecodeError):
+        pb.ProcessingRequest.FromString(message)
+    with pytest.raises(DecodeError):
+        incoming.read(message)
 
 
 _ENDS = [b"", b"B\x00", b"\x10\x01B\x00", b"\x18\x01"]
