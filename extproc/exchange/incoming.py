@@ -105,8 +105,8 @@ def read(message: bytes) -> Incoming:
 
 
 def _before_event(size: int) -> bytes:
-    """What stands before the data in a message of `size` bytes that is a piece of a response, as Envoy writes it; in one
-    of a size that no such message has, more than it holds."""
+    """What stands before the data in a message of `size` bytes that is a piece of a response, as Envoy writes it; where
+    no such message has this size, more than it holds."""
     for taken in (6, 7, 8):  # by tags and lengths and by what follows the data
         data = bytes(max(size - taken, 0))
         message = ProcessingRequest(response_body=HttpBody(body=data)).SerializeToString() + _NO_METADATA
