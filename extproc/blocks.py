@@ -240,8 +240,8 @@ class BlockSequencer:
     def fail(self, failure: Failure) -> None:
         """Nothing more can be trusted: no block is closed, nothing follows."""
         if not self.closed:
+            self.closed = True  # first: what is released now may fail too, and one failure is told
             self.before_fail()
-            self.closed = True
             self._live = None
             self._waiting.clear()
             self._out.append(failure)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from extproc.limits import Limits
 from extproc.translation import Translation
 from tests.playbook import delta
 from tests.unit.dialects.cases import answer, cuts, request_body, sse_bytes, text_chunks
@@ -289,6 +290,18 @@ def test_text_in_one_chunk_with_a_failure_does_not_follow_it(field: str, before:
     translation.feed(sse_bytes(text_chunks([before or ""], field=field)[:1]).removesuffix(b"data: [DONE]\n\n"))
     out = translation.feed(b"data: " + json.dumps(failing).encode() + b"\n\n")
     assert (translation.done, b"event: error" in out, b"more" in out) == (True, True, False)
+
+
+def test_text_released_by_a_failure_does_not_fail_in_its_place() -> None:
+    """The beginning of a mark waits, and behind an unfinished native call it is one character too many."""
+    translation = Translation("anthropic", "openai", "m", read_dialects=("hermes",), limits=Limits(held_back=50))
+    translation.request(request_body(TOOLS))
+    translation.start(200, {"content-type": "text/event-stream"})
+    begun = delta(tool_calls=[{"index": 0, "id": "call_1", "function": {"name": "ping", "arguments": '{"a":'}}])
+    translation.feed(sse_bytes([begun, *text_chunks(["y" * 50 + "<tool"])[:1]]).removesuffix(b"data: [DONE]\n\n"))
+    out = translation.feed(b'data: {"error":{"message":"come back later"}}\n\n')
+    assert translation.failure is not None
+    assert (translation.failure.message, out.count(b"come back later")) == ("come back later", 1)
 
 
 @pytest.mark.parametrize("text", [" So.", "\nSo."])
