@@ -163,24 +163,59 @@ _ENDS = [b"", b"B\x00", b"\x10\x01B\x00", b"\x18\x01"]
 
 @given(st.binary(max_size=40), st.sampled_from(_STARTS), st.sampled_from(_ENDS))
 def test_any_bytes_are_read_as_protobuf_reads_them(data: bytes, start: bytes, end: bytes) -> None:
-    """Whatever protobuf takes is read to the same piece or head; what it refuses may at most be one whose unused bytes
-    nobody looked at, and never anything else than a DecodeError."""
-    message = start + data + end
+    """Whatever protobuf takes is read to the same; what it refuses is refused, with a DecodeError."""
+    _assert_read_alike(start + data + end)
+
+
+def _assert_read_alike(message: bytes) -> None:
     try:
         read = pb.ProcessingRequest.FromString(message)
     except DecodeError:
-        read = None
-    try:
-        got = incoming.read(message)
-    except DecodeError:
-        assert read is None
+        with pytest.raises(DecodeError):
+            incoming.read(message)
         return
-    assert read is not None
-    assert got == incoming._by_protobuf(message)
+    got = incoming.read(message)
+    assert got == incoming._by_protobuf(message), message
     part = read.WhichOneof("request")
     if isinstance(got, Chunk):
         body = getattr(read, str(part))
         assert got == Chunk(body.body, body.end_of_stream, part == "response_body")
+
+
+def _head(*headers: tuple[str, bytes], end: bool = True) -> bytes:
+    """A head as Envoy writes it."""
+    return pb.ProcessingRequest(metadata_context={}, response_headers=pb.HttpHeaders(
+        end_of_stream=end, headers=pb.HeaderMap(headers=[pb.HeaderValue(key=name, raw_value=value)
+                                                          for name, value in headers]))).SerializeToString()
+
+
+_WHOLE = {
+    "a head": _head((":status", b"200"), ("date", b""), ("date", b"now")),
+    "a value that ends like a head": _head(("a", b"b\x18\x01"), end=False),
+    "a long value": _head(("a", b"b"), ("c", b"d" * 130)),
+    "a piece": b"\x2a\x08\x0a\x04data\x10\x01B\x00",
+    "a long piece": b"\x22\x85\x01\x0a\x82\x01" + b"x" * 130,
+}
+
+
+@pytest.mark.parametrize("message", _WHOLE.values(), ids=_WHOLE.keys())
+def test_a_damaged_message_is_read_as_protobuf_reads_it(message: bytes) -> None:
+    """Cut off anywhere, a byte too few or too many, another tag, a size that is wrong."""
+    for at in range(len(message) + 1):
+        before, after, byte = message[:at], message[at:], message[at] if at < len(message) else 0
+        near = [byte + by & 255 for by in (-2, -1, 1, 2)]
+        for new in (0, 1, *b"\x0a\x10\x12\x18\x1a\x42\x50", 127, 128, 255, *near):
+            _assert_read_alike(before + bytes((new,)) + after)
+            _assert_read_alike(before + bytes((new,)) + after[1:])
+        _assert_read_alike(before)
+        _assert_read_alike(before + after[1:])
+
+
+def test_a_long_name_that_looks_shorter_is_read_whole() -> None:
+    """A client chooses names and values: here the name's last character could pass for the tag of a value that is just
+    as long as what is left, were the first byte of the name's length all of it."""
+    name, value = "a" * 127 + "\x1a", b"v" * 25
+    assert incoming.read(_head((name, value))) == Head({name: value.decode()}, end=True, response=True)
 
 
 def test_names_and_paths_of_any_length_are_not_remembered() -> None:
