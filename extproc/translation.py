@@ -212,7 +212,7 @@ class Translation(ClientAnswer):
     # ------------------------------------------------------------------------------------------------------ answer
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """The provider's response head. `head` is set now or later (see `withhold`)."""
+        """The provider's response head, which is kept as it is given. `head` is set now or later (see `withhold`)."""
         if self.conversation is None:
             raise RuntimeError("start() before a successful request()")
         lower = in_lower_case(headers)

@@ -112,7 +112,8 @@ class OpenAIAnswerDecoder(AnswerReader):
             self._chunk(chunk, payload)
 
     def _chunk(self, chunk: Chunk, payload: bytes) -> None:
-        if (chunk.error is not None or chunk.object == "error") and chunk.is_error:  # rarely there at all
+        if (chunk.error is not None or chunk.object == "error") and chunk.is_error:
+            # It asks for one of these two in any case: no call for a chunk without them, as nearly all are.
             self._broke_off(payload)
             return
         if not chunk.choices and chunk.usage is None and (complaint := complaint_of(payload)) is not None:
