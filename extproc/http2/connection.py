@@ -68,6 +68,8 @@ class Connection:
         self.now = self.heard = now
         self.out = Outbox(wake)
         self.streams: dict[int, Stream] = {}
+        self.calm = 0
+        """So many of them are in no hurry."""
         self.last_id = 0
         self.last_served = LARGEST_ID
         """The last stream that is served at all; smaller once we have said goodbye."""
@@ -107,7 +109,8 @@ class Connection:
             return
         self.now = self.heard = now
         self.out.awake = True
-        self._work(self._inbox.received(data, self.streams, self.last_id, self.limits.streams, plain=self.plain))
+        choosing = self.plain and self.calm > 0
+        self._work(self._inbox.received(data, self.streams, self.last_id, self.limits.streams, choosing=choosing))
 
     def _work(self, data: bytes) -> None:
         try:
@@ -350,6 +353,7 @@ class Connection:
         if stream.gone:
             return
         stream.leave()
+        self.calm -= not stream.urgent
         self.streams.pop(stream.id, None)
         self.deadlines.pop(stream.id, None)
         self.holding.forget(stream)

@@ -32,15 +32,16 @@ class Inbox:
         self._taken = True
         """They were asked for."""
 
-    def received(self, data: bytes, streams: Mapping[int, Stream], last_id: int, most: int, *, plain: bool) -> bytes:
+    def received(self, data: bytes, streams: Mapping[int, Stream], last_id: int, most: int, *,
+                 choosing: bool) -> bytes:
         """What to work on now that this was read. `last_id`: the last stream that was opened; `most`: so many may be
-        open; `plain`: any frame may come."""
+        open; `choosing`: some streams are in no hurry, and any frame may come."""
         if self._rest:
             data, self._rest = self._rest + data, b""
         self._taken = False
         if self.more:
             self.more = False
-        elif plain and (found := urgent_first(data, streams, last_id, most - len(streams))) is not None:
+        elif choosing and (found := urgent_first(data, streams, last_id, most - len(streams))) is not None:
             data, self._rest = found
             self.more = True
         return data

@@ -145,7 +145,9 @@ class Stream:
 
     def calm(self) -> None:
         """See `rpc.Peer`."""
-        self.urgent = False
+        if self.urgent and not self.gone:
+            self.urgent = False
+            self._connection.calm += 1
 
     def resume(self) -> None:
         """See `rpc.Peer`. What waits comes in a moment, never from inside the call."""

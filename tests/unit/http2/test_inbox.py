@@ -100,6 +100,26 @@ def test_nobody_is_in_a_hurry_for_ever() -> None:
     assert reading.write() == [(1, b"token"), (3, b"token")]
 
 
+def test_who_is_in_no_hurry_is_counted_as_long_as_it_is_there() -> None:
+    """Where nobody is, no frame is looked at twice; and nobody is forgotten, however it ends."""
+    reading = Reading()
+    server = reading.talk.server
+    assert server.calm == 1
+    reading.read(message(3, b"a"), message(1, b"b"))
+    assert reading.write() == [(3, b"a")], "3 goes first"
+    assert reading.write() == [(1, b"b")]
+    assert server.calm == 2, "3 has been answered"
+    reading.talk.calls[0].peer.calm()
+    assert server.calm == 2, "said twice, counted once"
+    reading.read(frame(RST_STREAM, 0, 1, bytes(4)))
+    reading.write()
+    assert server.calm == 1
+    reading.talk.calls[0].peer.calm()
+    reading.talk.calls[1].peer.end()
+    reading.write()
+    assert server.calm == 0
+
+
 def test_nobody_is_overtaken_twice() -> None:
     reading = Reading()
     reading.read(message(1, b"token"), message(3, b"ask"))
