@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from struct import pack
+from struct import Struct
 
 from extproc.exchange.incoming import Modes
 from extproc.exchange.pb.external_processor_pb2 import (
@@ -172,8 +172,9 @@ def named(*names: str) -> Remembered[tuple[Value, ...], bytes]:
 
 
 def _fields(values: Iterable[tuple[str, Value]]) -> bytes:
-    return b"".join([_number_head(name) + pack("<d", value) if type(value) is int or type(value) is float
-                     else _entry(name, _word(value)) for name, value in values if value is not None])
+    return b"".join([_number_head(name) + _DOUBLE(value) if type(value) is int or type(value) is float
+                     else _flag(name, value) if type(value) is bool else _entry(name, _word(value))
+                     for name, value in values if value is not None])
 
 
 _METADATA = b"\x42"
@@ -193,6 +194,14 @@ def _namespace_head(name: str, size: int) -> bytes:
     for tag, before in ((_STRUCT, b""), (_VALUE, field(_KEY, name.encode())), (_FIELD, b""), (_METADATA, b"")):
         head = before + tag + varint(len(head) + size) + head
     return head
+
+
+@lru_cache(maxsize=256)
+def _flag(name: str, value: bool) -> bytes:
+    return _entry(name, _word(value))
+
+
+_DOUBLE = Struct("<d").pack
 
 
 @lru_cache(maxsize=256)
