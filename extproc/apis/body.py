@@ -33,8 +33,7 @@ def in_one_pass(body: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
     and their numbers (`check_parts`)."""
     if len(body) > LARGE:
         _check_containers(body)
-    if not body.isascii():
-        _check_utf8(body)
+    _check_utf8(body)
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -61,8 +60,7 @@ def checked(body: bytes, depth: int) -> bytes:
     """The body itself, or with lone surrogates replaced. Raises BadRequest."""
     if not body.strip():
         raise BadRequest("the body is empty: expected a JSON object")
-    if not body.isascii():
-        _check_utf8(body)
+    _check_utf8(body)
     if len(body) > LARGE:
         _check_containers(body)
     try:
@@ -79,6 +77,8 @@ def checked(body: bytes, depth: int) -> bytes:
 
 
 def _check_utf8(body: bytes) -> None:
+    if body.isascii():
+        return
     try:
         body.decode()
     except UnicodeDecodeError as error:

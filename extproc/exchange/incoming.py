@@ -120,24 +120,12 @@ _EVENTS = Remembered(_before_event, entries=_SMALL, longest=_SMALL, size=lambda 
 
 
 def _chunk(message: bytes, response: bool) -> Chunk | None:
-    size, second = message[1], message[2]
-    if size < 128:
-        at = 2
-    elif second < 128:
-        size, at = size & 127 | second << 7, 3
-    else:
-        size, at = _length(message, 1)
+    size, at = _length(message, 1)
     end = at + size
     if end != len(message) and message[end:] != _NO_METADATA:
         return None
     if message[at] == _DATA:
-        size, second = message[at + 1], message[at + 2]
-        if size < 128:
-            at += 2
-        elif second < 128:
-            size, at = size & 127 | second << 7, at + 3
-        else:
-            size, at = _length(message, at + 1)
+        size, at = _length(message, at + 1)
         after = at + size
         if after == end:
             return Chunk(message[at:after], False, response)

@@ -28,24 +28,12 @@ from extproc.exchange.pb import external_processor_pb2 as pb
 from extproc.exchange.roles import BACKEND, ROLE
 from extproc.http2.connection import Connection
 from extproc.http2.limits import Limits
-from extproc.http2.wire import (
-    DATA,
-    DEFAULT_WINDOW,
-    END_HEADERS,
-    HEADERS,
-    INITIAL_WINDOW_SIZE,
-    LARGEST_WINDOW,
-    PREFACE,
-    PREFIX,
-    RST_STREAM,
-    frame,
-    settings,
-    window_update,
-)
+from extproc.http2.wire import DATA, END_HEADERS, HEADERS, PREFIX, RST_STREAM, frame
 from extproc.server.log import Log
 from extproc.server.metrics import PrometheusMetrics
 from extproc.server.stream import SERVICE, Streams
 from tests.bench.core import event
+from tests.bench.transport import hello
 
 WARM_UP = 60
 """Requests before the one that is counted: the interpreter has specialised its bytecodes by then."""
@@ -91,8 +79,7 @@ class Envoy:
         self._connection = Connection(streams.methods, Limits(), 0.0, lambda: None)
         self._encoder = hpack.Encoder()
         self._stream = -1
-        self.read(PREFACE + settings({INITIAL_WINDOW_SIZE: LARGEST_WINDOW})
-                  + window_update(0, LARGEST_WINDOW - DEFAULT_WINDOW))
+        self.read(hello(0))
 
     def read(self, data: bytes) -> bytes:
         """What the worker writes when it reads this."""

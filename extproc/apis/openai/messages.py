@@ -74,8 +74,9 @@ class _Encoder:
         # System messages before the first turn join the head: many chat templates take one system message only.
         leading = 0
         while leading < len(turns) and turns[leading].role == "system":
-            system = [*system, *self._texts(turns[leading])]
             leading += 1
+        if leading:
+            system = [*system, *(text for turn in turns[:leading] for text in self._texts(turn))]
         if system:
             self._system_message(system)
         for turn in turns[leading:]:
