@@ -76,14 +76,14 @@ class SelectExchange(Exchange):
             return self._own(found, now)
         self.done = self.routed = True
         self.record.outcome = "ok"
-        chosen = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api, **said_in_header(found.asked)}
+        said = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api, **said_in_header(found.asked)}
         if len(found.rule.orders) > 1:
-            chosen["x-extproc-order"] = self._order(found)
+            said["x-extproc-order"] = self._order(found)
         if self.config.limited_teams:
-            chosen.update(self._limited())
+            said.update(self._limited())
         kept = {TOOLS_HEADER, "x-extproc-team"} if self.config.teams else {TOOLS_HEADER}
         spoofed = [name for name in _INTERNAL_NAMES[tuple(self._intake.headers)] if name not in kept]
-        return [messages.request_head(chosen, spoofed, clear_route_cache=True), *self._echo()]
+        return [messages.request_head(said, spoofed, clear_route_cache=True), *self._echo()]
 
     def _order(self, found: Accepted) -> str:
         """The order of the rule's attempts for this request, where some of them are equals."""
