@@ -78,6 +78,8 @@ class Reading:
         """The name of the dialect whose form reads."""
         self.mode: ArgumentsMode = mode
         self.calls = 0
+        self.last: CallWriter | None = None
+        """The last of them."""
         self.look_ahead = LOOK_AHEAD
         self.at_line_start = True
         """Nothing but white space stands before the opener on its line."""
@@ -87,6 +89,8 @@ class Reading:
         """A piece of reasoning begins: a line of its own."""
         self.emit_thinking: Callable[[str], None] = sequencer.thinking
         self.before_call: Callable[[], None] = lambda: None
+        self.call_over: Callable[[str, int], None] = lambda text, at: None
+        """Called when a call is closed, with the text at hand and where what follows the call begins in it."""
         self._sequencer = sequencer
         self._tools = tools
         self._tally = tally or CallTally()
@@ -133,7 +137,8 @@ class Reading:
         self.before_call()
         self.calls += 1
         self.counts.total += 1
-        return CallWriter(self, self._sequencer, known, tool_shape(self._tools[known].schema))
+        self.last = CallWriter(self, self._sequencer, known, tool_shape(self._tools[known].schema))
+        return self.last
 
     def shape(self, name: str) -> ToolShape:
         return tool_shape(self._tools[name].schema)
@@ -253,6 +258,7 @@ class CallWriter:
         if self._strict:
             self._check()
         self._sequencer.end_call(self._call, "".join(self._tail))
+        self._io.call_over(self._io.tape.buffer, self._io.tape.at)
 
     # --------------------------------------------------------------------------------------------------- mechanics
 

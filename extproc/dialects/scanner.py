@@ -14,6 +14,7 @@ from functools import partial
 from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallTally
 from extproc.conversation import Failure, Tool
+from extproc.dialects.ending import Behind
 from extproc.dialects.fences import FENCE_MARKS, FENCES, opened_or_closed, through_fence, whole_run
 from extproc.dialects.leftovers import OPENER, alone_on_line
 from extproc.dialects.look import Look, laid_out
@@ -46,6 +47,7 @@ class Scanner:
         self._line = self._thought_line = self._blank = self._blank_thought = ""
         self._span = CodeSpan()
         self._trim_next = self._think_closed = False
+        self._behind = Behind((*look.noise, *look.ends))
         self.cut_off = False
         """The text ended inside what was going to be a call; the piece is not shown."""
         self._assumed: list[str] | None = [] if look.reasoning_assumed else None
@@ -90,7 +92,9 @@ class Scanner:
     def pause(self, *, for_call: bool = False, between: bool = False) -> None:
         """Something else comes: what waits is released. `for_call`: it is a native call. `between`: the text may go on
         where it was, and does inside what looks like a call: ended there it would become another one."""
-        self._beside_calls = self._beside_calls or for_call
+        if for_call:
+            self._beside_calls = True
+            self._behind.call_over("")
         if between and self._in_call:
             self._left_alone = self._left_alone or (self._io.at_line_start and self._tape.only_space_held)
             return
@@ -112,6 +116,9 @@ class Scanner:
     def finish(self, clean: bool) -> None:
         """The text is over. `clean`: the model finished of its own accord."""
         self._end_channel(clean)
+        last = None if self._made is None else self._made.last
+        if not clean and ((last is not None and not last.closed) or not self._behind.closes):
+            self.cut_off = True  # nothing of it may have gone out, so that nobody else misses it
 
     def close(self) -> None:
         """Lets go of everything, in the middle of a call too: scanner, sequencer and forms refer to each other. Nothing
@@ -136,6 +143,7 @@ class Scanner:
     # -------------------------------------------------------------------------------------------------- channels
 
     def _read(self, text: str) -> None:
+        self._behind.heard(text)
         self._tape.feed(text)
         self._step()
 
@@ -165,6 +173,7 @@ class Scanner:
             io.begin_thinking = self._begin_thinking
             io.emit_thinking = self._think
             io.before_call = self._before_call
+            io.call_over = self._behind.call_over
         return self._made
 
     def _end_channel(self, clean: bool) -> None:

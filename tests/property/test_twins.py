@@ -18,6 +18,8 @@ ITEMS = st.lists(st.one_of(CALLS, CALLS.map(lambda one: written(*one)),
                            st.sampled_from(["\n", "Words.", " and `code`\n", "\n<tool_call>\n",
                                             "\n</tool_call>\n"])), min_size=1, max_size=6)
 
+BROKEN_OFF = b"The provider's stream ended before the answer was complete.\"}}\n\n"
+
 
 def key(one: Native) -> str:
     return json.dumps(one, sort_keys=True)
@@ -86,3 +88,19 @@ def test_others_in_turns_are_two(one: Native, other: Native, turns: list[bool], 
     body = interleaved(tokens(written(*one), size), in_pieces(0, other, native_size), turns)
     assert Counter(key(call) for call in heard(sent("openai", body)).calls) == \
         Counter({key(one)}) | Counter({key(other)})
+
+
+@given(CALLS, CALLS, TURNS, st.integers(1, 20), st.integers(1, 20), st.integers(0, 200),
+       st.lists(st.integers(0, 10_000), max_size=8))
+@settings(max_examples=300, deadline=None)
+def test_a_stream_that_breaks_off_in_a_written_call_never_looks_finished(
+        one: Native, other: Native, turns: list[bool], size: int, native_size: int, upto: int, cuts: list[int]) -> None:
+    """No finish reason comes, and a native call is whole: but the text stopped inside of another one, of which nothing
+    may have gone out yet."""
+    text = written(*one)
+    inside = range(len("<tool_call>"), len(text) - len("}\n</tool_call>") + 1)
+    body = interleaved(tokens(text[:inside[upto % len(inside)]], size), in_pieces(0, other, native_size), turns,
+                       finish=None)
+    out = sent("openai", body, cuts=cuts)
+    assert out.endswith(BROKEN_OFF)
+    assert b"message_delta" not in out

@@ -17,6 +17,7 @@ from extproc.conversation import Media, Message, Opaque, Request, Text, Thinking
 from extproc.dialects.registry import DIALECTS
 from extproc.dialects.writing import WRITABLE, format_call, write
 from extproc.errors import BadRequest
+from tests.playbook import delta
 from tests.prompted_reader import read_calls, read_results
 from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
 
@@ -105,6 +106,35 @@ def test_written_calls_are_read_back_at_any_cut(dialect, calls, prose, data):
     assert got["content"].strip() == prose.strip()
     assert [(name, json.loads(text)) for name, text in got["tool_calls"]] == calls
     assert got["finish_reason"] == "tool_calls"
+
+
+@pytest.mark.parametrize("dialect", READABLE)
+@given(st.lists(SAVED, min_size=1, max_size=2), SAVED, st.data())
+@settings(max_examples=100, deadline=None)
+def test_an_answer_that_breaks_off_where_a_call_has_begun_never_looks_finished(dialect, before, last, data):
+    """No finish reason comes. What came behind a whole call only closes it, or the answer is broken."""
+    calls = [*(("save", arguments) for arguments in before),
+             ("ping", {}) if data.draw(st.booleans()) else ("pong", last)]
+    pong = {"type": "function", "function": {**TOOLS[0]["function"], "name": "pong"}}
+    said = _said(dialect, calls, [*TOOLS, pong])
+    upto = data.draw(st.integers(0, len(said)))
+    stream = sse_bytes([delta(content=said[:upto])]).removesuffix(b"data: [DONE]\n\n")
+    got = answer(stream, [*TOOLS, pong], dialect=dialect)
+    if got["finish_reason"] == "error":
+        return
+    assert [(name, json.loads(text)) for name, text in got["tool_calls"]] == calls[:len(got["tool_calls"])]
+    whole = len(got["tool_calls"]) == len(calls)
+    assert whole or calls[-1][0] not in said[:upto]
+    assert not said[:upto].endswith(tuple(opener for form in DIALECTS[dialect].forms for opener in form.openers))
+
+
+def _said(dialect: str, calls: list[tuple[str, Any]], tools: list[dict[str, Any]]) -> str:
+    blocks = [ToolCall(f"c{number}", name, json.dumps(arguments)) for number, (name, arguments) in enumerate(calls)]
+    offered = [Tool(entry["function"]["name"], None, entry["function"]["parameters"]) for entry in tools]
+    request = Request(model="m", tools=offered, messages=[
+        Message("assistant", [*blocks]), Message("user", [ToolResult(call.id, []) for call in blocks])])
+    out = write(request, dialect, dropped=Dropped(), parallel=None, max_tools=64)
+    return out.messages[0].content[0].text  # type: ignore[union-attr]
 
 
 IDS = st.sampled_from(["a", "b", "call_0"])

@@ -1,0 +1,55 @@
+"""An answer without a finish reason ends behind a whole call: what may stand there, and what means that more had
+begun."""
+
+from __future__ import annotations
+
+import pytest
+
+from extproc.dialects.ending import Behind
+
+
+def closes(text: str, *known: str) -> bool:
+    behind = Behind(known)
+    behind.heard("an answer, a call {")
+    behind.call_over("call}" + text[:1], 5)
+    for char in text[1:]:
+        behind.heard(char)
+    return behind.closes
+
+
+@pytest.mark.parametrize("text", [
+    "", "\n", "}\n</tool_call>", "\n</tool_ca", "\n```\n</tool_call>\n", "</parameter>\n</function></tool_call>", "]",
+    "}]<|tools_suffix|>", "<|tool_call_end|><|tool_calls_section_end|>", "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "</｜DSML｜invoke>\n</｜DSML｜function_calls>", "[/TOOL_CALLS]", "\n[END_TOOL_REQUEST]", "<|call|>", "<|eom_id|>",
+    "<end_function_call>", "<|close|>call<|sep|><|close|> tools <|sep|>", "</minimax:tool_call>\n"])
+def test_what_closes_a_call(text: str) -> None:
+    assert closes(text)
+
+
+@pytest.mark.parametrize("text", [
+    "\n<", "\n</tool_call>\n<tool_call>", "\n<tool_call>\n<function=save", ", ", "; ", ", {", "<|tool_call_begin|>",
+    "<|tool_call_end|><|tool_call_begin|>functions.save:1", "<｜tool▁call▁begin｜>", "<｜tool▁calls▁begin｜>",
+    "<｜DSML｜invoke", "[TOOL_CALLS]", "[TOOL_REQUEST]", "<|python_tag|>", "<|start|>assistant", "<start_function_call>",
+    "<|open|>call tool", "text", " " * 600])
+def test_what_begins_another_one(text: str) -> None:
+    assert not closes(text)
+
+
+def test_tokens_of_the_template_mean_nothing() -> None:
+    assert closes("\n<|im_end|><|user|>", "<|im_end|>", "<|user|>")
+    assert not closes("<|user|>")
+
+
+def test_without_a_call_nothing_stands_behind_it() -> None:
+    behind = Behind(())
+    behind.heard("Text.")
+    assert behind.closes
+
+
+def test_the_last_call_counts() -> None:
+    behind = Behind(())
+    behind.call_over("a")
+    behind.heard("<tool_call>")
+    assert not behind.closes
+    behind.call_over("")
+    assert behind.closes
