@@ -27,7 +27,7 @@ class SseReader:
     before it is still returned, so that the cut of the chunks changes nothing."""
 
     __slots__ = ("_bare", "_data", "_event", "_held", "_limit", "_possible_bom", "_skip_lf", "_tail", "_tail_size",
-                 "too_long")
+                 "cut_off", "too_long")
 
     def __init__(self, limit: int = Limits().sse_line) -> None:
         self._limit = limit
@@ -40,6 +40,8 @@ class SseReader:
         self._skip_lf = False
         self._possible_bom = True
         self.too_long = False
+        self.cut_off = False
+        """The stream ended inside of a line that was going to be an event."""
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         if self._possible_bom:
@@ -92,6 +94,8 @@ class SseReader:
             line = b"".join(self._tail)
             self._tail = []
             self._line(line, out)
+            holds_data = bool(self._data and self._data[-1].strip())
+            self.cut_off = not holds_data and line[:1] != b":" and not line.isspace()
         self._dispatch(out)
         return out
 

@@ -293,7 +293,7 @@ class OpenAIAnswerDecoder(AnswerReader):
     def _end_of_stream(self) -> None:
         if self._scanner is not None and self._reason is None:
             self._scanner.finish(clean=False)
-        cut_off = self._scanner is not None and self._scanner.cut_off
+        cut_off = self._sse.cut_off or (self._scanner is not None and self._scanner.cut_off)
         if self._reason is not None or (self._seq.ends_with_whole_calls and not cut_off):
             self._complete()
         else:

@@ -337,3 +337,12 @@ def test_a_whole_answer() -> None:
 def test_a_whole_answer_that_is_none(body: bytes) -> None:
     events = decode(body)
     assert isinstance(events[-1], Failure)
+
+
+@pytest.mark.parametrize(("last", "ends"), [
+    (b"", "finish tool_calls"), (b": ping", "finish tool_calls"), (b"data: [DONE]", "finish tool_calls"),
+    (b"da", "failure server"), (b"data: ", "failure server")])
+def test_calls_are_whole_without_a_reason_unless_something_more_had_begun(last: bytes, ends: str) -> None:
+    body = sse(*tool_deltas(call(0, "a", "lookup_tide", '{"harbor":"Brest"}')), done=False)
+    events = decode(body + last)
+    assert script(events)[-1] == ends

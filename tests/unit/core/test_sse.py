@@ -99,3 +99,15 @@ def test_many_data_lines_of_one_event_are_bounded_too() -> None:
 def test_a_megabyte_event_in_small_pieces_is_linear_and_whole() -> None:
     data = b"data: " + b"x" * 1_000_000 + b"\n\n"
     assert read([data[i:i + 100] for i in range(0, len(data), 100)], limit=1 << 24) == [(b"", b"x" * 1_000_000)]
+
+
+@pytest.mark.parametrize(("last", "cut_off"), [
+    (b"", False), (b"\n", False), (b"d", True), (b"data:", True), (b"data: ", True), (b"even", True),
+    (b"event: done", True), (b"id: 7", True), (b'data: {"a":1}', False), (b"data: [DONE]", False), (b": ping", False),
+    (b'{"error":1}', False), (b"  ", False), (b"event: x\ndata: ", True), (b"data: 1\ndata: ", True)])
+def test_a_stream_that_ends_inside_of_a_line_was_cut_off(last: bytes, cut_off: bool) -> None:
+    reader = SseReader()
+    reader.feed(b"data: 1\n\n" + last)
+    assert not reader.cut_off
+    reader.finish()
+    assert reader.cut_off is cut_off
