@@ -31,9 +31,6 @@ PASSING = "one API"
 """The side on which client and provider speak the same API, on the native transport."""
 PLAIN = "plain"
 """The side that only forwards."""
-BESIDE = 8000
-"""Events a second that run through a side while first tokens are measured again: with the load, two cores are half
-busy then."""
 FLOOR, ONE_HOP = "floor", "one hop"
 """The gateway's Envoy with a worker that does nothing; the gateway's worker behind an Envoy with one hop."""
 
@@ -46,7 +43,7 @@ class Results:
         self.requests: dict[str, list[requests.Cost]] = {}
         self.first: dict[str, requests.First] = {}
         self.first_beside: dict[str, requests.First] = {}
-        """The same beside `BESIDE`."""
+        """The same beside so many events that half of all CPUs is busy."""
         self.failed: list[str] = []
 
     def tables(self) -> list[Table]:
@@ -139,9 +136,11 @@ def run(opens: dict[str, Open], plain: Open, counts: list[int], *, quick: bool,
                     break
                 results.streams.setdefault(name, []).append(measured)
             else:
-                if tokens and running.envoy:  # LiteLLM carries a tenth of it
+                if tokens and running.envoy:  # LiteLLM's proxy does not come to its half
+                    say(f"{name}: half load")
+                    half = uvloop.run(streams.half_load(running.side))
                     with plain() as other:
-                        results.first_beside[name] = uvloop.run(requests.first_tokens(running, other, tokens, BESIDE))
+                        results.first_beside[name] = uvloop.run(requests.first_tokens(running, other, tokens, half))
     return results
 
 
