@@ -17,7 +17,7 @@ _CLOSES = re.compile(r"""(?:
     [\s\])}`]
   | </[^<>]*(?:>|\Z)                                     # tags; the last one may be cut off
   | \[(?:/|END_)[A-Z_]*\]
-  | <[|｜][^<>]*?(?:end|suffix|eo[mt]|return|call)[^<>]*[|｜]>(?<!begin[|｜]>)
+  | <[|｜](?:call|[^<>]*?(?:end|suffix|eo[mt]|return)[^<>]*)[|｜]>
   | <(?:end|eo)[^<>]*>
   | <[|]close[|]>[^<>]*(?:<[|]sep[|]>)?
 )*""", re.VERBOSE)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from extproc.dialects.ending import Behind
+from extproc.dialects.registry import DIALECTS
 
 
 def closes(text: str, *known: str) -> bool:
@@ -29,10 +30,16 @@ def test_what_closes_a_call(text: str) -> None:
 @pytest.mark.parametrize("text", [
     "\n<", "\n</tool_call>\n<tool_call>", "\n<tool_call>\n<function=save", ", ", "; ", ", {", "<|tool_call_begin|>",
     "<|tool_call_end|><|tool_call_begin|>functions.save:1", "<｜tool▁call▁begin｜>", "<｜tool▁calls▁begin｜>",
-    "<｜DSML｜invoke", "[TOOL_CALLS]", "[TOOL_REQUEST]", "<|python_tag|>", "<|start|>assistant", "<start_function_call>",
+    "<｜DSML｜invoke", "[TOOL_CALLS]", "[TOOL_REQUEST]", "<|tool_call|>", "<|python_tag|>", "<|start|>assistant", "<start_function_call>",
     "<|open|>call tool", "text", " " * 600])
 def test_what_begins_another_one(text: str) -> None:
     assert not closes(text)
+
+
+@pytest.mark.parametrize("opener", sorted({opener for dialect in DIALECTS.values() for form in dialect.forms
+                                           for opener in form.openers if not opener.startswith("<|close|>")}))
+def test_no_opener_closes(opener: str) -> None:
+    assert not closes(opener)
 
 
 def test_tokens_of_the_template_mean_nothing() -> None:
