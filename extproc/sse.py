@@ -95,7 +95,8 @@ class SseReader:
             self._tail = []
             self._line(line, out)
             holds_data = bool(self._data and self._data[-1].strip())
-            self.cut_off = not holds_data and line[:1] != b":" and not line.isspace()
+            self.cut_off = not holds_data and (line.startswith((b"data:", b"event:")) or b"data:".startswith(line)
+                                               or b"event:".startswith(line))
         self._dispatch(out)
         return out
 

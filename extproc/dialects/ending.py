@@ -1,53 +1,64 @@
 """What stands behind the last call of a text that broke off: does it close that call, or had more begun?
 
-Some servers never say how an answer ended. Behind whole calls such an answer counts as whole, so nothing may stand
-there but what closes them: closing tags and tokens, brackets, fences, white space. Anything else, the mere opener of a
-further call above all, is the beginning of what never came. Takes the text as it arrives, keeps little of it, and
-shows nothing.
+Some servers never say how an answer ended. Behind whole calls such an answer counts as whole, unless something more had
+begun there: the opener of a further call above all, words, a tag that is cut off, a comma. What is left over (closing
+tags and tokens of any kind, brackets, fences, white space) means nothing. Takes the text as it arrives, keeps little of
+it, and shows nothing.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-_LONGEST = 512
-"""Characters behind a call: what closes it is shorter."""
+from extproc.dialects.leftovers import CLOSER, OPENER
 
-_CLOSES = re.compile(r"""(?:
-    [\s\])}`]
-  | </[^<>]*(?:>|\Z)                                     # tags; the last one may be cut off
-  | \[(?:/|END_)[A-Z_]*\]
-  | <[|｜](?:call|[^<>]*?(?:end|suffix|eo[mt]|return)[^<>]*)[|｜]>
-  | <(?:end|eo)[^<>]*>
-  | <[|]close[|]>[^<>]*(?:<[|]sep[|]>)?
-)*""", re.VERBOSE)
+_LONGEST = 4096
+"""Characters behind a call, white space left out: what closes it is shorter."""
+
+_TOKEN = re.compile(r"<\|close\|>[^<>]*<\|sep\|>|<[^<>=]*>|\[/?[A-Z_]+\]")
+"""What is no opener and has no attributes closes something."""
+_CLOSES = re.compile(r"[\s\])}`,;.]*+(?:</[^<>]*)?\Z")
+"""What is left without the tokens; the last tag may be cut off."""
 
 
 class Behind:
-    """The text behind the last call."""
+    """The text behind the last call. `openers` begin a further call; `known`: further tokens that mean nothing."""
 
-    __slots__ = ("_known", "_text")
+    __slots__ = ("_known", "_openers", "_text")
 
-    def __init__(self, known: tuple[str, ...]) -> None:
+    def __init__(self, openers: Iterable[str] = (), known: Iterable[str] = ()) -> None:
+        self._openers = openers
         self._known = known
-        """Further tokens that mean nothing there."""
         self._text: str | None = None
 
     def heard(self, text: str) -> None:
         """This came."""
         if self._text is not None and len(self._text) <= _LONGEST:
-            self._text += text[:_LONGEST + 1]
+            self._keep(self._text + text[:_LONGEST])
 
     def call_over(self, text: str, at: int = 0) -> None:
         """A call is over; behind it stands what of `text` is behind `at`."""
-        self._text = text[at:at + _LONGEST + 1]
+        self._keep(text[at:at + _LONGEST + 1])
+
+    def _keep(self, text: str) -> None:
+        if len(text) > _LONGEST:  # a model that runs on in white space has begun nothing
+            text = re.sub(r"\s+", " ", text)
+        self._text = text
 
     @property
     def closes(self) -> bool:
-        """Whether nothing stands behind the last call but what closes it; True where there was none."""
+        """Whether nothing had begun behind the last call; True where there was none."""
         text = self._text or ""
         if len(text) > _LONGEST:
             return False
+        text = re.sub(r"\s+", " ", text).replace(f"{OPENER} {CLOSER}", "").replace(OPENER + CLOSER, "")
+        if any(opener in text for opener in self._openers) or text.rstrip().endswith(tuple(self._half_openers())):
+            return False
         for token in self._known:
-            text = text.replace(token, " ")
-        return _CLOSES.fullmatch(text) is not None
+            text = text.replace(token, "")
+        return not text.rstrip().endswith((",", ";")) and _CLOSES.match(_TOKEN.sub("", text)) is not None
+
+    def _half_openers(self) -> Iterable[str]:
+        """Tokens that stand before closing tags as well as at the beginning of a call."""
+        return (token for token in self._known if any(opener.startswith(token) for opener in self._openers))

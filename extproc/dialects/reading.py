@@ -112,6 +112,8 @@ class Reading:
     def left_out(self, reason: LeftOut) -> None:
         """Notes a call that does not go out."""
         self.note(reason)
+        if not self.tape.ended or self.tape.clean:
+            self.call_over(self.tape.buffer, self.tape.at)
         counts = self.counts
         counts.total += 1
         if reason == "skipped_call":

@@ -47,8 +47,7 @@ class Scanner:
         self._line = self._thought_line = self._blank = self._blank_thought = ""
         self._span = CodeSpan()
         self._trim_next = self._think_closed = False
-        self._behind = Behind((*look.noise, *look.ends))
-        self.cut_off = False
+        self._was_cut_off = False
         """The text ended inside what was going to be a call; the piece is not shown."""
         self._assumed: list[str] | None = [] if look.reasoning_assumed else None
         self._calls = self._prose = 0
@@ -56,6 +55,7 @@ class Scanner:
         self._repairs: list[Repair] = []
         layout = laid_out(look, tuple(tools) if look.makers else ())
         self._makers, self._openers = layout.makers, layout.openers
+        self._behind = Behind(layout.beginnings, (*look.noise, *look.ends))
         self._think_openers, self._think_closers = layout.think_openers, layout.think_closers
         self._content_marks, self._reasoning_marks = layout.content_marks, layout.reasoning_marks
         self._opening_marks = layout.opening_marks
@@ -116,9 +116,6 @@ class Scanner:
     def finish(self, clean: bool) -> None:
         """The text is over. `clean`: the model finished of its own accord."""
         self._end_channel(clean)
-        last = None if self._made is None else self._made.last
-        if not clean and ((last is not None and not last.closed) or not self._behind.closes):
-            self.cut_off = True  # nothing of it may have gone out, so that nobody else misses it
 
     def close(self) -> None:
         """Lets go of everything, in the middle of a call too: scanner, sequencer and forms refer to each other. Nothing
@@ -131,6 +128,13 @@ class Scanner:
     def heard(self) -> bool:
         """Text came, shown or held back."""
         return self._channel is not None
+
+    @property
+    def cut_off(self) -> bool:
+        """Asked once the text is over, and not by a finish of its own: it ended inside of a call, or where one had
+        begun. Nothing of that may have gone out, so that nobody else misses it."""
+        last = None if self._made is None else self._made.last
+        return self._was_cut_off or (last is not None and not last.closed) or not self._behind.closes
 
     @property
     def calls(self) -> int:
@@ -150,6 +154,8 @@ class Scanner:
     def _change_to(self, channel: Channel, *, first: bool = False) -> None:
         """`first`: what may only stand at the very start of the content is looked for."""
         if self._channel is not None:
+            if self._in_call:
+                self._was_cut_off = self.cut_off  # what is missing will be made up
             self._end_channel(True)
         self._channel = channel
         if self._tape.ended:  # else it is the first one
@@ -343,7 +349,7 @@ class Scanner:
         if not tape.ended or tape.clean or tape.at < len(tape.buffer):
             return False
         tape.release()
-        self.cut_off = True
+        self._was_cut_off = True
         return True
 
     # ------------------------------------------------------------------------------------------------------- output

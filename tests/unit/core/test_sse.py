@@ -103,7 +103,8 @@ def test_a_megabyte_event_in_small_pieces_is_linear_and_whole() -> None:
 
 @pytest.mark.parametrize(("last", "cut_off"), [
     (b"", False), (b"\n", False), (b"d", True), (b"data:", True), (b"data: ", True), (b"even", True),
-    (b"event: done", True), (b"id: 7", True), (b'data: {"a":1}', False), (b"data: [DONE]", False), (b": ping", False),
+    (b"event: done", True), (b"id: 7", False), (b"retry: 9", False), (b"\0", False),
+    (b'data: {"a":1}', False), (b"data: [DONE]", False), (b": ping", False),
     (b'{"error":1}', False), (b"  ", False), (b"event: x\ndata: ", True), (b"data: 1\ndata: ", True)])
 def test_a_stream_that_ends_inside_of_a_line_was_cut_off(last: bytes, cut_off: bool) -> None:
     reader = SseReader()

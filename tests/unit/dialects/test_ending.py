@@ -8,9 +8,12 @@ import pytest
 from extproc.dialects.ending import Behind
 from extproc.dialects.registry import DIALECTS
 
+OPENERS = sorted({opener for dialect in DIALECTS.values() for form in dialect.forms for opener in form.openers
+                  if not opener.startswith("<|close|>")})
+
 
 def closes(text: str, *known: str) -> bool:
-    behind = Behind(known)
+    behind = Behind(OPENERS, known)
     behind.heard("an answer, a call {")
     behind.call_over("call}" + text[:1], 5)
     for char in text[1:]:
@@ -22,7 +25,8 @@ def closes(text: str, *known: str) -> bool:
     "", "\n", "}\n</tool_call>", "\n</tool_ca", "\n```\n</tool_call>\n", "</parameter>\n</function></tool_call>", "]",
     "}]<|tools_suffix|>", "<|tool_call_end|><|tool_calls_section_end|>", "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
     "</｜DSML｜invoke>\n</｜DSML｜function_calls>", "[/TOOL_CALLS]", "\n[END_TOOL_REQUEST]", "<|call|>", "<|eom_id|>",
-    "<end_function_call>", "<|close|>call<|sep|><|close|> tools <|sep|>", "</minimax:tool_call>\n"])
+    "<end_function_call>", "<|close|>call<|sep|><|close|> tools <|sep|>", "</minimax:tool_call>\n", "<tool_call|><turn|>", "<|/tool_call|><|end|>", ", ]", ";\n</function_calls>",
+    "\n<tool_call>\n</tool_call>\n", "<|tool_response>", "</s>"])
 def test_what_closes_a_call(text: str) -> None:
     assert closes(text)
 
@@ -31,30 +35,48 @@ def test_what_closes_a_call(text: str) -> None:
     "\n<", "\n</tool_call>\n<tool_call>", "\n<tool_call>\n<function=save", ", ", "; ", ", {", "<|tool_call_begin|>",
     "<|tool_call_end|><|tool_call_begin|>functions.save:1", "<｜tool▁call▁begin｜>", "<｜tool▁calls▁begin｜>",
     "<｜DSML｜invoke", "[TOOL_CALLS]", "[TOOL_REQUEST]", "<|tool_call|>", "<|python_tag|>", "<|start|>assistant", "<start_function_call>",
-    "<|open|>call tool", "text", " " * 600])
+    "<|open|>call tool", "text", "</tool_call>" * 400])
 def test_what_begins_another_one(text: str) -> None:
     assert not closes(text)
 
 
-@pytest.mark.parametrize("opener", sorted({opener for dialect in DIALECTS.values() for form in dialect.forms
-                                           for opener in form.openers if not opener.startswith("<|close|>")}))
+@pytest.mark.parametrize("opener", OPENERS)
 def test_no_opener_closes(opener: str) -> None:
     assert not closes(opener)
 
 
+def test_a_token_that_may_begin_a_call_closes_only_before_a_closer() -> None:
+    mark = "]<]minimax[>["
+    assert closes(f"{mark}</invoke>\n{mark}</tool_call>", mark)
+    assert not closes(f"{mark}</invoke>\n{mark}", mark)
+
+
+@pytest.mark.parametrize("text", ["<|close|> " * 200 + "<", "<" * 4000, "[END" * 900, "</" * 2000, "<|end" * 700,
+                                  " , " * 1300, "`" * 4000 + "x", "< " * 2000])
+def test_hostile_text_costs_nothing(text: str) -> None:
+    """Some of these took minutes of a pattern that could read them in many ways; here they would never end."""
+    assert not closes(text)
+
+
+@pytest.mark.parametrize("text", [" " * 9000, "\n" * 600 + "</tool_call>", "<|im_end|>" * 60, "</tool_call>\n" * 60])
+def test_however_much_closes(text: str) -> None:
+    assert closes(text)
+
+
 def test_tokens_of_the_template_mean_nothing() -> None:
     assert closes("\n<|im_end|><|user|>", "<|im_end|>", "<|user|>")
-    assert not closes("<|user|>")
+    assert not closes("[e~[")
+    assert closes("[e~[", "[e~[")
 
 
 def test_without_a_call_nothing_stands_behind_it() -> None:
-    behind = Behind(())
+    behind = Behind(OPENERS)
     behind.heard("Text.")
     assert behind.closes
 
 
 def test_the_last_call_counts() -> None:
-    behind = Behind(())
+    behind = Behind(OPENERS)
     behind.call_over("a")
     behind.heard("<tool_call>")
     assert not behind.closes
