@@ -16,6 +16,7 @@ from extproc.dialects.leftovers import CLOSER, OPENER
 _LONGEST = 4096
 """Characters behind a call, white space left out: what closes it is shorter."""
 
+_BLANK = re.compile(r"\s+")
 _TOKEN = re.compile(r"<\|close\|>[^<>]*<\|sep\|>|<[^<>=]*>|\[/?[A-Z_]+\]")
 """What is no opener and has no attributes closes something."""
 _CLOSES = re.compile(r"[\s\])}`,;.]*+(?:</[^<>]*)?\Z")
@@ -34,17 +35,21 @@ class Behind:
 
     def heard(self, text: str) -> None:
         """This came."""
-        if self._text is not None and len(self._text) <= _LONGEST:
-            self._keep(self._text + text[:_LONGEST])
+        if self._text is not None:
+            self._keep(self._text, text, 0)
 
     def call_over(self, text: str, at: int = 0) -> None:
         """A call is over; behind it stands what of `text` is behind `at`."""
-        self._keep(text[at:at + _LONGEST + 1])
+        self._keep("", text, at)
 
-    def _keep(self, text: str) -> None:
-        if len(text) > _LONGEST:  # a model that runs on in white space has begun nothing
-            text = re.sub(r"\s+", " ", text)
-        self._text = text
+    def _keep(self, had: str, text: str, at: int) -> None:
+        """As much as is of use. A model that runs on in white space has begun nothing."""
+        while at < len(text) and len(had) <= _LONGEST:
+            had += text[at:at + _LONGEST]
+            at += _LONGEST
+            if len(had) > _LONGEST:
+                had = _BLANK.sub(" ", had)
+        self._text = had
 
     @property
     def closes(self) -> bool:
@@ -52,7 +57,7 @@ class Behind:
         text = self._text or ""
         if len(text) > _LONGEST:
             return False
-        text = re.sub(r"\s+", " ", text).replace(f"{OPENER} {CLOSER}", "").replace(OPENER + CLOSER, "")
+        text = _BLANK.sub(" ", text).replace(f"{OPENER} {CLOSER}", "").replace(OPENER + CLOSER, "")
         if any(opener in text for opener in self._openers) or text.rstrip().endswith(tuple(self._half_openers())):
             return False
         for token in self._known:

@@ -63,6 +63,17 @@ def test_however_much_closes(text: str) -> None:
     assert closes(text)
 
 
+@pytest.mark.parametrize("size", [1, 100, 4096, 5000, 20_000])
+@pytest.mark.parametrize("more", [4095, 4096, 4097, 9000])
+def test_what_comes_behind_much_white_space_is_heard(size: int, more: int) -> None:
+    text = "\n" * more + "</tool_call><tool_call>"
+    behind = Behind(OPENERS)
+    behind.call_over(text[:size])
+    for at in range(size, len(text), size):
+        behind.heard(text[at:at + size])
+    assert not behind.closes
+
+
 def test_tokens_of_the_template_mean_nothing() -> None:
     assert closes("\n<|im_end|><|user|>", "<|im_end|>", "<|user|>")
     assert not closes("[e~[")
