@@ -9,7 +9,7 @@ it, and shows nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 
 from extproc.dialects.leftovers import CLOSER, OPENER
 
@@ -28,7 +28,7 @@ class Behind:
 
     __slots__ = ("_known", "_openers", "_text")
 
-    def __init__(self, openers: Iterable[str] = (), known: Iterable[str] = ()) -> None:
+    def __init__(self, openers: Collection[str] = (), known: Collection[str] = ()) -> None:
         self._openers = openers
         self._known = known
         self._text: str | None = None
@@ -64,6 +64,6 @@ class Behind:
             text = text.replace(token, "")
         return not text.rstrip().endswith((",", ";")) and _CLOSES.match(_TOKEN.sub("", text)) is not None
 
-    def _half_openers(self) -> Iterable[str]:
+    def _half_openers(self) -> Iterator[str]:
         """Tokens that stand before closing tags as well as at the beginning of a call."""
         return (token for token in self._known if any(opener.startswith(token) for opener in self._openers))
