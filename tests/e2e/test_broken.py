@@ -55,6 +55,24 @@ def test_p01_end_of_file(gateway: Gateway, provider: OpenAIProvider, framing: An
         error_of(answer)
 
 
+WRITTEN = '<tool_call>\n{"name": "now", "arguments": {"a": 1}}\n</tool_call>\n'
+
+
+@pytest.mark.parametrize("more", ["<tool_call>", '<tool_call>\n{"name": "now", "arguments": ', "<tool_"])
+@pytest.mark.parametrize("first", ["written", "native"])
+def test_end_of_file_where_a_further_written_call_has_begun(gateway: Gateway, provider: OpenAIProvider, first: str,
+                                                            more: str) -> None:
+    """The first call is whole and goes out; nothing of the second one does, and it is missed all the same."""
+    whole = chunk({"content": WRITTEN}) if first == "written" else chunk(call_start(0, "call_1", "now", '{"a": 1}'))
+    provider.script(sse([whole, chunk({"content": more})], done=False))
+    with stream(gateway.base_url, body={"tools": TOOLS}) as answer:
+        events = answer.read()
+    assert events[-1]["type"] == "error"
+    assert [event["content_block"]["name"] for event in events
+            if event["type"] == "content_block_start" and event["content_block"]["type"] == "tool_use"] == ["now"]
+    assert not any(event["type"] == "message_delta" for event in events)
+
+
 @pytest.mark.parametrize("item", ['data: {"choices":[{"delta":{"content":"x"\n\n', "data: not json\n\n",
                                   'data: {"choices": 5}\n\n', "data: [1,2]\n\n"])
 def test_p01_malformed_chunk(gateway: Gateway, provider: OpenAIProvider, item: str) -> None:
