@@ -87,10 +87,8 @@ def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:
         except NotACall:
             break
         if io.offered(name) is None and io.calls > before:
-            io.left_out("skipped_call")
             yield from raw_value(tape, stop)
-            if not tape.ended:
-                io.call_over(tape.buffer, tape.at)
+            io.left_out("skipped_call")
             continue
         writer = io.call(name)
         if not (yield from read_arguments(io, writer, stop)):

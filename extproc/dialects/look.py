@@ -51,7 +51,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Layout:
     """Of one `Look` and the names of the tools that are offered. Nothing in it is ever changed."""
 
-    __slots__ = ("beginnings", "behind_end", "closers", "content_marks", "ends", "makers", "openers", "opening_marks",
+    __slots__ = ("behind_end", "closers", "content_marks", "ends", "makers", "openers", "opening_marks",
                  "reasoning_marks", "think_closers", "think_openers")
 
     def __init__(self, look: Look, names: tuple[str, ...]) -> None:
@@ -62,8 +62,6 @@ class Layout:
         for form in (*look.forms, *(form for form, _ in made)):
             for opener in form.openers:
                 self.openers.setdefault(opener, []).append(form)
-        self.beginnings = tuple(opener for opener in self.openers if not opener.startswith("<|close|>"))
-        """The openers that begin a call wherever they stand."""
         self.think_openers = dict(look.think)
         self.think_closers = frozenset(closer for _, closer in look.think)
         self.ends = frozenset(look.ends) - self.think_closers

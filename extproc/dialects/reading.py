@@ -78,8 +78,6 @@ class Reading:
         """The name of the dialect whose form reads."""
         self.mode: ArgumentsMode = mode
         self.calls = 0
-        self.last: CallWriter | None = None
-        """The last of them."""
         self.look_ahead = LOOK_AHEAD
         self.at_line_start = True
         """Nothing but white space stands before the opener on its line."""
@@ -139,8 +137,7 @@ class Reading:
         self.before_call()
         self.calls += 1
         self.counts.total += 1
-        self.last = CallWriter(self, self._sequencer, known, tool_shape(self._tools[known].schema))
-        return self.last
+        return CallWriter(self, self._sequencer, known, tool_shape(self._tools[known].schema))
 
     def shape(self, name: str) -> ToolShape:
         return tool_shape(self._tools[name].schema)

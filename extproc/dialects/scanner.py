@@ -55,7 +55,7 @@ class Scanner:
         self._repairs: list[Repair] = []
         layout = laid_out(look, tuple(tools) if look.makers else ())
         self._makers, self._openers = layout.makers, layout.openers
-        self._behind = Behind(layout.beginnings, (*look.noise, *look.ends))
+        self._behind = Behind(layout.openers, (*look.noise, *look.ends))
         self._think_openers, self._think_closers = layout.think_openers, layout.think_closers
         self._content_marks, self._reasoning_marks = layout.content_marks, layout.reasoning_marks
         self._opening_marks = layout.opening_marks
@@ -94,7 +94,7 @@ class Scanner:
         where it was, and does inside what looks like a call: ended there it would become another one."""
         if for_call:
             self._beside_calls = True
-            self._behind.call_over("")
+            self._behind.native_call()
         if between and self._in_call:
             self._left_alone = self._left_alone or (self._io.at_line_start and self._tape.only_space_held)
             return
@@ -133,8 +133,7 @@ class Scanner:
     def cut_off(self) -> bool:
         """Asked once the text is over, and not by a finish of its own: it ended inside of a call, or where one had
         begun. Nothing of that may have gone out, so that nobody else misses it."""
-        last = None if self._made is None else self._made.last
-        return self._was_cut_off or (last is not None and not last.closed) or not self._behind.closes
+        return self._was_cut_off or not self._behind.closes
 
     @property
     def calls(self) -> int:
@@ -399,6 +398,7 @@ class Scanner:
             self._sequencer.thinking(blank)
 
     def _before_call(self) -> None:
+        self._behind.call_began()
         self._blank = self._blank_thought = ""
         self._line = ""
         self._span = CodeSpan()

@@ -138,7 +138,7 @@ def run(opens: dict[str, Open], plain: Open, counts: list[int], *, quick: bool,
             else:
                 if tokens and running.envoy:  # LiteLLM's proxy does not come to its half
                     say(f"{name}: half load")
-                    half = uvloop.run(streams.half_load(running.side))
+                    half = uvloop.run(requests.half_load(running.side))
                     with plain() as other:
                         results.first_beside[name] = uvloop.run(requests.first_tokens(running, other, tokens, half))
     return results

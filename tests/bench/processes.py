@@ -27,3 +27,9 @@ def machine_ticks() -> tuple[int, int]:
     """Clock ticks of all CPUs since the machine began: all of them, and those in which they were idle."""
     ticks = [int(one) for one in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     return sum(ticks), ticks[3] + ticks[4]
+
+
+def busy_since(before: tuple[int, int]) -> float:
+    """The part of all CPUs that was busy since then."""
+    ticks, idle = (now - then for now, then in zip(machine_ticks(), before, strict=True))
+    return 1 - idle / ticks

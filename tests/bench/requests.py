@@ -5,13 +5,17 @@ A request is a conversation as coding clients send them: tools, then turns of a 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import statistics
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tests.bench.load import one_by_one, opened
-from tests.bench.processes import cpu_seconds, machine_ticks
+from tests.bench.load import Side, one_by_one, opened
+from tests.bench.processes import busy_since, cpu_seconds, machine_ticks
 from tests.bench.sides import Running
+from tests.bench.streams import warm
 
 SIZES = (4_000, 40_000, 400_000, 4_000_000, 10_000_000)
 _RESULT = 'def handler(event):\n    return {"status": "ok", "items": [1, 2]}\n'
@@ -73,6 +77,38 @@ class First:
 _TURN_OF_EACH = 50
 _STREAMS = 100
 """That carry the events beside."""
+_SECONDS, _TRIES = 1.5, 6
+_HALF, _NEAR = 0.5, 0.03
+"""Of all CPUs, and how far from it is near enough."""
+
+
+@asynccontextmanager
+async def _load(side: Side, rate: float) -> AsyncIterator[None]:
+    """So many events a second run through this side meanwhile."""
+    streams = await opened(side, f"steady-{rate / _STREAMS:g}", _STREAMS, lambda _: None) if rate else []
+    try:
+        yield
+    finally:
+        for stream in streams:
+            stream.close()
+
+
+async def half_load(side: Side) -> float:
+    """So many events a second keep half of the machine's CPUs busy, with the load that runs on them too. Found step by
+    step, from below."""
+    await warm(side)
+    rate = 1000.0
+    for _ in range(_TRIES):
+        async with _load(side, rate):
+            await asyncio.sleep(_SECONDS / 3)
+            before = machine_ticks()
+            await asyncio.sleep(_SECONDS)
+            busy = busy_since(before)
+        await asyncio.sleep(0.3)
+        if abs(busy - _HALF) < _NEAR:
+            break
+        rate *= min(max(_HALF / busy, 0.5), 2.0)
+    return rate
 
 
 async def first_tokens(running: Running, plain: Running, count: int, beside: float = 0) -> First:
@@ -81,15 +117,10 @@ async def first_tokens(running: Running, plain: Running, count: int, beside: flo
     turns = ((running.side, found.times), (plain.side, found.plain))
     for side, _ in turns:
         await one_by_one(side, 10)
-    streams = await opened(running.side, f"steady-{beside / _STREAMS:g}", _STREAMS, lambda _: None) if beside else []
-    before = machine_ticks()
-    try:
+    async with _load(running.side, beside):
+        before = machine_ticks()
         while len(found.times) < count:
             for side, times in turns:
                 answered = await one_by_one(side, _TURN_OF_EACH, model="spoken")
                 times += [one.first * 1e3 for one in answered[1:]]  # the first one finds everything cold after the turn
-        ticks, idle = (now - then for now, then in zip(machine_ticks(), before, strict=True))
-    finally:
-        for stream in streams:
-            stream.close()
-    return First(sorted(found.times), sorted(found.plain), beside, 1 - idle / ticks)
+        return First(sorted(found.times), sorted(found.plain), beside, busy_since(before))

@@ -11,16 +11,11 @@ import gc
 from dataclasses import dataclass, field
 
 from tests.bench.load import Side, opened
-from tests.bench.processes import cpu_seconds, machine_ticks, resident_bytes
+from tests.bench.processes import cpu_seconds, resident_bytes
 from tests.bench.sides import Running
 
 RATES = {1: 100.0, 10: 50.0, 100: 12.0, 1000: 1.2, 2000: 0.6, 5000: 0.24, 8000: 0.15}
 """Streams -> events a second of each: the total stays where two cores, shared with the load, are half idle."""
-
-
-_STREAMS, _SECONDS, _TRIES = 100, 1.5, 6
-_HALF, _NEAR = 0.5, 0.03
-"""Of all CPUs, and how far from it is near enough."""
 
 
 @dataclass
@@ -56,7 +51,7 @@ async def measure(running: Running, streams: int, seconds: float, windows: int) 
     """`seconds`: the length of one window."""
     side: Side = running.side
     times: list[int] = []
-    await _warm(side)
+    await warm(side)
     before = [resident_bytes(pids) for pids in (running.processor, running.envoy)]
     open_streams = await opened(side, f"steady-{RATES[streams]:g}", streams, times.append)
     try:
@@ -81,35 +76,7 @@ async def measure(running: Running, streams: int, seconds: float, windows: int) 
     return Measured(streams, found, *kilobytes)
 
 
-async def half_load(side: Side) -> float:
-    """So many events a second, over 100 streams, keep half of the machine's CPUs busy, with the load that runs on them
-    too. Found step by step, from below."""
-    await _warm(side)
-    rate = 1000.0
-    for _ in range(_TRIES):
-        busy = await _busy(side, rate)
-        if abs(busy - _HALF) < _NEAR:
-            break
-        rate *= min(max(_HALF / busy, 0.5), 2.0)
-    return rate
-
-
-async def _busy(side: Side, rate: float) -> float:
-    """The part of all CPUs that is busy beside so many events a second."""
-    running = await opened(side, f"steady-{rate / _STREAMS:g}", _STREAMS, lambda _: None)
-    try:
-        await asyncio.sleep(_SECONDS / 3)
-        before = machine_ticks()
-        await asyncio.sleep(_SECONDS)
-        ticks, idle = (now - then for now, then in zip(machine_ticks(), before, strict=True))
-    finally:
-        for stream in running:
-            stream.close()
-    await asyncio.sleep(0.3)
-    return 1 - idle / ticks
-
-
-async def _warm(side: Side) -> None:
+async def warm(side: Side) -> None:
     """Connections, caches and code are there before anything counts."""
     streams = await opened(side, "steady-50", 4, lambda _: None)
     await asyncio.sleep(0.5)

@@ -17,7 +17,7 @@ from extproc.conversation import Media, Message, Opaque, Request, Text, Thinking
 from extproc.dialects.registry import DIALECTS
 from extproc.dialects.writing import WRITABLE, format_call, write
 from extproc.errors import BadRequest
-from tests.playbook import delta
+from tests.playbook import delta, sse
 from tests.prompted_reader import read_calls, read_results
 from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
 
@@ -92,12 +92,7 @@ READABLE = sorted(WRITABLE & set(DIALECTS))
 @given(CALLS, st.sampled_from(["", "Well.", "I look\n\nat it: "]), st.data())
 @settings(max_examples=20, deadline=None)
 def test_written_calls_are_read_back_at_any_cut(dialect, calls, prose, data):
-    blocks = [ToolCall(f"c{number}", name, json.dumps(arguments)) for number, (name, arguments) in enumerate(calls)]
-    offered = [Tool(entry["function"]["name"], None, entry["function"]["parameters"]) for entry in TOOLS]
-    request = Request(model="m", tools=offered, messages=[
-        Message("assistant", [Text(prose), *blocks]), Message("user", [ToolResult(call.id, []) for call in blocks])])
-    out = write(request, dialect, dropped=Dropped(), parallel=None, max_tools=64)
-    said = out.messages[0].content[0].text  # type: ignore[union-attr]
+    said = _said(dialect, calls, TOOLS, prose)
     stream = sse_bytes(text_chunks([said]))
     if data.draw(st.booleans()):
         stream = sse_bytes(text_chunks(list(said)))
@@ -118,8 +113,7 @@ def test_an_answer_that_breaks_off_where_a_call_has_begun_never_looks_finished(d
     pong = {"type": "function", "function": {**TOOLS[0]["function"], "name": "pong"}}
     said = _said(dialect, calls, [*TOOLS, pong])
     upto = data.draw(st.integers(0, len(said)))
-    stream = sse_bytes([delta(content=said[:upto])]).removesuffix(b"data: [DONE]\n\n")
-    got = answer(stream, [*TOOLS, pong], dialect=dialect)
+    got = answer(sse(delta(content=said[:upto]), done=False), [*TOOLS, pong], dialect=dialect)
     if got["finish_reason"] == "error":
         assert upto < len(said)
         return
@@ -129,11 +123,12 @@ def test_an_answer_that_breaks_off_where_a_call_has_begun_never_looks_finished(d
     assert not said[:upto].endswith(tuple(opener for form in DIALECTS[dialect].forms for opener in form.openers))
 
 
-def _said(dialect: str, calls: list[tuple[str, Any]], tools: list[dict[str, Any]]) -> str:
+def _said(dialect: str, calls: list[tuple[str, Any]], tools: list[dict[str, Any]], prose: str = "") -> str:
+    """What a model writes: prose, then calls."""
     blocks = [ToolCall(f"c{number}", name, json.dumps(arguments)) for number, (name, arguments) in enumerate(calls)]
     offered = [Tool(entry["function"]["name"], None, entry["function"]["parameters"]) for entry in tools]
     request = Request(model="m", tools=offered, messages=[
-        Message("assistant", [*blocks]), Message("user", [ToolResult(call.id, []) for call in blocks])])
+        Message("assistant", [Text(prose), *blocks]), Message("user", [ToolResult(call.id, []) for call in blocks])])
     out = write(request, dialect, dropped=Dropped(), parallel=None, max_tools=64)
     return out.messages[0].content[0].text  # type: ignore[union-attr]
 

@@ -93,3 +93,12 @@ def test_the_last_call_counts() -> None:
     assert not behind.closes
     behind.call_over("")
     assert behind.closes
+
+
+def test_a_call_that_is_not_over_is_missed_whatever_comes_beside_it() -> None:
+    behind = Behind(OPENERS)
+    behind.call_began()
+    behind.native_call()
+    assert not behind.closes
+    behind.call_over("}", 1)
+    assert behind.closes

@@ -3,12 +3,11 @@ closes them and whatever the server left over; one that breaks off where more ha
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.playbook import delta
+from tests.playbook import delta, sse
 from tests.told_twice import body_of, heard, sent
 from tests.unit.dialects.cases import answer
 
@@ -48,15 +47,11 @@ WHOLE = {
 }
 
 
-def came(*deltas: dict[str, Any]) -> bytes:
-    return b"".join(b"data: %b\n\n" % json.dumps(one).encode() for one in deltas)
-
-
 @pytest.mark.parametrize(("dialect", "text"), [(name, text) for name, texts in WHOLE.items() for text in texts])
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 def test_whole_calls_are_a_whole_answer(dialect: str, text: str, size: int) -> None:
     pieces = [text[at:at + size] for at in range(0, len(text), size)]
-    got = answer(came(*(delta(content=piece) for piece in pieces)), TOOLS, dialect=dialect)
+    got = answer(sse(*(delta(content=piece) for piece in pieces), done=False), TOOLS, dialect=dialect)
     assert got["finish_reason"] == "tool_calls"
     assert got["tool_calls"][0][0] in ("save", "ping")
 
@@ -70,5 +65,6 @@ def test_what_a_server_left_over_of_native_calls_is_no_further_one(items: list[A
 
 
 def test_reasoning_between_does_not_make_half_a_call_a_whole_one() -> None:
-    body = came(delta(content='<tool_call>\n{"name": "save", "arguments": {"path": "a"'), delta(reasoning_content="\n"))
+    body = sse(delta(content='<tool_call>\n{"name": "save", "arguments": {"path": "a"'), delta(reasoning_content="\n"),
+               done=False)
     assert answer(body, TOOLS, dialect="hermes")["finish_reason"] == "error"
