@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as route
+from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google import protobuf
 
@@ -21,6 +22,7 @@ from extproc.bootstrap.messages import ClusterWeight, PriorityGroup, PriorityGro
 from extproc.bootstrap.observing import RULE_METADATA, never_traced
 from extproc.bootstrap.rendering import extension, pack, seconds
 from extproc.bootstrap.several_keys import OTHER_KEY
+from extproc.bootstrap.shortcut import Told, told
 from extproc.bootstrap.sources import HOPS
 from extproc.config import Backend, Config, ModelRule
 from extproc.failover import RETRIED_STATUSES
@@ -73,9 +75,10 @@ def _early(rule: ModelRule, attempts: Sequence[int]) -> list[int]:
     return [number for number, backend in enumerate(backends, 1) if set(backends[number:]) - {backend}]
 
 
-def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguration:
-    """Liveness, one route per model rule, a 503 for a rule that is not among them, and a 404 for what `select` did not
-    answer itself."""
+def edge_table(config: Config, *, with_secrets: bool,
+               shortcut: Sequence[ModelRule] = ()) -> route.RouteConfiguration:
+    """Liveness, one route per model rule, a 503 for a rule that is not among them, ways past `select` for those of
+    `shortcut`, and a 404 for what `select` did not answer itself."""
     ways: dict[str, ModelRule] = {}
     for rule in config.models:  # while a configuration changes, rules may differ in what Envoy does not look at
         ways.setdefault(rule.way, rule)
@@ -83,7 +86,7 @@ def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguratio
     return route.RouteConfiguration(name="edge", validate_clusters=False, virtual_hosts=[route.VirtualHost(
         name="edge", domains=["*"],
         routes=[_liveness(), *(route for rule in ways.values() for route in _rule_routes(rule, config)),
-                _unknown_rule(), _nothing_here()],
+                _unknown_rule(), *(_shortcut(found, config) for found in told(shortcut, config)), _nothing_here()],
         # accept-encoding: the processor reads answers, it should not have to unpack them.
         request_headers_to_remove=[*CLIENT_SECRETS, "accept-encoding"],
         include_request_attempt_count=True,
@@ -108,11 +111,25 @@ def _unknown_rule() -> route.Route:
             cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.SERVICE_UNAVAILABLE))
 
 
-def _nothing_here() -> route.Route:
+def _nothing_here(headers: Sequence[route.HeaderMatcher] = ()) -> route.Route:
     """404, but as a route to a cluster: the cors filter passes over direct responses, and this is the route of every
     request until `select` has chosen one."""
-    return route.Route(name="nothing", match=route.RouteMatch(prefix="/"), route=route.RouteAction(
-        cluster="nothing", cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.NOT_FOUND))
+    return route.Route(
+        name="nothing", match=route.RouteMatch(prefix="/", headers=list(headers)), route=route.RouteAction(
+            cluster="nothing",
+            cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.NOT_FOUND))
+
+
+def _shortcut(found: Told, config: Config) -> route.Route:
+    """The way of a request for this rule past `select`, or through it."""
+    if not found.certain:
+        return _nothing_here(found.headers)
+    made = _rule_route(found.rule, 0, found.rule.orders[0].attempts, config)
+    made.name = f"shortcut-{made.name}"
+    made.match = route.RouteMatch(prefix="/", headers=found.headers)
+    made.request_headers_to_add.append(_overwriting(ROUTE, found.rule.id))
+    made.typed_per_filter_config[SELECT] = pack(ext_proc.ExtProcPerRoute(disabled=True))
+    return made
 
 
 def _rule_routes(rule: ModelRule, config: Config) -> list[route.Route]:
@@ -136,9 +153,7 @@ def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Co
         metadata=core.Metadata(filter_metadata={RULE_METADATA: protobuf.Struct.from_dict({"rule": rule.match})}),
         typed_per_filter_config=edge_limits(rule, config),
         request_body_buffer_limit=config.limits.replay,
-        request_headers_to_add=[core.HeaderValueOption(
-            header=core.HeaderValue(key=_EARLY, value=f",{','.join(map(str, early))},"),
-            append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD)] if early else [],
+        request_headers_to_add=[_overwriting(_EARLY, f",{','.join(map(str, early))},")] if early else [],
         route=route.RouteAction(
             timeout=seconds(0), idle_timeout=seconds(config.timeouts.stream_idle),
             retry_policy=route.RetryPolicy(
@@ -194,6 +209,12 @@ def _hop_action(cluster: str, backend: Backend, config: Config) -> route.RouteAc
     return route.RouteAction(
         cluster=cluster, timeout=seconds(0), idle_timeout=seconds(0), auto_host_rewrite=True,
         retry_policy=retry)
+
+
+def _overwriting(header: str, value: str) -> core.HeaderValueOption:
+    return core.HeaderValueOption(
+        header=core.HeaderValue(key=header, value=value),
+        append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD)
 
 
 def _exactly(header: str, value: str) -> route.HeaderMatcher:

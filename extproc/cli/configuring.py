@@ -108,7 +108,8 @@ def _ask_envoy(config: Config) -> bool:
 
     if find_envoy() is None:
         return False
-    complaints = validate_with_envoy(static_bootstrap(config, with_secrets=False, sockets=[DEFAULT_PROCESSOR]))
+    complaints = validate_with_envoy(static_bootstrap(
+        config, with_secrets=False, sockets=[DEFAULT_PROCESSOR], shortcut=True))
     for complaint in complaints:
         typer.echo(f"envoy: {complaint}")
     if complaints:

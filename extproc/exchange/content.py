@@ -35,25 +35,27 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 
 
 ASKED = "x-extproc-asked"
-"""The header in which the edge hop tells the backend hop what it read, so that the body is searched once."""
-_LONGEST_MODEL = 200
+"""The header in which the edge hop tells the backend hop what it read, so that the body is searched once: the model's
+name and `stream` or `whole`. (Or Envoy itself: `extproc.bootstrap.shortcut`.)"""
+LONGEST_MODEL = 200
+"""Characters of a name that fits in."""
 
 
 def said_in_header(asked: Asked) -> dict[str, str]:
     """That header; none for a model that does not fit in as it is."""
     if not _fits_in(asked.model):
         return {}
-    return {ASKED: f"stream {asked.model}" if asked.stream else f"whole {asked.model}"}
+    return {ASKED: f"{asked.model} stream" if asked.stream else f"{asked.model} whole"}
 
 
 def read_header(headers: Mapping[str, str]) -> Asked | None:
     """What the edge hop told."""
-    how, _, model = headers.get(ASKED, "").partition(" ")
+    model, _, how = headers.get(ASKED, "").partition(" ")
     return Asked(model, how == "stream") if how in ("stream", "whole") and _fits_in(model) else None
 
 
 def _fits_in(model: str) -> bool:
-    return (0 < len(model) <= _LONGEST_MODEL and model.isascii() and model.isprintable()
+    return (0 < len(model) <= LONGEST_MODEL and model.isascii() and model.isprintable()
             and " " not in model)
 
 

@@ -49,14 +49,15 @@ ENDPOINTS: dict[str, Endpoint] = {
     "/": Endpoint("root", None, ("GET", "HEAD")),
 }
 
-_PREFIXES = ("/anthropic", "/openai")
+PREFIXES = ("/anthropic", "/openai")
+"""What may stand before a path."""
 _OPENAI_WORDS = ("chat", "completions", "responses", "embeddings", "audio", "images", "events", "moderations")
 
 
 def plain_path(target: str) -> str:
     """The path without query string, `/anthropic` or `/openai` prefix and trailing slash."""
     path = target.partition("?")[0]
-    for prefix in _PREFIXES:
+    for prefix in PREFIXES:
         if path == prefix or path.startswith(prefix + "/"):
             path = path[len(prefix):]
     return path.rstrip("/") or "/"

@@ -19,7 +19,7 @@ from extproc.up.addresses import listening, reachable_host
 from extproc.up.addresses import show as show_address
 from extproc.up.admin import AdminServer, shared_metrics
 from extproc.up.certificates import Certificates
-from extproc.up.delivery import Delivery
+from extproc.up.delivery import Delivery, shortcut_wanted
 from extproc.up.demo_provider import DemoProvider
 from extproc.up.envoy import Envoy
 from extproc.up.envoy_admin import EnvoyAdmin
@@ -32,13 +32,15 @@ from extproc.up.workers import Command, Workers
 
 
 class Gateway:
-    """One run. `layout`: its runtime directory, of whoever makes it; `command` runs a worker; `stop` ends it."""
+    """One run. `layout`: its runtime directory, of whoever makes it; `command` runs a worker; `stop` ends it. Raises
+    StartError where the environment asks for what there is not."""
 
     def __init__(self, config: Config, layout: RuntimeLayout, env: Mapping[str, str], command: Command,
                  stop: Stop) -> None:
         self._config = config
         self._layout = layout
         self._env = dict(env)
+        self._shortcut = shortcut_wanted(env)
         self._command = command
         self._stop = stop
         self._lines = show.RequestLines()
@@ -78,7 +80,8 @@ class Gateway:
                                 on_line=self._lines, say=show.say)
         self._limits = Limits(f"unix:{self._layout.limits_socket}", self._layout, env=self._env, on_line=self._lines,
                               say=show.say)
-        delivery = Delivery(self._layout, EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
+        delivery = Delivery(self._layout, EnvoyAdmin(f"unix:{self._layout.envoy_admin}"),
+                            shortcut=self._shortcut)
         # Envoy's files take as long as the workers: both at once.
         await asyncio.gather(self._workers.start(), self._limits.prepare(self._config),
                              asyncio.to_thread(delivery.first, self._config))

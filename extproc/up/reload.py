@@ -189,7 +189,8 @@ class Reloader:
         """What Envoy says against it. It is not asked about the same thing twice: that costs a second."""
         if self._delivery is None:
             return []
-        made = await asyncio.to_thread(bootstrap.static_bootstrap, config, with_secrets=False, sockets=["unix:/worker"])
+        made = await asyncio.to_thread(bootstrap.static_bootstrap, config, with_secrets=False, sockets=["unix:/worker"],
+                                       shortcut=True)
         text = msgspec.json.encode(made).decode()
         name = hashlib.sha256(text.encode()).hexdigest()
         if name in self._valid:
@@ -219,13 +220,14 @@ class Reloader:
             if self._delivery is not None:
                 # Where keys begin to be asked for, Envoy asks first: a worker would refuse who brings one already.
                 teams = old.config.teams or new.config.teams
-                await self._delivery.deliver(joined(msgspec.structs.replace(old.config, teams=teams), known))
+                # Both rules are known, but it is the workers who say which of them is in force.
+                await self._delivery.deliver(joined(msgspec.structs.replace(old.config, teams=teams), known), ())
             served = True
             # A key that changes hands is checked by Envoy under its old owner until the next step.
             both = {**old.config.teams, **new.config.teams} if new.config.teams else {}
             await self._tell(Generation(new.generation.number, msgspec.structs.replace(new.config, teams=both)), known)
             if self._delivery is not None:
-                await self._delivery.deliver(joined(new.config, known))
+                await self._delivery.deliver(joined(new.config, known), new.config.models)
             await self._tell(new.generation, known)
         except Refused as refused:
             # What requests may have begun on goes away as any old generation does.
@@ -246,7 +248,7 @@ class Reloader:
             problems.append(str(error))
         if self._delivery is not None:
             try:
-                await self._delivery.deliver(joined(old.config, known), removing=True)
+                await self._delivery.deliver(joined(old.config, known), old.config.models, removing=True)
             except Refused as error:
                 problems.append(str(error))
         return "; ".join(problems)
@@ -295,7 +297,7 @@ class Reloader:
         newest = self._known[0]
         known = [one for one in self._known if one is newest or one.generation.number not in gone]
         if self._delivery is not None:
-            await self._delivery.deliver(joined(newest.config, known), removing=True)
+            await self._delivery.deliver(joined(newest.config, known), newest.config.models, removing=True)
         await self._tell(newest.generation, known)
         self._known = known
 

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +18,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from extproc.bootstrap import static_bootstrap
+from extproc.config import load_config
 from tests.bench.load import KEY, Side
 from tests.bench.plain_envoy import PlainEnvoy, binary
 from tests.e2e.gateway import Gateway, GatewayError, Process, descendants
@@ -86,8 +87,8 @@ def floor(provider_port: int) -> Iterator[Running]:
     with tempfile.TemporaryDirectory() as directory:
         file, envoy_file, socket = (Path(directory) / name for name in ("extproc.yaml", "envoy.json", "worker.sock"))
         file.write_text(json.dumps({**_configuration(provider_port), "listen": f"127.0.0.1:{edge}"}))
-        subprocess.run([sys.executable, "-m", "extproc", "envoy-config", "--config", str(file), "--with-secrets",
-                        "--processor", f"unix:{socket}", "--output", str(envoy_file)], check=True)
+        envoy_file.write_text(json.dumps(static_bootstrap(
+            load_config(file, {}), with_secrets=True, sockets=[f"unix:{socket}"], shortcut=True)))
         worker = Process("floor", [sys.executable, "-m", "tests.bench.floor", str(file), f"unix:{socket}"])
         envoy = None
         try:

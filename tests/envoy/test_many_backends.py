@@ -45,7 +45,7 @@ class World:
     def deliver(self, config: Config, *, removing: bool = False) -> None:
         for one in config.models:
             self.envoy.stand_in.routes[one.match] = one.id
-        asyncio.run(self.delivery.deliver(config, removing=removing))
+        asyncio.run(self.delivery.deliver(config, config.models, removing=removing))
 
     def key_of(self, model: str) -> str:
         """What the provider gets for it."""
@@ -99,7 +99,9 @@ def test_many_backends_are_served_and_changed_while_a_stream_runs(world: World) 
             *config.models, rule("new")]))
         world.deliver(config := msgspec.structs.replace(config, backends=backends, models=[
             *config.models[1:], rule("new")]), removing=True)
-        assert [world.envoy.ask(model).status for model in ("Same", "same", "new")] == [503, 200, 200]
+        for select in (True, False):
+            answered = [world.envoy.ask(model, select=select).status for model in ("Same", "same", "new")]
+            assert answered == [503, 200, 200]
         world.deliver(msgspec.structs.replace(config, timeouts=msgspec.structs.replace(
             config.timeouts, per_try_idle=world.config.timeouts.per_try_idle + 1)))
         assert world.envoy.ask("new").status == 200

@@ -46,7 +46,7 @@ def test_head_waits_for_the_body_and_the_bytes_pass_unchanged() -> None:
     play >> request_body(RAW[:20], end=False) << []
     rule = play.exchange.config.models[0]
     play >> request_body(RAW[20:]) << [
-        ("request head", {"x-extproc-route": rule.id, "x-extproc-api": "anthropic", "x-extproc-asked": "whole one"}),
+        ("request head", {"x-extproc-route": rule.id, "x-extproc-api": "anthropic", "x-extproc-asked": "one whole"}),
         ("request body", RAW, True),
     ]
     assert play.exchange.done
@@ -54,12 +54,12 @@ def test_head_waits_for_the_body_and_the_bytes_pass_unchanged() -> None:
 
 
 @pytest.mark.parametrize(("model", "stream", "told"), [
-    ("free/x", True, "stream free/x"), ("free/x", False, "whole free/x"), ("free/with a blank", True, None),
+    ("free/x", True, "free/x stream"), ("free/x", False, "free/x whole"), ("free/with a blank", True, None),
     ("free/ü", True, None), ("free/" + "x" * 200, True, None)])
 def test_the_next_hop_is_told_what_was_read_where_a_header_can_say_it(model: str, stream: bool,
                                                                       told: str | None) -> None:
     play = edge()
-    play >> request_headers(x_extproc_asked="stream two") << []
+    play >> request_headers(x_extproc_asked="two stream") << []
     play >> request_body({**ASK, "model": model, "stream": stream})
     [(_, headers), _] = play.take()
     assert headers.get("x-extproc-asked") == told

@@ -1,0 +1,219 @@
+"""The shortcut past `select`: a request whose route is certain gets it from Envoy itself, without asking the processor.
+
+A filter before `select` reads the model of a plain request, and routes behind it say for which models, teams and hosts
+the rule is certain; there `select` is off. What the two say is what `select` would say, word for word (the rule, the
+API, model and streaming), so the backend's hop cannot tell the difference. Everything else is left to `select`: what
+is not plain, what is to be refused, what it answers itself, whoever has limits. So nothing is decided twice: here
+is either the same answer or none. It spares a request one of three exchanges with the processor.
+
+Only where Envoy follows every change of the configuration (`extproc up`): the routes name rules by their content.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.route import v3 as route
+from envoy_data_plane.envoy.extensions.filters.http.lua import v3 as lua
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+from envoy_data_plane.envoy.type.matcher import v3 as matcher
+
+from extproc.bootstrap.rendering import pack
+from extproc.config import Config, ModelRule
+from extproc.config.globs import is_glob, matches
+from extproc.exchange.content import ASKED, LONGEST_MODEL
+from extproc.exchange.routes import ENDPOINTS, PREFIXES
+
+LARGEST = 256 * 1024
+"""Bytes of a body that Envoy looks through itself, which takes its thread less than a millisecond; a larger one would
+not gain from it what others lose."""
+_MOST_TOKENS = 8192
+"""Strings and brackets inside a member of the body, for the same reason."""
+_PLAIN_NAME = re.compile(r"[\w.:/@+,=-]*", re.ASCII)
+"""What the script takes for a model's name; others are for `select`."""
+_LONGEST_PATTERN = 64
+"""Characters: Envoy refuses regular expressions that it finds too large, and counts in steps of its own."""
+_MOST_TEAMS = 32
+"""Teams that a route can leave out."""
+_API, _TEAM = "x-extproc-api", "x-extproc-team"
+_OWN_HOST = r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?"
+"""Names by which a gateway without teams is called; other names for it are left to `select`."""
+
+_SCRIPT = """\
+local find, byte, sub, match = string.find, string.byte, string.sub, string.match
+local apis = {{{apis}}}
+
+-- The place behind the string whose text begins at `at`.
+local function behind_string(text, at)
+  while true do
+    local quote = find(text, '"', at, true)
+    if not quote then return nil end
+    local before = quote - 1
+    while byte(text, before) == 92 do before = before - 1 end
+    if (quote - before) % 2 == 1 then return quote + 1 end
+    at = quote + 1
+  end
+end
+
+-- The place behind the object or array that begins at `at`. Whether its brackets fit is for others to see.
+local function behind_nested(text, at)
+  local depth = 0
+  for _ = 1, {most_tokens} do
+    at = find(text, '["{{}}%[%]]', at)
+    if not at then return nil end
+    local what = byte(text, at)
+    at = at + 1
+    if what == 34 then
+      at = behind_string(text, at)
+      if not at then return nil end
+    elseif what == 123 or what == 91 then
+      depth = depth + 1
+    else
+      depth = depth - 1
+      if depth == 0 then return at end
+    end
+  end
+  return nil
+end
+
+-- What `select` says of this body: the model, and whether the answer is streamed. nil: that is for `select` to say.
+function asked(text)
+  local model, how = nil, "whole"
+  local at = match(text, "^[ \\t\\r\\n]*{{()")
+  while at do
+    local key, value = match(text, '^[ \\t\\r\\n]*"([^"\\\\]*)"[ \\t\\r\\n]*:[ \\t\\r\\n]*()', at)
+    if not key then return nil end
+    local first = byte(text, value)
+    local matters = key == "model" or key == "stream"
+    if first == 34 then
+      at = behind_string(text, value + 1)
+      if not at then return nil end
+      if key == "model" then
+        model = at - value <= {longest} + 2 and match(sub(text, value + 1, at - 2), "^[%w_.:/@+,=-]+$")
+        if not model then return nil end
+      elseif matters then
+        return nil
+      end
+    elseif first == 123 or first == 91 then
+      if matters then return nil end
+      at = behind_nested(text, value)
+    else
+      local word
+      word, at = match(text, "^([%w.+-]+)()", value)
+      if not word or key == "model" then return nil end
+      if key == "stream" then
+        if word == "true" then how = "stream"
+        elseif word == "false" or word == "null" then how = "whole"
+        else return nil end
+      end
+    end
+    if not at then return nil end
+    local sign, behind = match(text, "^[ \\t\\r\\n]*([,}}])()", at)
+    if sign == "}}" then
+      return model and find(text, "^[ \\t\\r\\n]*$", behind) and model .. " " .. how or nil
+    end
+    at = sign and behind
+  end
+  return nil
+end
+
+function envoy_on_request(handle)
+  local headers = handle:headers()
+  local api = apis[match(headers:get(":path") or "", "^[^?]*")]
+  if not api or headers:get(":method") ~= "POST" then return end
+  local kind = headers:get("content-type") or ""
+  if not (find(kind, "^application/json[ \\t]*$") or find(kind, "^application/json[ \\t]*;"))
+     or headers:get("origin") or headers:get("content-encoding") then return end
+  local length = tonumber(headers:get("content-length") or "")
+  if not length or length < 1 or length > {largest} then return end
+  local body = handle:body()
+  if not body or body:length() ~= length or handle:trailers() then return end
+  local found = asked(body:getBytes(0, length))
+  if not found then return end
+  headers = handle:headers()  -- the object from before the wait for the body is no longer good
+  headers:replace("{asked}", found)
+  headers:replace("{api}", api)
+end
+"""
+
+
+def read_plain(config: Config) -> hcm.HttpFilter:
+    """Reads the model of a plain request into the header by which `select` tells it."""
+    apis = ", ".join(f'["{prefix}{path}"] = "{endpoint.api}"' for path, endpoint in ENDPOINTS.items()
+                     if endpoint.operation in ("messages", "chat", "events") for prefix in ("", *PREFIXES))
+    # What Envoy would not keep for a further attempt is not kept here.
+    largest = min(LARGEST, config.limits.body, config.limits.replay)
+    script = _SCRIPT.format(apis=apis, largest=largest, most_tokens=_MOST_TOKENS, longest=LONGEST_MODEL, asked=ASKED,
+                            api=_API)
+    return hcm.HttpFilter(name="shortcut", typed_config=pack(lua.Lua(
+        default_source_code=core.DataSource(inline_string=script))))
+
+
+class Told(NamedTuple):
+    """The requests that these headers recognise, beyond those of the entries before it."""
+
+    rule: ModelRule
+    headers: list[route.HeaderMatcher]
+    certain: bool
+    """They go the rule's first way; else `select` has to say."""
+
+
+def told(rules: Sequence[ModelRule], config: Config) -> Iterator[Told]:
+    """The rules in their order, as far as headers can tell for which of them a request is."""
+    for rule in rules:
+        if not _PLAIN_NAME.fullmatch(rule.match.replace("*", "").replace("?", "")):
+            continue  # no plain name falls under it
+        name = _name(rule.match)
+        if name is None:
+            yield Told(rule, [_asked()], certain=False)
+            return
+        who = _who(rule, config) if len(rule.orders) == 1 else None
+        if who is not None:
+            yield Told(rule, [name, *who], certain=True)
+        if who is None or who:
+            yield Told(rule, [name], certain=False)
+
+
+def _name(pattern: str) -> route.HeaderMatcher | None:
+    """The names that fall under this pattern, in a header that says `NAME stream` or `NAME whole`."""
+    plain = pattern.strip("*")
+    if not is_glob(pattern):
+        return _asked(prefix=f"{pattern} ")
+    if not plain:
+        return _asked()
+    if not is_glob(plain) and not (pattern.startswith("*") and pattern.endswith("*")):
+        return _asked(contains=f"{plain} ") if pattern.startswith("*") else _asked(prefix=plain)
+    if len(pattern) > _LONGEST_PATTERN:
+        return None
+    parts = {"*": ".*", "?": "[^ ]"}
+    spelled = "".join(parts.get(char) or re.escape(char) for char in re.sub(r"\*+", "*", pattern))
+    return _asked(safe_regex=matcher.RegexMatcher(regex=f"{spelled} (stream|whole)"))
+
+
+def _asked(**value: object) -> route.HeaderMatcher:
+    if not value:
+        return route.HeaderMatcher(name=ASKED, present_match=True)
+    return route.HeaderMatcher(name=ASKED, string_match=matcher.StringMatcher(**value))  # type: ignore[arg-type]
+
+
+def _who(rule: ModelRule, config: Config) -> list[route.HeaderMatcher] | None:
+    """The callers that may certainly use every model of the rule, and have no limits; None: nobody."""
+    if not config.teams:
+        own = matcher.StringMatcher(safe_regex=matcher.RegexMatcher(regex=_OWN_HOST))
+        return [] if config.open else [route.HeaderMatcher(name=":authority", string_match=own)]
+    others = [name for name, team in config.teams.items() if name in config.limited_teams or not (
+        team.models is None or any(_surely_covers(pattern, rule.match) for pattern in team.models))]
+    if len(others) == len(config.teams) or len(others) > _MOST_TEAMS:
+        return None
+    return [route.HeaderMatcher(name=_TEAM, present_match=True), *(route.HeaderMatcher(
+        name=_TEAM, string_match=matcher.StringMatcher(exact=name), invert_match=True) for name in others)]
+
+
+def _surely_covers(allowed: str, asked: str) -> bool:
+    """Whether all names of a rule's pattern fall under a team's, where that is plain to see."""
+    begins = allowed.removesuffix("*")
+    return (allowed == asked or (not is_glob(asked) and matches(allowed, asked))
+            or (begins != allowed and not is_glob(begins) and asked.startswith(begins)))
