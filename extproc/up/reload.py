@@ -37,6 +37,9 @@ LOOK_EVERY = 0.25
 QUIET = 5.0
 """Seconds without a stream of an old generation after which none comes any more: longer than the pause between two
 attempts of a request."""
+QUIET_WITH_SHORTCUT = 60.0
+"""The same where Envoy waits for short bodies itself (`extproc.bootstrap.shortcut`): a request goes by the routes that
+were in force when it began, and nobody counts it until its body is there."""
 ASK_EVERY = 0.5
 """Seconds between two questions about streams of an old generation."""
 

@@ -17,6 +17,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from extproc.up.envoy_admin import EnvoyAdmin
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,6 +146,13 @@ class Gateway(Process):
 
     def envoy_pids(self) -> list[int]:
         return [pid for pid in descendants(self.process.pid) if "envoy" in program(pid)]
+
+    def envoy_stat(self, name: str) -> int:
+        """A number of Envoy's statistics, -1 where there is none of this name."""
+        arguments = Path(f"/proc/{self.envoy_pids()[0]}/cmdline").read_text().split("\0")
+        bootstrap = Path(arguments[arguments.index("-c") + 1])
+        said = EnvoyAdmin(f"unix:{bootstrap.parent.parent}/admin.sock").ask("GET", f"/stats?filter=^{name}$")[1]
+        return int(said.rpartition(": ")[2] or -1)
 
 
 def workers_of(pid: int) -> list[int]:

@@ -211,8 +211,16 @@ def started(config: Change, folder: Path) -> Iterator[Reloaded]:
 # ------------------------------------------------------------------------------------------------- what runs is not cut
 
 
-def test_a_long_stream_outlives_a_change_of_everything(reloaded: Reloaded, provider: OpenAIProvider) -> None:
+@pytest.fixture
+def swift(monkeypatch: pytest.MonkeyPatch, start_gateway: Callable[..., Gateway]) -> Reloaded:
+    """What is old goes away sooner where Envoy waits for no body itself."""
+    monkeypatch.setenv("EXTPROC_SHORTCUT", "off")
+    return Reloaded(start_gateway())
+
+
+def test_a_long_stream_outlives_a_change_of_everything(swift: Reloaded, provider: OpenAIProvider) -> None:
     """Its model, its backend, its team, bounds and times: all gone or different while it runs."""
+    reloaded = swift
     gate = Gate()
     provider.script(deltas([{"content": "before "}, gate, {"content": "after"}]), text("another"), text("other"))
     plain = reloaded.config["backends"]["plain"]
@@ -230,7 +238,7 @@ def test_a_long_stream_outlives_a_change_of_everything(reloaded: Reloaded, provi
         gate.open()
         answer.read()
         assert answer.text == "before after"
-    wait(lambda: envoy_stat(reloaded, "cluster_manager.active_clusters") == ACTIVE_WITH_ONE_BACKEND,
+    wait(lambda: reloaded.gateway.envoy_stat("cluster_manager.active_clusters") == ACTIVE_WITH_ONE_BACKEND,
          "what only the old configurations needed is gone", reloaded.gateway)
     provider.script(text("still"))
     assert reloaded.ask("last", "sk-other") == 200
@@ -238,16 +246,6 @@ def test_a_long_stream_outlives_a_change_of_everything(reloaded: Reloaded, provi
 
 ACTIVE_WITH_ONE_BACKEND = 4
 """The workers, the limits, and a backend's hop and provider."""
-
-
-def envoy_stat(reloaded: Reloaded, name: str) -> int:
-    from extproc.up.envoy_admin import EnvoyAdmin
-
-    pid = reloaded.gateway.envoy_pids()[0]
-    arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    bootstrap = Path(arguments[arguments.index("-c") + 1])
-    said = EnvoyAdmin(f"unix:{bootstrap.parent.parent}/admin.sock").ask("GET", f"/stats?filter=^{name}$")[1]
-    return int(said.rpartition(": ")[2] or -1)
 
 
 @pytest.mark.parametrize("turns", [5, pytest.param(50, marks=pytest.mark.fault)])
