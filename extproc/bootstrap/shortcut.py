@@ -30,8 +30,9 @@ from extproc.exchange.routes import ENDPOINTS, PREFIXES
 LARGEST = 256 * 1024
 """Bytes of a body that Envoy looks through itself, which takes its thread less than a millisecond; a larger one would
 not gain from it what others lose."""
-_MOST_TOKENS = 8192
-"""Strings and brackets inside a member of the body, for the same reason."""
+_MOST_STEPS, _MEMBER = 32_768, 8
+"""Quotes and brackets of a body, for the same reason: a session of 250 KB with much quoted code has 20,000 of them. A
+member of the body costs as much as so many."""
 _PLAIN_NAME = re.compile(r"[\w.:/@+,=-]*", re.ASCII)
 """What the script takes for a model's name; others are for `select`."""
 _LONGEST_PATTERN = 64
@@ -46,9 +47,13 @@ _SCRIPT = """\
 local find, byte, sub, match = string.find, string.byte, string.sub, string.match
 local apis = {{{apis}}}
 
+-- How many steps are left of those that a body may take.
+local left
+
 -- The place behind the string whose text begins at `at`.
 local function behind_string(text, at)
-  while true do
+  while left > 0 do
+    left = left - 1
     local quote = find(text, '"', at, true)
     if not quote then return nil end
     local before = quote - 1
@@ -56,12 +61,14 @@ local function behind_string(text, at)
     if (quote - before) % 2 == 1 then return quote + 1 end
     at = quote + 1
   end
+  return nil
 end
 
 -- The place behind the object or array that begins at `at`. Whether its brackets fit is for others to see.
 local function behind_nested(text, at)
   local depth = 0
-  for _ = 1, {most_tokens} do
+  while left > 0 do
+    left = left - 1
     at = find(text, '["{{}}%[%]]', at)
     if not at then return nil end
     local what = byte(text, at)
@@ -79,30 +86,46 @@ local function behind_nested(text, at)
   return nil
 end
 
+-- The place of the first character from `at` on that is not blank, and what it is; nil, nil at the end.
+local function next_sign(text, at)
+  at = find(text, "[^ \\t\\r\\n]", at)
+  return at, at and byte(text, at)
+end
+
 -- What `select` says of this body: the model, and whether the answer is streamed. nil: that is for `select` to say.
 function asked(text)
   local model, how = nil, "whole"
-  local at = match(text, "^[ \\t\\r\\n]*{{()")
-  while at do
-    local key, value = match(text, '^[ \\t\\r\\n]*"([^"\\\\]*)"[ \\t\\r\\n]*:[ \\t\\r\\n]*()', at)
+  local at, sign = next_sign(text, 1)
+  if sign ~= 123 then return nil end
+  left = {most_steps}
+  while left > 0 do
+    left = left - {member}
+    local key, matters
+    at = next_sign(text, at + 1)
+    if not at then return nil end
+    key, at = match(text, '^"([^"\\\\]*)"()', at)
     if not key then return nil end
-    local first = byte(text, value)
-    local matters = key == "model" or key == "stream"
-    if first == 34 then
-      at = behind_string(text, value + 1)
+    matters = key == "model" or key == "stream"
+    at, sign = next_sign(text, at)
+    if sign ~= 58 then return nil end
+    at, sign = next_sign(text, at + 1)
+    if sign == 34 then
+      local value = at + 1
+      at = behind_string(text, value)
       if not at then return nil end
       if key == "model" then
-        model = at - value <= {longest} + 2 and match(sub(text, value + 1, at - 2), "^[%w_.:/@+,=-]+$")
+        model = at - value <= {longest} + 1 and match(sub(text, value, at - 2), "^[%w_.:/@+,=-]+$")
         if not model then return nil end
       elseif matters then
         return nil
       end
-    elseif first == 123 or first == 91 then
+    elseif sign == 123 or sign == 91 then
       if matters then return nil end
-      at = behind_nested(text, value)
+      at = behind_nested(text, at)
+      if not at then return nil end
     else
       local word
-      word, at = match(text, "^([%w.+-]+)()", value)
+      word, at = match(text, "^([%w.+-]+)()", at or #text + 1)
       if not word or key == "model" then return nil end
       if key == "stream" then
         if word == "true" then how = "stream"
@@ -110,12 +133,11 @@ function asked(text)
         else return nil end
       end
     end
-    if not at then return nil end
-    local sign, behind = match(text, "^[ \\t\\r\\n]*([,}}])()", at)
-    if sign == "}}" then
-      return model and find(text, "^[ \\t\\r\\n]*$", behind) and model .. " " .. how or nil
+    at, sign = next_sign(text, at)
+    if sign == 125 then
+      return model and not next_sign(text, at + 1) and model .. " " .. how or nil
     end
-    at = sign and behind
+    if sign ~= 44 then return nil end
   end
   return nil
 end
@@ -146,8 +168,8 @@ def read_plain(config: Config) -> hcm.HttpFilter:
                      if endpoint.operation in ("messages", "chat", "events") for prefix in ("", *PREFIXES))
     # What Envoy would not keep for a further attempt is not kept here.
     largest = min(LARGEST, config.limits.body, config.limits.replay)
-    script = _SCRIPT.format(apis=apis, largest=largest, most_tokens=_MOST_TOKENS, longest=LONGEST_MODEL, asked=ASKED,
-                            api=_API)
+    script = _SCRIPT.format(apis=apis, largest=largest, most_steps=_MOST_STEPS, member=_MEMBER, longest=LONGEST_MODEL,
+                            asked=ASKED, api=_API)
     return hcm.HttpFilter(name="shortcut", typed_config=pack(lua.Lua(
         default_source_code=core.DataSource(inline_string=script))))
 

@@ -17,6 +17,7 @@ from extproc.errors import BadRequest
 from extproc.exchange.content import ASKED, read_asked, said_in_header
 from extproc.exchange.select import SelectExchange
 from extproc.limits import Limits
+from tests.bench.requests import conversation
 from tests.envoy_edge import Edge, passes_by_select
 from tests.unit.exchange.playbook import Playbook, request_body, request_headers
 
@@ -117,6 +118,18 @@ def test_the_usual_body_is_read_whatever_the_order_of_its_keys() -> None:
             assert script().asked(body) == "claude-x stream"
     assert script().asked(json.dumps(usual, indent=2).encode()) == "claude-x stream"
     assert script().asked(b'{"model":"m"}') == script().asked(b'{"stream":null,"model":"m"}') == "m whole"
+
+
+def test_a_body_that_would_hold_up_envoy_is_for_select() -> None:
+    """Envoy's thread serves everybody. A long session is no such body: 250 KB of code in calls and their results."""
+    end = b'"model":"m"}'
+    for tiny in (b'"a":1,', b'"a":[],'):
+        assert script().asked(b"{" + tiny * 30 + end) == "m whole"
+        assert script().asked(b"{" + tiny * 30_000 + end) is None
+    for often in (b"[" * 50_000 + b"]" * 50_000, b'["' + b'\\"' * 100_000 + b'"]', b"[" + b'"",' * 50_000 + b"1]"):
+        assert script().asked(b'{"a":' + often + b"," + end) is None
+    session = {**conversation(250_000), "model": "m"}
+    assert script().asked(json.dumps(session).encode()) == "m whole"
 
 
 # ------------------------------------------------------------------------------------------- a request, at its gateway
