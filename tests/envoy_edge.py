@@ -14,13 +14,14 @@ from extproc.config import Config
 Json = dict[str, Any]
 
 _HANDLE = b"""
-function asks(values, text, trailers)
+function asks(values, text, trailers, generation)
   local headers = {get = function(_, name) return values[name] end,
                    replace = function(_, name, value) values[name] = value end}
   local body = {length = function() return #text end,
                 getBytes = function(_, from, count) return text:sub(from + 1, from + count) end}
   envoy_on_request({headers = function() return headers end, body = function() return #text > 0 and body or nil end,
-                    trailers = function() return trailers end})
+                    trailers = function() return trailers end,
+                    metadata = function() return {get = function() return generation end} end})
 end
 """
 
@@ -46,12 +47,14 @@ class Edge:
     def request(self, headers: dict[str, str], body: bytes, *, trailers: bool = False) -> tuple[Json, dict[str, str]]:
         """The route of this request when it comes to `select`, and the headers that it then has."""
         table = self._lua.table_from({name.encode(): value.encode() for name, value in headers.items()})
-        self._lua.globals()[b"asks"](table, body, trailers or None)
+        begins = self.routes[-1]["metadata"]["filter_metadata"]["shortcut"]["generation"].encode()
+        self._lua.globals()[b"asks"](table, body, trailers or None, begins)
         now = {name.decode(): value.decode() for name, value in table.items()}
         route = next(one for one in self.routes if all(
             _matches(matcher, now.get(matcher["name"])) for matcher in one["match"].get("headers", [])))
         added = {one["header"]["key"]: one["header"]["value"] for one in route.get("request_headers_to_add", [])}
-        return route, {**now, **added}
+        gone = route.get("request_headers_to_remove", [])
+        return route, {name: value for name, value in {**now, **added}.items() if name not in gone}
 
 
 def passes_by_select(route: Json) -> bool:

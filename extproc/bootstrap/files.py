@@ -28,8 +28,9 @@ from extproc.bootstrap.proxies import proxy_listener
 from extproc.bootstrap.rendering import extension, json_text, pack, to_json
 from extproc.bootstrap.routes import edge_table, hops_table
 from extproc.bootstrap.secrets import keys_in_files, provider_secrets
+from extproc.bootstrap.shortcut import Shortcut
 from extproc.bootstrap.sources import Inline, Sources, WatchedFiles, key_file_name, route_file, secret_file
-from extproc.config import Config, ModelRule
+from extproc.config import Config
 from extproc.private_files import write_private
 
 Json = dict[str, Any]
@@ -43,8 +44,8 @@ class EnvoyConfig:
     runtime: RuntimeLayout
     ca: str | None = None
     """The file of trusted certificates; this machine's by default."""
-    shortcut: Sequence[ModelRule] | None = None
-    """The rules that Envoy may choose by itself (`extproc.bootstrap.shortcut`); None: it never does."""
+    shortcut: Shortcut | None = None
+    """None: every request goes through `select` (`extproc.bootstrap.shortcut`)."""
 
     def files(self) -> dict[str, str]:
         """File name -> content, for the runtime directory. Keys are in it: write it with `write` only."""
@@ -55,7 +56,7 @@ class EnvoyConfig:
                                              self.ca or clusters.trusted_ca(), sources, with_secrets=True)),
             "lds.json": _resources(_listeners(self.config, sources, with_secrets=True, shortcut=self.shortcut)),
         }
-        edge = edge_table(self.config, with_secrets=True, shortcut=self.shortcut or ())
+        edge = edge_table(self.config, with_secrets=True, shortcut=self.shortcut)
         for table in (edge, hops_table(self.config)):
             made[route_file(table.name)] = _resources([table])
         for secret in edge_secrets(self.config, self.runtime.bell):
@@ -88,10 +89,10 @@ class EnvoyConfig:
 
 
 def build(config: Config, runtime: RuntimeLayout, *, ca: str | None = None,
-          shortcut: Sequence[ModelRule] | None = None) -> EnvoyConfig:
+          shortcut: Shortcut | None = None) -> EnvoyConfig:
     """The configuration for Envoy, its files to live in the given runtime directory. `ca`: the file of trusted
-    certificates, this machine's by default. `shortcut`: the rules that Envoy may choose by itself; None: it
-    never does."""
+    certificates, this machine's by default. `shortcut`: None where every request shall go through
+    `select`."""
     return EnvoyConfig(config, runtime, ca, shortcut)
 
 
@@ -108,7 +109,8 @@ def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[st
     if admin is not None:
         made.admin = bootstrap.Admin(address=clusters.address_of(admin, mode=0o600))
     made.static_resources = bootstrap.BootstrapStaticResources(
-        listeners=_listeners(config, Inline(), with_secrets=with_secrets, shortcut=config.models if shortcut else None),
+        listeners=_listeners(config, Inline(), with_secrets=with_secrets,
+                             shortcut=Shortcut(config.models) if shortcut else None),
         clusters=_clusters(config, sockets, limits, ca or clusters.trusted_ca(), Inline(), with_secrets=with_secrets),
         secrets=[*provider_secrets(config, with_secrets=with_secrets), *edge_secrets(config)])
     # Parts that are one object would be printed as anchors and aliases in YAML.
@@ -124,7 +126,7 @@ def _frame() -> bootstrap.Bootstrap:
 
 
 def _listeners(config: Config, sources: Sources, *, with_secrets: bool,
-               shortcut: Sequence[ModelRule] | None) -> list[listener.Listener]:
+               shortcut: Shortcut | None) -> list[listener.Listener]:
     return [listeners.edge_listener(config, sources, with_secrets=with_secrets, shortcut=shortcut),
             *(listeners.internal_listener(name, backend, config, sources, with_secrets=with_secrets)
               for name, backend in config.backends.items()),

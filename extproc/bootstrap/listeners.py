@@ -6,8 +6,6 @@ key of an earlier attempt is left in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
@@ -17,11 +15,14 @@ from extproc.bootstrap.cors import cors_filter
 from extproc.bootstrap.edge_tls import edge_transport
 from extproc.bootstrap.rendering import pack, seconds
 from extproc.bootstrap.routes import edge_table, hop_table
-from extproc.bootstrap.shortcut import read_plain
+from extproc.bootstrap.shortcut import Shortcut, read_plain
 from extproc.bootstrap.sources import Sources
-from extproc.config import Backend, Config, ModelRule, parse_address
+from extproc.config import Backend, Config, parse_address
 
 EDGE = "edge"
+PAST_REQUEST = 1.0
+"""Seconds behind `timeouts.request`: the processor's clock rings first for bodies that come to it; Envoy's own is for
+those that it waits for itself (`extproc.bootstrap.shortcut`)."""
 
 
 def internal_listener_name(backend: str) -> str:
@@ -30,9 +31,9 @@ def internal_listener_name(backend: str) -> str:
 
 
 def edge_listener(config: Config, sources: Sources, *, with_secrets: bool,
-                  shortcut: Sequence[ModelRule] | None = None) -> listener.Listener:
-    """Where clients connect: HTTP/1.1 and HTTP/2, in clear text or over TLS. `shortcut`: the rules that may be chosen
-    without `select`; None where nothing shall be (`extproc.bootstrap.shortcut`)."""
+                  shortcut: Shortcut | None = None) -> listener.Listener:
+    """Where clients connect: HTTP/1.1 and HTTP/2, in clear text or over TLS. `shortcut`: None where every request
+    shall go through `select` (`extproc.bootstrap.shortcut`)."""
     host, port = parse_address(config.listen)
     manager = hcm.HttpConnectionManager(
         stat_prefix=EDGE,
@@ -43,15 +44,14 @@ def edge_listener(config: Config, sources: Sources, *, with_secrets: bool,
         merge_slashes=True,
         stream_idle_timeout=seconds(config.timeouts.stream_idle),
         request_headers_timeout=seconds(10),
-        # The clock of `select` rings first for what comes to it; this one is for bodies that Envoy waits for itself.
-        request_timeout=seconds(config.timeouts.request + 1),
+        request_timeout=seconds(config.timeouts.request + PAST_REQUEST),
         early_header_mutation_extensions=[filters.drop_clients_internal_headers()],
         http_filters=[cors_filter(), filters.key_auth(), filters.body_limit(config.limits.body),
                       *([] if shortcut is None else [read_plain(config)]), filters.select(),
                       *limits.edge_filters(config), filters.terminal()],
         local_reply_config=replies.edge_replies(),
         access_log=observing.edge_logs(config), tracing=observing.edge_tracing(config, with_secrets=with_secrets))
-    sources.attach_routes(manager, edge_table(config, with_secrets=with_secrets, shortcut=shortcut or ()))
+    sources.attach_routes(manager, edge_table(config, with_secrets=with_secrets, shortcut=shortcut))
     return listener.Listener(
         name=EDGE, address=_socket("127.0.0.1" if host == "localhost" else host, port),
         filter_chains=[_chain(manager, edge_transport(config, sources))],

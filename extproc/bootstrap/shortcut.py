@@ -6,7 +6,9 @@ API, model and streaming), so the backend's hop cannot tell the difference. Ever
 is not plain, what is to be refused, what it answers itself, whoever has limits. So nothing is decided twice: here
 is either the same answer or none. It spares a request one of three exchanges with the processor.
 
-Only where Envoy follows every change of the configuration (`extproc up`): the routes name rules by their content.
+Only where Envoy follows every change of the configuration (`extproc up`): the routes name rules by their content. A
+request goes by the routes that were in force when it began, and no worker knows of it while Envoy waits for its body.
+So the routes tell, too, of which generation they are: what is left to `select` after that wait is for the same one.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ from envoy_data_plane.envoy.config.route import v3 as route
 from envoy_data_plane.envoy.extensions.filters.http.lua import v3 as lua
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
+from envoy_data_plane.google import protobuf
 
 from extproc.bootstrap.rendering import pack
 from extproc.config import Config, ModelRule
 from extproc.config.globs import is_glob, matches
-from extproc.exchange.content import ASKED, LONGEST_MODEL
+from extproc.exchange.content import ASKED, GENERATION, LONGEST_MODEL
 from extproc.exchange.routes import ENDPOINTS, PREFIXES
 
 LARGEST = 256 * 1024
@@ -35,10 +38,13 @@ _MOST_STEPS, _MEMBER = 32_768, 8
 member of the body costs as much as so many."""
 _PLAIN_NAME = re.compile(r"[\w.:/@+,=-]*", re.ASCII)
 """What the script takes for a model's name; others are for `select`."""
-_LONGEST_PATTERN = 64
-"""Characters: Envoy refuses regular expressions that it finds too large, and counts in steps of its own."""
-_MOST_TEAMS = 32
-"""Teams that a route can leave out."""
+_LARGEST_PATTERN = 60
+"""Characters, wildcards counted twice: Envoy refuses a regular expression of more than 100 steps, and these come to 18
+more."""
+_MOST_TEAMS, _MOST_RULES = 32, 100
+"""Teams that a route can leave out; rules: Envoy goes through its routes one by one."""
+_KEY = "shortcut"
+"""The filter's name, by which it finds its part of a route's metadata."""
 _API, _TEAM = "x-extproc-api", "x-extproc-team"
 _OWN_HOST = r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?"
 """Names by which a gateway without teams is called; other names for it are left to `select`."""
@@ -151,13 +157,16 @@ function envoy_on_request(handle)
      or headers:get("origin") or headers:get("content-encoding") then return end
   local length = tonumber(headers:get("content-length") or "")
   if not length or length < 1 or length > {largest} then return end
+  local generation = handle:metadata():get("generation")  -- before the wait, of the route of now
   local body = handle:body()
-  if not body or body:length() ~= length or handle:trailers() then return end
-  local found = asked(body:getBytes(0, length))
-  if not found then return end
-  headers = handle:headers()  -- the object from before the wait for the body is no longer good
-  headers:replace("{asked}", found)
-  headers:replace("{api}", api)
+  local plain = body and body:length() == length and not handle:trailers()
+  local found = plain and asked(body:getBytes(0, length))
+  headers = handle:headers()  -- the object from before the wait is no longer good
+  if generation then headers:replace("{generation}", generation) end
+  if found then
+    headers:replace("{asked}", found)
+    headers:replace("{api}", api)
+  end
 end
 """
 
@@ -169,9 +178,22 @@ def read_plain(config: Config) -> hcm.HttpFilter:
     # What Envoy would not keep for a further attempt is not kept here.
     largest = min(LARGEST, config.limits.body, config.limits.replay)
     script = _SCRIPT.format(apis=apis, largest=largest, most_steps=_MOST_STEPS, member=_MEMBER, longest=LONGEST_MODEL,
-                            asked=ASKED, api=_API)
-    return hcm.HttpFilter(name="shortcut", typed_config=pack(lua.Lua(
+                            asked=ASKED, api=_API, generation=GENERATION)
+    return hcm.HttpFilter(name=_KEY, typed_config=pack(lua.Lua(
         default_source_code=core.DataSource(inline_string=script))))
+
+
+class Shortcut(NamedTuple):
+    """What an edge table is told of the configuration in force: the rules that Envoy may choose by itself, and the
+    number of its generation (`extproc.server.generations`)."""
+
+    rules: Sequence[ModelRule]
+    generation: int = 1
+
+    @property
+    def metadata(self) -> core.Metadata:
+        """Of the route on which every request begins."""
+        return core.Metadata(filter_metadata={_KEY: protobuf.Struct.from_dict({"generation": str(self.generation)})})
 
 
 class Told(NamedTuple):
@@ -185,7 +207,10 @@ class Told(NamedTuple):
 
 def told(rules: Sequence[ModelRule], config: Config) -> Iterator[Told]:
     """The rules in their order, as far as headers can tell for which of them a request is."""
-    for rule in rules:
+    for number, rule in enumerate(rules):
+        if number == _MOST_RULES:
+            yield Told(rule, [_asked()], certain=False)
+            return
         if not _PLAIN_NAME.fullmatch(rule.match.replace("*", "").replace("?", "")):
             continue  # no plain name falls under it
         name = _name(rule.match)
@@ -208,10 +233,11 @@ def _name(pattern: str) -> route.HeaderMatcher | None:
         return _asked()
     if not is_glob(plain) and not (pattern.startswith("*") and pattern.endswith("*")):
         return _asked(contains=f"{plain} ") if pattern.startswith("*") else _asked(prefix=plain)
-    if len(pattern) > _LONGEST_PATTERN:
-        return None
+    pattern = re.sub(r"\*+", "*", pattern)
     parts = {"*": ".*", "?": "[^ ]"}
-    spelled = "".join(parts.get(char) or re.escape(char) for char in re.sub(r"\*+", "*", pattern))
+    if sum(2 if char in parts else 1 for char in pattern) > _LARGEST_PATTERN:
+        return None
+    spelled = "".join(parts.get(char) or re.escape(char) for char in pattern)
     return _asked(safe_regex=matcher.RegexMatcher(regex=f"{spelled} (stream|whole)"))
 
 

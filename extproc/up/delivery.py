@@ -16,11 +16,12 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from extproc import bootstrap
 from extproc.bootstrap.layout import RuntimeLayout
-from extproc.config import Config, ModelRule
+from extproc.bootstrap.shortcut import Shortcut
+from extproc.config import Config
 from extproc.private_files import write_private
 from extproc.up import inotify
 from extproc.up.children import StartError
@@ -67,7 +68,7 @@ class Delivery:
     where it can (`extproc.bootstrap.shortcut`)."""
 
     def __init__(self, layout: RuntimeLayout, admin: EnvoyAdmin, *, shortcut: bool = True) -> None:
-        self._shortcut = shortcut
+        self.shortcut = shortcut
         self._layout = layout
         self._admin = admin
         self._there: dict[str, str] = {}
@@ -82,19 +83,19 @@ class Delivery:
 
     def first(self, config: Config) -> None:
         """All files, for an Envoy that is yet to start."""
-        made = self._made(config, config.models)
+        made = self._made(config, Shortcut(config.models))
         made.write()
         self._there = made.files()
 
-    def _files(self, config: Config, shortcut: Sequence[ModelRule]) -> dict[str, str]:
+    def _files(self, config: Config, shortcut: Shortcut) -> dict[str, str]:
         return self._made(config, shortcut).files()
 
-    def _made(self, config: Config, shortcut: Sequence[ModelRule]) -> bootstrap.EnvoyConfig:
-        return bootstrap.build(config, self._layout, shortcut=shortcut if self._shortcut else None)
+    def _made(self, config: Config, shortcut: Shortcut) -> bootstrap.EnvoyConfig:
+        return bootstrap.build(config, self._layout, shortcut=shortcut if self.shortcut else None)
 
-    async def deliver(self, config: Config, shortcut: Sequence[ModelRule], *, removing: bool = False) -> None:
-        """Puts this configuration in force. `shortcut`: those of its rules that Envoy may choose by itself. `removing`:
-        nothing in it is new. Raises Refused."""
+    async def deliver(self, config: Config, shortcut: Shortcut, *, removing: bool = False) -> None:
+        """Puts this configuration in force, of which `shortcut` tells who serves. `removing`: nothing in it is new.
+        Raises Refused."""
         files = await asyncio.to_thread(self._files, config, shortcut)
         files.pop("bootstrap.json")
         more = inotify.instances(files) - inotify.instances(self._there)

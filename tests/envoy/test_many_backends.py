@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from extproc.bootstrap.shortcut import Shortcut
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.up import inotify
 from extproc.up.delivery import Delivery
@@ -45,7 +46,7 @@ class World:
     def deliver(self, config: Config, *, removing: bool = False) -> None:
         for one in config.models:
             self.envoy.stand_in.routes[one.match] = one.id
-        asyncio.run(self.delivery.deliver(config, config.models, removing=removing))
+        asyncio.run(self.delivery.deliver(config, Shortcut(config.models), removing=removing))
 
     def key_of(self, model: str) -> str:
         """What the provider gets for it."""

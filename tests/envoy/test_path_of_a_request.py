@@ -43,8 +43,8 @@ def test_no_key_or_internal_header_of_the_client_reaches_a_provider(world: World
 
 
 SPOOFED = {"x-extproc-route": "x", "X-Extproc-Team": "blue", "x-extproc-api": "x", "x-extproc-asked": "down stream",
-           "x-envoy-max-retries": "9", "x-envoy-attempt-count": "7", "x-extproc-tool": "x", "X-ExtProc-Tools": "off",
-           "x-extproc-tools2": "x"}
+           "x-extproc-generation": "7", "x-envoy-max-retries": "9", "x-envoy-attempt-count": "7", "x-extproc-tool": "x",
+           "X-ExtProc-Tools": "off", "x-extproc-tools2": "x"}
 
 
 def test_internal_headers_of_a_client_are_gone_before_select_sees_them(world: World, key: Key) -> None:
@@ -52,8 +52,10 @@ def test_internal_headers_of_a_client_are_gone_before_select_sees_them(world: Wo
     seen = world.envoy.stand_in.headers("select")[-1]
     assert seen["x-extproc-team"] == "red"
     assert {name for name in seen if name.startswith(("x-extproc-", "x-envoy-"))} == {
-        "x-extproc-team", "x-extproc-tools"} | ({"x-envoy-external-address", "x-envoy-internal"} & set(seen))
+        "x-extproc-team", "x-extproc-tools", "x-extproc-generation"} | (
+            {"x-envoy-external-address", "x-envoy-internal"} & set(seen))
     assert seen["x-extproc-tools"] == "off", "the one that is the client's own"
+    assert seen["x-extproc-generation"] == "1", "not what the client says of it"
 
 
 @pytest.mark.parametrize(("model", "attempts"), [("good", 1), ("fails-over", 3)])
@@ -73,7 +75,8 @@ def test_a_plain_request_passes_by_select_and_no_hop_can_tell(world: World, key:
         told.append([{name: value for name, value in one.items() if name.startswith("x-extproc-")} for one in seen])
     by_select, by_envoy = told
     for before, after in zip(by_select, by_envoy, strict=True):
-        assert after == {**before, "x-extproc-asked": f"{model} whole"}, "the stand-in does not tell what it read"
+        assert before.pop("x-extproc-generation") == "1", "the stand-in takes nothing away"
+        assert after == {**before, "x-extproc-asked": f"{model} whole"}, "and does not tell what it read"
         assert after["x-extproc-route"] == rule.id
 
 

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from extproc.bootstrap import build
+from extproc.bootstrap.shortcut import Shortcut
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.up.delivery import Delivery, Refused
 from extproc.up.envoy_admin import EnvoyAdmin
@@ -91,7 +92,8 @@ class Delivered:
 
     def deliver(self, config: Config, *, removing: bool = False) -> None:
         async def main() -> None:
-            delivering = asyncio.ensure_future(self.delivery.deliver(config, config.models, removing=removing))
+            delivering = asyncio.ensure_future(self.delivery.deliver(
+                config, Shortcut(config.models), removing=removing))
             while not delivering.done():
                 await asyncio.wait([delivering], timeout=0.02)
                 for line in self.envoy.log[self._heard:]:
