@@ -4,12 +4,13 @@ stand in the generated configuration, carried out here by LuaJIT (which Envoy ha
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import lupa.luajit21
 
 from extproc.bootstrap import static_bootstrap
-from extproc.config import Config
+from extproc.config import Attempt, Backend, Config, ModelRule
 
 Json = dict[str, Any]
 
@@ -51,17 +52,27 @@ class Edge:
         self._lua.globals()[b"asks"](table, body, trailers or None, begins)
         now = {name.decode(): value.decode() for name, value in table.items()}
         route = next(one for one in self.routes if all(
-            _matches(matcher, now.get(matcher["name"])) for matcher in one["match"].get("headers", [])))
+            matches(matcher, now.get(matcher["name"])) for matcher in one["match"].get("headers", [])))
         added = {one["header"]["key"]: one["header"]["value"] for one in route.get("request_headers_to_add", [])}
         gone = route.get("request_headers_to_remove", [])
         return route, {name: value for name, value in {**now, **added}.items() if name not in gone}
+
+
+ANY = Config(backends={"b": Backend(api="openai", url="http://127.0.0.1:1/v1")},
+             models=[ModelRule(match="*", attempts=[Attempt(backend="b", model="*")])])
+"""Every model, on one backend; without teams."""
+
+
+@cache
+def any_model() -> Edge:
+    return Edge(ANY)
 
 
 def passes_by_select(route: Json) -> bool:
     return bool(route.get("typed_per_filter_config", {}).get("select", {}).get("disabled"))
 
 
-def _matches(matcher: Json, value: str | None) -> bool:
+def matches(matcher: Json, value: str | None) -> bool:
     if value is None:  # so it is in Envoy, inverted or not, unless a missing value counts as an empty one
         return False
     if matcher.get("present_match"):

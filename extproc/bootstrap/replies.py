@@ -28,10 +28,13 @@ from extproc.limiting.refusal import MESSAGE_HEADER
 CLIENT_NAMESPACE, CLIENT_API, CLIENT_REQUEST_ID = "extproc.client", "api", "id"
 """Dynamic metadata of the backend hop that outlives the internal headers: its namespace and keys."""
 
+_OPENAIS_PATH = " || ".join(
+    f"request.url_path.contains('{path}')" for path in ("/v1/chat/", "/v1/events", "/v1/embeddings", "/v1/responses"))
 EDGE_IS_ANTHROPIC = (
-    "(request.url_path.startsWith('/v1/messages') || request.url_path.startsWith('/anthropic/')"
-    " || 'anthropic-version' in request.headers)"
+    f"(request.url_path.contains('/v1/messages') || (!({_OPENAIS_PATH})"
+    " && (request.url_path.startsWith('/anthropic/') || 'anthropic-version' in request.headers)))"
 )
+"""As `extproc.exchange.routes.api_of` says it."""
 _HOP_IS_ANTHROPIC = f"metadata.filter_metadata['{CLIENT_NAMESPACE}']['{CLIENT_API}'] == 'anthropic'"
 _ENVOYS_OWN = "response.code >= 400 && !response.code_details.startsWith('extproc_')"
 

@@ -41,11 +41,14 @@ def answering(provider: OpenAIProvider) -> None:
                     else completion({"content": "ab"}))
 
 
+SELECTED = "http.edge.ext_proc.select.streams_started"
+
+
 def selected(gateway: Gateway, run: Callable[[], Any]) -> int:
     """How many requests came to `select` meanwhile."""
-    before = gateway.envoy_stat("http.edge.ext_proc.select.streams_started")
+    before = gateway.envoy_stat(SELECTED)
     run()
-    return gateway.envoy_stat("http.edge.ext_proc.select.streams_started") - before
+    return gateway.envoy_stat(SELECTED) - before
 
 
 def test_the_official_sdks_take_it(own: Gateway) -> None:
@@ -148,13 +151,13 @@ def test_http2_in_small_frames_and_with_trailers(own: Gateway, provider: OpenAIP
     assert len(provider.seen) == 1, "a request with trailers is refused, as ever"
 
 
+@pytest.mark.parametrize("data", [body(), body().replace(b"model", b"mod\\u0065l", 1)], ids=["plain", "behind select"])
 def test_a_body_that_is_on_its_way_while_the_rules_change(monkeypatch: pytest.MonkeyPatch,
                                                           start_gateway: Callable[..., Gateway],
-                                                          provider: OpenAIProvider) -> None:
-    """It goes by the rules that were in force when it began."""
+                                                          provider: OpenAIProvider, data: bytes) -> None:
+    """It goes by the rules that were in force when it began, whoever has to say which of them."""
     monkeypatch.setenv("EXTPROC_SHORTCUT", "on")
     reloaded = Reloaded(start_gateway())
-    data = body()
     with Raw(reloaded.gateway.port) as client:
         client.send(head(reloaded.gateway.port, f"content-length: {len(data)}"), data[:20])
         wait(lambda: reloaded.gateway.envoy_stat("http.edge.downstream_rq_active") == 1, "the head", reloaded.gateway)
@@ -165,3 +168,26 @@ def test_a_body_that_is_on_its_way_while_the_rules_change(monkeypatch: pytest.Mo
     assert answer is not None
     assert answer.status == 200, answer
     assert provider.seen[-1].body["model"] == "scripted/model-1"
+
+
+def test_without_teams_only_its_own_names_pass(monkeypatch: pytest.MonkeyPatch,
+                                               start_gateway: Callable[..., Gateway]) -> None:
+    monkeypatch.setenv("EXTPROC_SHORTCUT", "on")
+    gateway = start_gateway(teams={})
+    data = body()
+
+    def ask(*lines: str) -> int:
+        with Raw(gateway.port) as client:
+            client.send(b"POST /v1/messages HTTP/1.1\r\ncontent-type: application/json\r\n")
+            client.send("".join(f"{line}\r\n" for line in (*lines, f"content-length: {len(data)}", "")).encode(), data)
+            answer = client.answer()
+        assert answer is not None
+        return answer.status
+
+    for lines, expected, through in (
+            (("host: 127.0.0.1",), 200, 0), (("host: localhost:1",), 200, 0), (("host: 127.0.0.2",), 200, 1),
+            (("host: evil.example",), 421, 1), (("host: 127.0.0.1.evil.example",), 421, 1),
+            (("host: 127.0.0.1", "origin: https://evil.example"), 403, 1)):
+        before = gateway.envoy_stat(SELECTED)
+        assert ask(*lines) == expected
+        assert gateway.envoy_stat(SELECTED) - before == through, lines

@@ -41,6 +41,19 @@ def test_401_without_a_key(world: World) -> None:
     openai_error(world.envoy.ask("good", CHAT), 401, "invalid_request_error", "invalid_api_key")
 
 
+@pytest.mark.parametrize(("path", "anthropics"), [
+    ("/openai/v1/messages", True), ("/anthropic/v1/messages/count_tokens", True), ("/anthropic/v1/models", True),
+    ("/anthropic/v1/chat/completions", False), ("/openai/v1/chat/completions", False), ("/v1/events", False),
+    ("/v1/embeddings", False), ("/v1/responses", False)])
+def test_the_shape_is_that_of_the_path(world: World, path: str, anthropics: bool) -> None:
+    for version in ({}, {"anthropic-version": "2023-06-01"}):
+        answer = world.envoy.ask("good", path, headers=version)
+        if anthropics:
+            anthropic_error(answer, 401, "authentication_error")
+        else:
+            openai_error(answer, 401, "invalid_request_error", "invalid_api_key")
+
+
 def test_401_with_a_wrong_key(world: World) -> None:
     anthropic_error(world.envoy.ask("good", headers={"x-api-key": "wrong"}), 401, "authentication_error")
     anthropic_error(world.envoy.ask("good", headers={"authorization": "Bearer wrong"}), 401, "authentication_error")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import Any
 
 import pytest
@@ -11,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import extproc
+from extproc.bootstrap.rendering import to_json
+from extproc.bootstrap.shortcut import told
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.config.limits_records import TeamLimits
 from extproc.errors import BadRequest
 from extproc.exchange.content import ASKED, read_asked, said_in_header
 from extproc.exchange.select import SelectExchange
 from extproc.limits import Limits
-from tests.bench.requests import conversation
-from tests.envoy_edge import Edge, passes_by_select
+from tests.envoy_edge import Edge, any_model, matches, passes_by_select
 from tests.unit.exchange.playbook import Playbook, request_body, request_headers
 
 NAMES = ["claude-x", "claude-", "gpt-4o", "a/b", "free/x", "x", "stream", "whole", "ab", "a-b", "aXb", "ü",
@@ -29,12 +29,6 @@ PATTERNS = [*(name for name in NAMES if name), "*", "**", "claude-*", "*-x", "a*
 
 
 # ------------------------------------------------------------------------------------------------------------ a body
-
-
-@cache
-def script() -> Edge:
-    return Edge(Config(backends={"b": Backend(api="openai", url="http://127.0.0.1:1/v1")},
-                       models=[ModelRule(match="*", attempts=[Attempt(backend="b", model="*")])]))
 
 
 BLANK = st.sampled_from(["", " ", "\n  ", "\t", "\r\n"])
@@ -88,7 +82,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 @given(bodies() | damaged())
 @settings(max_examples=600, deadline=None)
 def test_the_script_reads_of_a_body_what_select_reads_or_nothing(body: bytes) -> None:
-    asked = script().asked(body)
+    asked = any_model().asked(body)
     if asked is None:
         return
     try:
@@ -107,29 +101,6 @@ def assert_refused(body: bytes) -> None:
         with pytest.raises(extproc.RequestError) as refusal:
             translation.request(body, {})
         assert refusal.value.status == 400
-
-
-def test_the_usual_body_is_read_whatever_the_order_of_its_keys() -> None:
-    usual = {"max_tokens": 5, "messages": [{"role": "user", "content": 'say "{\\" \n[' * 50}], "model": "claude-x",
-             "stream": True, "tools": [{"name": "f", "input_schema": {"type": "object", "properties": {}}}] * 20}
-    for separators in ((",", ":"), (", ", ": ")):
-        for order in (list(usual), list(reversed(usual))):
-            body = json.dumps({key: usual[key] for key in order}, separators=separators).encode()
-            assert script().asked(body) == "claude-x stream"
-    assert script().asked(json.dumps(usual, indent=2).encode()) == "claude-x stream"
-    assert script().asked(b'{"model":"m"}') == script().asked(b'{"stream":null,"model":"m"}') == "m whole"
-
-
-def test_a_body_that_would_hold_up_envoy_is_for_select() -> None:
-    """Envoy's thread serves everybody. A long session is no such body: 250 KB of code in calls and their results."""
-    end = b'"model":"m"}'
-    for tiny in (b'"a":1,', b'"a":[],'):
-        assert script().asked(b"{" + tiny * 30 + end) == "m whole"
-        assert script().asked(b"{" + tiny * 30_000 + end) is None
-    for often in (b"[" * 50_000 + b"]" * 50_000, b'["' + b'\\"' * 100_000 + b'"]', b"[" + b'"",' * 50_000 + b"1]"):
-        assert script().asked(b'{"a":' + often + b"," + end) is None
-    session = {**conversation(250_000), "model": "m"}
-    assert script().asked(json.dumps(session).encode()) == "m whole"
 
 
 # ------------------------------------------------------------------------------------------- a request, at its gateway
@@ -197,3 +168,39 @@ def test_what_passes_by_select_is_told_the_same(config: Config, headers: dict[st
     rule = config.rule_by_id(told["x-extproc-route"])
     assert rule is not None
     assert route["name"] == f"shortcut-{rule.way}", "and the way is that rule's"
+
+
+# ---------------------------------------------------------------------------------------------------- rules and callers
+
+
+PIECES = st.sampled_from(["a", "a", "b", ".", "-", "*", "?", "+", "[", "(", "ü", " ", "|", "^"])
+SHORT = st.lists(PIECES, min_size=1, max_size=5).map("".join)
+ASKED_FOR = st.lists(st.sampled_from("aab.-+"), min_size=1, max_size=5).map("".join)
+
+
+@given(st.lists(SHORT, min_size=1, max_size=4), st.lists(st.booleans(), min_size=4, max_size=4),
+       st.dictionaries(st.sampled_from(["red", "blue"]), st.none() | st.lists(SHORT, min_size=1, max_size=2)),
+       st.sampled_from([None, "red"]), st.lists(ASKED_FOR, min_size=20, max_size=20))
+@settings(max_examples=500, deadline=None)
+def test_what_is_told_of_a_name_is_the_rule_that_it_falls_under(
+        patterns: list[str], equals: list[bool], allowed: dict[str, list[str] | None], limited: str | None,
+        names: list[str]) -> None:
+    one, two = ([Attempt(backend="b", model="*", weight=weight) for weight in weights] for weights in ([None], [1, 1]))
+    limit = TeamLimits(requests_per_minute=5)
+    config = Config(
+        backends={"b": Backend(api="openai", url="https://b.example/v1")}, open=not allowed,
+        models=[ModelRule(match=pattern, attempts=two if equal else one)
+                for pattern, equal in zip(patterns, equals, strict=False)],
+        teams={name: Team(key=name, models=models, limits=limit if name == limited else None)
+               for name, models in allowed.items()})
+    entries = [(entry, [to_json(header) for header in entry.headers]) for entry in told(config.models, config)]
+    for name in names:
+        for team in config.teams or [None]:
+            values = {ASKED: f"{name} stream", "x-extproc-team": team}
+            found = next((entry for entry, headers in entries if all(
+                matches(header, values[header["name"]]) for header in headers)), None)
+            if found is not None and found.certain:
+                assert config.find_rule(name) is found.rule
+                assert config.allows(team, name)
+                assert team not in config.limited_teams
+                assert len(found.rule.orders) == 1
