@@ -97,7 +97,7 @@ def test_without_another_word_every_request_begins_with_select() -> None:
 
 def test_a_name_falls_under_the_first_rule_that_takes_it_and_nobody_passes_by_it() -> None:
     """One for each kind of pattern, with the others behind it."""
-    patterns = ["m-1", "m-*", "*-2", "a*b", "?c", "*d*", "*"]
+    patterns = ["m w*", "m-1", "m-*", "*-2", "a*b", "?c", "*d*", "*"]
     one = [Attempt(backend="b", model="*")]
     config = Config(backends={"b": Backend(api="openai", url="https://b.example/v1")}, open=True,
                     models=[ModelRule(match=pattern, attempts=one) for pattern in patterns])
