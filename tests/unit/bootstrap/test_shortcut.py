@@ -9,7 +9,7 @@ import pytest
 
 from extproc.bootstrap import validate_with_envoy
 from extproc.bootstrap.files import static_bootstrap
-from extproc.config import Attempt, Backend, Config, ModelRule
+from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.limits import Limits
 from tests.bench.requests import conversation
 from tests.envoy_edge import ANY, Edge, any_model, passes_by_select
@@ -131,3 +131,15 @@ def test_behind_the_hundredth_rule_select_says() -> None:
     for number, passes in ((0, True), (99, True), (100, False), (119, False)):
         body = json.dumps({"model": f"m-{number}"}).encode()
         assert passes_by_select(edge.request({**USUAL, "content-length": str(len(body))}, body)[0]) is passes
+
+
+def test_a_team_for_which_a_rule_is_not_certain_does_not_go_by_a_later_one() -> None:
+    one = [Attempt(backend="b", model="*")]
+    config = msgspec.structs.replace(
+        ANY, models=[ModelRule(match=match, attempts=one) for match in ("a*", "ab")],
+        teams={"red": Team(key="sk-red"), "blue": Team(key="sk-blue", models=["ab"])})
+    edge, body = Edge(config), b'{"model":"ab"}'
+    for team, passes in (("red", True), ("blue", False)):
+        route, now = edge.request({**USUAL, "content-length": str(len(body)), "x-extproc-team": team}, body)
+        assert passes_by_select(route) is passes
+        assert now.get("x-extproc-route") == (config.models[0].id if passes else None)
