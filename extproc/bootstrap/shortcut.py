@@ -264,4 +264,4 @@ def _surely_covers(allowed: str, asked: str) -> bool:
     """Whether all names of a rule's pattern fall under a team's, where that is plain to see."""
     begins = allowed.removesuffix("*")
     return (allowed == asked or (not is_glob(asked) and matches(allowed, asked))
-            or (begins != allowed and not is_glob(begins) and asked.startswith(begins)))
+            or (begins != allowed and asked.startswith(begins)))

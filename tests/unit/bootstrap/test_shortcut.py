@@ -9,6 +9,7 @@ import pytest
 
 from extproc.bootstrap import validate_with_envoy
 from extproc.bootstrap.files import static_bootstrap
+from extproc.bootstrap.shortcut import told
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.limits import Limits
 from tests.bench.requests import conversation
@@ -86,6 +87,27 @@ def test_a_request_with_trailers_or_of_a_size_that_is_not_kept_does_not_pass() -
     for body, passes in ((large, True), (large + b" ", False)):
         route, _ = any_model().request({**USUAL, "content-length": str(len(body))}, body)
         assert passes_by_select(route) is passes
+
+
+def test_what_envoy_has_waited_for_goes_to_select_with_the_generation_of_its_routes() -> None:
+    body = b'{"mod\\u0065l": "a"}'
+    route, now = any_model().request({**USUAL, "content-length": str(len(body))}, body)
+    assert (passes_by_select(route), now.get("x-extproc-generation")) == (False, "1")
+    route, now = any_model().request({**USUAL, "content-length": str(len(BODY))}, BODY)
+    assert (passes_by_select(route), now.get("x-extproc-generation")) == (True, None)
+
+
+@pytest.mark.parametrize(("allowed", "match", "certain"), [
+    ("*", "a*", True), ("a*", "a*", True), ("a*", "ab*", True), ("a*", "a?", True), ("a*", "ab", True),
+    ("ab", "ab", True),
+    ("a?", "ab", True), ("a?", "a?", True), ("a*b", "a*b", True), ("a?*", "a?b*", True),
+    ("ab*", "a*", False), ("a*", "*", False), ("a", "a*", False), ("a?", "a*", False), ("ab", "a?", False),
+    ("b*", "ab", False), ("a", "ab", False), ("a*", "?b", False), ("a*b", "a*", False)])
+def test_a_team_goes_the_way_of_a_rule_whose_every_model_is_its_own(allowed: str, match: str, certain: bool) -> None:
+    config = msgspec.structs.replace(ANY, models=[ModelRule(match=match, attempts=[Attempt(backend="b", model="*")])],
+                                     teams={"red": Team(key="sk-red", models=[allowed])})
+    found = {entry.certain for entry in told(config.models, config)}
+    assert found == ({True, False} if certain else {False})
 
 
 def test_without_another_word_every_request_begins_with_select() -> None:
