@@ -91,7 +91,7 @@ class EnvoyConfig:
 def build(config: Config, runtime: RuntimeLayout, *, ca: str | None = None,
           shortcut: Shortcut | None = None) -> EnvoyConfig:
     """The configuration for Envoy, its files to live in the given runtime directory. `ca`: the file of trusted
-    certificates, this machine's by default. `shortcut`: None where every request shall go through
+    certificates, this machine's by default. `shortcut`: None where every request goes through
     `select`."""
     return EnvoyConfig(config, runtime, ca, shortcut)
 

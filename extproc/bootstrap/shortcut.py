@@ -31,11 +31,11 @@ from extproc.exchange.content import ASKED, GENERATION, LONGEST_MODEL
 from extproc.exchange.routes import ENDPOINTS, PREFIXES
 
 LARGEST = 256 * 1024
-"""Bytes of a body that Envoy looks through itself, which takes its thread less than a millisecond; a larger one would
-not gain from it what others lose."""
+"""Bytes of a body that Envoy looks through itself. That takes its thread, which serves others too, half a millisecond
+at most for what clients write, and about two for what anybody could."""
 _MOST_STEPS, _MEMBER = 32_768, 8
-"""Quotes and brackets of a body, for the same reason: a session of 250 KB with much quoted code has 20,000 of them. A
-member of the body costs as much as so many."""
+"""Quotes and brackets in such a body, so that it stays at that: a session of 250 KB with much quoted code has 20,000 of
+them. A member of the body costs as much as so many."""
 _PLAIN_NAME = re.compile(r"[\w.:/@+,=-]*", re.ASCII)
 """What the script takes for a model's name; others are for `select`."""
 _LARGEST_PATTERN = 60
@@ -172,7 +172,8 @@ end
 
 
 def read_plain(config: Config) -> hcm.HttpFilter:
-    """Reads the model of a plain request into the header by which `select` tells it."""
+    """Reads the model of a plain request into the header by which `select` tells it. Envoy then looks for the route
+    anew."""
     apis = ", ".join(f'["{prefix}{path}"] = "{endpoint.api}"' for path, endpoint in ENDPOINTS.items()
                      if endpoint.operation in ("messages", "chat", "events") for prefix in ("", *PREFIXES))
     # What Envoy would not keep for a further attempt is not kept here.

@@ -49,6 +49,7 @@ _REASONS = 5
 
 
 SHORTCUT = "EXTPROC_SHORTCUT"
+"""`off`: every request goes through `select`."""
 
 
 def shortcut_wanted(env: Mapping[str, str]) -> bool:
