@@ -111,8 +111,12 @@ class Load:
         self._striking = True
         await self._until(lambda: all(team == "struck" for team in self._running.values())
                           and (self._idle > 0 or len(self._running) > self.concurrency // 2))
-        assert self.world is not None
-        victim = self.world.worker_pids()[len(self.killed) % 2]
+        world = self.world
+        assert world is not None
+        over = {one.plan.model for one in self.done if not one.plan.leaves and not one.struck}
+        # A worker writes of a request when its client has the answer already.
+        await poll(lambda: over <= {record["model"] for record in world.records()}, "lines of all that is over")
+        victim = world.worker_pids()[len(self.killed) % 2]
         self._struck |= self._running.keys()
         for one in self.done:
             # Of a client that has just left the worker may know nothing yet.
@@ -124,7 +128,6 @@ class Load:
         self.killed.append(victim)
         self._striking = False
         # Two again, or the next kill would leave nobody.
-        world = self.world
         await poll(lambda: len(world.worker_pids()) == 2, "the killed worker is replaced")
 
     async def _succeed(self) -> None:
