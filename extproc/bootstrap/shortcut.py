@@ -175,7 +175,7 @@ def read_plain(config: Config) -> hcm.HttpFilter:
     """Reads the model of a plain request into the header by which `select` tells it. Envoy then looks for the route
     anew."""
     apis = ", ".join(f'["{prefix}{path}"] = "{endpoint.api}"' for path, endpoint in ENDPOINTS.items()
-                     if endpoint.operation in ("messages", "chat", "events") for prefix in ("", *PREFIXES))
+                     if endpoint.is_translated for prefix in ("", *PREFIXES))
     # What Envoy would not keep for a further attempt is not kept here.
     largest = min(LARGEST, config.limits.body, config.limits.replay)
     script = _SCRIPT.format(apis=apis, largest=largest, most_steps=_MOST_STEPS, member=_MEMBER, longest=LONGEST_MODEL,

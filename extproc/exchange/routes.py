@@ -26,6 +26,11 @@ class Endpoint(msgspec.Struct, frozen=True):
     passes_to: str = ""
 
     @property
+    def is_translated(self) -> bool:
+        """What is asked there can go to a provider of any API."""
+        return "POST" in self.methods and not self.passes_to
+
+    @property
     def client(self) -> str:
         """The name of the client API that translates this path."""
         return "events" if self.operation == "events" else self.api or "openai"
