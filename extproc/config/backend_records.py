@@ -96,6 +96,11 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         entries = (ProviderKey(key=self.key, key_file=self.key_file), *self.several_keys)
         return tuple(dict.fromkeys(known for entry in entries for known in _known(entry)))
 
+    def look_at_keys(self) -> None:
+        """Remembers the keys that its files hold now: an answer may quote the key of its request when the file holds
+        another one already."""
+        _ = self.known_keys
+
     @cached_property
     def has_key_files(self) -> bool:
         """Whether `known_keys` may change while the configuration stays."""

@@ -128,6 +128,8 @@ def make_translation(config: Config, api: str, backend: Backend, choice: Choice,
             backend.api, attempt.provider_model(choice.rule.match, model), endpoint.passes_to,
             provider=backend.provider, url=backend.url, withhold=True, limits=config.limits,
             ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
+    if backend.has_key_files:
+        backend.look_at_keys()
     settings = _settings(config, backend, attempt, endpoint.client if endpoint is not None else api)
     return Translation.of(settings, attempt.provider_model(choice.rule.match, model), request_id)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -566,6 +567,22 @@ def test_the_record_holds_neither_bodies_nor_keys() -> None:
     assert b"Hello" not in line
     assert b"secret" not in line
     assert json.loads(line)["request_id"] == "req-7"
+
+
+def test_an_error_that_quotes_the_key_of_its_request_is_scrubbed_when_the_file_has_another(tmp_path: Path) -> None:
+    """Nobody had a reason to look at the file in between but the request itself."""
+    file = tmp_path / "key"
+    settings = config(backends={"alpha": Backend(api="openai", url="https://alpha.example/v1", key_file=str(file)),
+                                "beta": config().backends["beta"]})
+    for number in (1, 2, 3):
+        file.write_text(f"token-number-{number}")
+        play = Playbook(TranslateExchange(settings, "alpha", request_id="id-1", now=1000.0))
+        play >> routed(play) >> request_body(ASK)
+        play.take()
+    file.write_text("token-number-4")
+    play >> response_headers(401, content_type="application/json")
+    play >> response_body(b'{"error":{"message":"not token-number-2, not token-number-3"}}', end=True)
+    assert "not ***, not ***" in str(play.take())
 
 
 # ------------------------------------------------------------------------------------------------------------- one hop
