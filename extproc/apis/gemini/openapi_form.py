@@ -43,21 +43,33 @@ class OpenApiForm(Rewriter):
         super().__init__(root, unrolls, budget)
         self._alone = any_of_alone
         self._ordered = ordered
+        self._written_free: dict[tuple[tuple[str, ...], int], tuple[Schema, int]] = {}
 
     def free(self, types: Sequence[str]) -> Schema:
         return self._free(types, 1 if self.far_exhausted else ARRAYS_IN_ARRAYS)
 
     def _free(self, types: Sequence[str], arrays: int) -> Schema:
+        """The same for every place that allows the same: written once, paid for each time."""
+        asked = tuple(types), arrays
+        if asked not in self._written_free:
+            self._written_free[asked] = self._write_free(*asked)
+        made, cost = self._written_free[asked]
+        self.spend(cost)
+        return dict(made)
+
+    def _write_free(self, types: Sequence[str], arrays: int) -> tuple[Schema, int]:
+        """And what it costs."""
         kinds = [kind for kind in (types or _FREE) if kind in _FREE or kind == "integer"] or list(_FREE)
         leaves: list[Schema] = []
+        cost = 0
         for kind in kinds:
             if kind == "array":
                 inner = _FREE if arrays > 1 else [name for name in _FREE if name != "array"]
-                leaves.append({"type": "ARRAY", "items": self._free(inner, arrays - 1)})
+                items, cost = self._write_free(inner, arrays - 1)
+                leaves.append({"type": "ARRAY", "items": items})
             elif kind != "null":
                 leaves.append({"type": kind.upper()})
-        self.spend(30 * len(leaves))
-        return self._choice(leaves, nullable="null" in kinds)
+        return self._choice(leaves, nullable="null" in kinds), cost + 30 * len(leaves)
 
     def noted(self, schema: Schema, text: str) -> Schema:
         if self._alone and "anyOf" in schema:

@@ -76,7 +76,7 @@ def test_rule_7_the_rewriting_ends_and_its_result_is_taken(name, json_schema):
     began = time.process_time()
     raw = parameters(schema, json_schema=json_schema, cache=SchemaCache())
     spent = time.process_time() - began
-    assert spent < 20, "it takes a second or so, or else for ever"
+    assert spent < 3
     assert raw is not None
     assert len(bytes(raw)) < 8 * (GROWTH + 2 * source)
     assert check_schema(json.loads(bytes(raw)), json_schema=json_schema) is None
