@@ -68,6 +68,25 @@ class JsonBalance:
         return self.started and not self.closers and not self.in_string
 
 
+def closing_bracket(text: str) -> int:
+    """Where the object that `text` begins with ends: behind its closing bracket; 0 where it does not end."""
+    depth = at = 0
+    while (found := _OUTSIDE.search(text, at)) is not None:
+        at = found.end()
+        mark = found.group()
+        while mark == '"' and (found := _IN_STRING.search(text, at)) is not None:
+            at = found.end() + (found.group() != '"')
+            if found.group() == '"':
+                break
+        else:
+            if mark == '"':
+                return 0
+            depth += 1 if mark in _CLOSER else -1
+            if not depth:
+                return at
+    return 0
+
+
 def is_json_object(text: str) -> bool:
     """Whether `text` is one valid JSON object."""
     try:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from extproc.calls import JsonBalance
+from extproc.calls import JsonBalance, closing_bracket
 from extproc.dialects.jsonvalue import NoString, raw_rest, raw_value, short_string, stream_string
 from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.repair import read_object
 from extproc.dialects.tape import Marks, Steps, Tape
 
 NAME_KEYS = ("name", "tool_name", "function")
@@ -87,7 +88,7 @@ def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:
         except NotACall:
             break
         if io.offered(name) is None and io.calls > before:
-            yield from raw_value(tape, stop)
+            yield from raw_value(tape, stop, io)
             io.left_out("skipped_call")
             continue
         writer = io.call(name)
@@ -194,7 +195,7 @@ def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -
                 return False
             writer.end()
             continue
-        raw = yield from raw_value(tape, stop)
+        raw = yield from raw_value(tape, stop, io)
         if tape.ended and tape.at >= len(tape.buffer) and (not tape.clean or _broken_off(raw)):
             return (yield from _ended(io, writer, f"{_quoted(key)}: {raw}"))
         try:
@@ -237,7 +238,9 @@ def _ended(io: Reading, writer: CallWriter, rest: str) -> Steps[bool]:
     if io.tape.clean:
         balance = JsonBalance()
         balance.feed(rest)
-        if not balance.in_string:
+        if balance.in_string:
+            writer.break_off("{" + rest)
+        else:
             if rest:
                 writer.arguments("{" + rest + "".join(reversed(balance.closers)) + "}", mended=True)
             writer.repaired("missing_brackets")
@@ -247,19 +250,28 @@ def _ended(io: Reading, writer: CallWriter, rest: str) -> Steps[bool]:
 
 
 def _mend(io: Reading, writer: CallWriter, consumed: str, stop: Marks | None) -> Steps[bool]:
-    """Damaged arguments: all that is left up to the mark that ends the region, or the end, goes to the repair."""
+    """Damaged arguments: what is left of them goes to the repair. That is all up to the bracket that closes them, where
+    what stands before it can be read (True: what follows it may be read); else up to the mark that ends the region, or
+    the end."""
     tape = io.tape
     if stop is None:
         raw, mark = (yield from raw_rest(tape)), ""
     else:
         raw, mark = yield from tape.collect(stop, MAX_VALUE)
     tape.at -= len(mark)
-    if mark or tape.clean or not tape.ended:
-        text = "{" + consumed + raw
-        trimmed = text.rstrip()
-        # the brackets of the body around the arguments belong to the body
-        if trimmed.endswith("}}"):
-            trimmed = trimmed[:-1]
-        writer.arguments(trimmed)
-        writer.close()
+    if tape.ended and not mark and not tape.clean:
+        return False
+    text = "{" + consumed + raw
+    end = closing_bracket(text)
+    if end and (read_object(text[:end]) is not None or (not mark and text[end:].strip())):
+        tape.push_back(text[end:])
+        writer.arguments(text[:end])
+        writer.whole = True
+        return True
+    trimmed = text.rstrip()
+    # the brackets of the body around the arguments belong to the body
+    if trimmed.endswith("}}"):
+        trimmed = trimmed[:-1]
+    writer.arguments(trimmed)
+    writer.close()
     return False

@@ -58,9 +58,9 @@ def with_stop(marks: Marks, stop: Marks | None) -> Marks:
     return marks if stop is None else Marks([*marks.options, *(mark for mark in stop.options if len(mark) > 3)])
 
 
-def raw_value(tape: Tape, stop: Marks | None = None) -> Steps[str]:
+def raw_value(tape: Tape, stop: Marks | None = None, io: Reading | None = None) -> Steps[str]:
     """One JSON value as text: up to the comma, closing bracket or mark of `stop` that ends it (not consumed), or the
-    end."""
+    end. `io`, wherever there is a `stop`: a mark in a string ends it where the string does not go on behind it."""
     pieces: list[str] = []
     depth = 0
     marks = with_stop(_VALUE_MARKS, stop)
@@ -82,7 +82,10 @@ def raw_value(tape: Tape, stop: Marks | None = None) -> Steps[str]:
             if depth == 0:
                 break
         elif mark == '"':
-            yield from _string_text(tape, pieces)
+            if stop is None or io is None:
+                yield from _string_text(tape, pieces)
+            else:
+                yield from _string_before(io, pieces, stop)
             if depth == 0:
                 break
         elif mark == "'" and not pieces[-2:-1]:
@@ -107,6 +110,26 @@ def _string_text(tape: Tape, pieces: list[str], marks: Marks = _QUOTE_MARKS) -> 
             return
         pieces.append((yield from tape.peek()))
         tape.at = min(tape.at + 1, len(tape.buffer))
+
+
+def _string_before(io: Reading, pieces: list[str], stop: Marks) -> Steps[None]:
+    """As `_string_text`; a mark of `stop` is data when the string goes on behind it, else the closing quote is missing
+    and the mark stands on the tape."""
+    tape = io.tape
+    marks = with_stop(_QUOTE_MARKS, stop)
+    while True:
+        mark = yield from tape.until(marks, pieces.append)
+        if len(mark) > 1:
+            if not (yield from _goes_on(io, stop, _AFTER_ANY)) and (tape.clean or not tape.ended):
+                tape.push_back(mark)
+                return
+            marks = _QUOTE_MARKS
+        pieces.append(mark)
+        if mark == "\\":
+            pieces.append((yield from tape.peek()))
+            tape.at = min(tape.at + 1, len(tape.buffer))
+        elif len(mark) < 2:
+            return
 
 
 def _single_quoted(tape: Tape, pieces: list[str]) -> Steps[None]:
@@ -179,12 +202,15 @@ def _is_code(tape: Tape) -> Steps[bool]:
     return len(digits) == 4 and all(char in hexdigits for char in digits)
 
 
+_AFTER_VALUE, _AFTER_ANY = ",}", ",}]:"
+"""What follows a string: the value of a member; any string, keys and those of lists too."""
 _MEMBER = re.compile(r'\s*"[^"\\\n]{0,128}"\s*:')
 _MAY_BE_MEMBER = re.compile(r'\s*(?:"[^"\\\n]{0,128}(?:"\s*)?)?\Z')
 
 
-def _goes_on(io: Reading, stop: Marks | None) -> Steps[bool]:
-    """Whether the string's closing quote still comes. Nothing is consumed in the end; what is read twice is counted."""
+def _goes_on(io: Reading, stop: Marks | None, followers: str = _AFTER_VALUE) -> Steps[bool]:
+    """Whether the string's closing quote still comes: the first quote behind the mark is one that ends a string. (Of a
+    further call, and of prose, it begins one.) Nothing is consumed in the end; what is read twice is counted."""
     tape = io.tape
     ahead: list[str] = []
     size = 0
@@ -207,13 +233,14 @@ def _goes_on(io: Reading, stop: Marks | None) -> Steps[bool]:
             keep((yield from tape.peek()))
             tape.at = min(tape.at + 1, len(tape.buffer))
         else:
-            found = yield from _ends_string(tape, stop)
+            found = yield from _ends_string(tape, stop, followers)
+            break
     io.look_ahead -= min(size, io.look_ahead)
     tape.push_back("".join(ahead))
     return found
 
 
-def _ends_string(tape: Tape, stop: Marks | None = None) -> Steps[bool]:
+def _ends_string(tape: Tape, stop: Marks | None = None, followers: str = _AFTER_VALUE) -> Steps[bool]:
     """Whether the quote just consumed ends the string: a comma, a closing bracket, a mark that ends the body, the end,
     or (a comma is missing) a further member follows."""
     while True:
@@ -227,7 +254,7 @@ def _ends_string(tape: Tape, stop: Marks | None = None) -> Steps[bool]:
         elif stripped:
             begins = stop.begins(stripped) if stop is not None else False
             if begins is not None or tape.ended:
-                return bool(begins) or stripped[0] in ",}"
+                return bool(begins) or stripped[0] in followers
         elif tape.ended or len(rest) == 256:
             return True
         yield

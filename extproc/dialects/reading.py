@@ -217,7 +217,7 @@ class CallWriter:
         Parameters that went out before stay as they are. `mended`: its last brackets are not the text's."""
         text = raw.strip()
         self.whole = self.whole or (not mended and text.startswith("{") and is_closed(text))
-        if text in ("", "null", '""'):
+        if text in ("", "null", '""') or (text == "{" and self._keys):
             return
         if text == "[]" and self._io.mode != "as-is":  # how servers in some languages write an empty object
             self.repaired("empty_list")
@@ -226,15 +226,25 @@ class CallWriter:
         if found is None:
             if self._io.mode != "as-is":
                 self.repaired("unreadable")
-            if not self._keys:
-                self._raw = True
-                self._send(text)
+            self._say_raw(text)
             return
         for what in found.repairs:
             self.repaired(what)
         for key, value in found.value.items():
             if key not in self._keys:
                 self.value(key, value)
+
+    def break_off(self, text: str) -> None:
+        """The text of the model ended inside a string of the arguments, `text` is what is left of them: it goes out, and
+        the call stays open, as a truncated one."""
+        self._path = "$."
+        if self._call is not None:  # begun by now, also where nothing of it goes out
+            self._say_raw(text)
+
+    def _say_raw(self, text: str) -> None:
+        """An object, or what is left of one, as it stands: nobody can read it, and what is left out would be missed."""
+        self._send(", " + text[1:].lstrip() if self._keys else text)
+        self._raw = True
 
     def repaired(self, what: str) -> None:
         """Something was wrong with this call, or the value at hand, and was put right."""
