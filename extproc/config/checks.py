@@ -64,6 +64,7 @@ def warnings(config: Config) -> Problems:
     found += key_file_warnings(config)
     found += _unreachable(config.models)
     found += routing_warnings(config)
+    found += _tool_warnings(config)
     if config.tracing is not None:
         found += tracing_warnings("tracing", config.tracing)
     found += _team_warnings(config)
@@ -188,6 +189,22 @@ def _dialects(path: str, tools: ToolSettings) -> Iterator[Problem]:
     for index, name in enumerate(tools.read):
         if name not in DIALECTS:
             yield f"{path}.read[{index}]", f'no dialect "{name}"; known: {", ".join(sorted(DIALECTS))}'
+
+
+def _tool_warnings(config: Config) -> Iterator[Problem]:
+    """Styles that are read and cannot be written."""
+    for index, rule in enumerate(config.models):
+        for number, attempt in enumerate(rule.attempts):
+            style = attempt.tools.style
+            if style == "auto":
+                continue
+            from extproc.dialects.registry import DIALECTS
+            from extproc.dialects.writing import WRITABLE
+
+            if style in DIALECTS and style not in WRITABLE:
+                yield f"models[{index}].attempts[{number}].tools.style", (
+                    f"calls are read in {style}, but tools are told natively, since nothing writes it; "
+                    f"say read: [{style}], or one of the styles that can be written: {', '.join(sorted(WRITABLE))}")
 
 
 def _positive(path: str, record: msgspec.Struct) -> Iterator[Problem]:

@@ -33,6 +33,7 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
         raise NotACall
     name: str | None = None
     early: str | None = None
+    others: dict[str, str] = {}
     writer: CallWriter | None = None
     while True:
         if (yield from tape.behind_commas()) == "}":
@@ -63,14 +64,35 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
                 if not whole:
                     return writer
         else:
-            yield from raw_value(tape)
+            others[key] = yield from raw_value(tape)
     if writer is None:
-        if name is None or needs_arguments:
+        if name is None:
+            raise NotACall
+        misplaced = _misplaced(io, name, others)
+        if misplaced is None and needs_arguments:
             raise NotACall
         writer = io.call(name)
+        if misplaced is not None:
+            writer.repaired("misplaced_arguments")
+            writer.arguments(misplaced)
     if tape.clean or not tape.ended:
         writer.close()
     return writer
+
+
+def _misplaced(io: Reading, name: str, others: dict[str, str]) -> str | None:
+    """The arguments of a call object that has none, where its other members can only be these: an object that holds
+    nothing but parameters of the tool, under a key that is misspelt, or the parameters beside the name."""
+    known = io.offered(name)
+    if io.mode == "as-is" or known is None or not others:
+        return None
+    parameters = io.shape(known).parameters
+    for raw in others.values():
+        found = read_object(raw) if raw.startswith("{") else None
+        if found is not None and found.value and all(key in parameters for key in found.value):
+            return raw
+    beside = [f"{_quoted(key)}: {raw}" for key, raw in others.items() if key in parameters]
+    return f"{{{', '.join(beside)}}}" if beside else None
 
 
 def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:
@@ -181,8 +203,11 @@ def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -
         try:
             key = yield from short_string(tape)
         except NoString as damaged:
-            rest = "" if tape.ended and tape.at >= len(tape.buffer) else damaged.raw
-            return (yield from _mend(io, writer, rest, stop))
+            if not tape.ran_out:
+                return (yield from _mend(io, writer, damaged.raw, stop))
+            if tape.clean and stop is not None and stop.search(damaged.raw, 0) is not None:
+                tape.push_back(damaged.raw[1:])  # the closing bracket became a quote
+            return (yield from _mend(io, writer, "", stop))
         yield from tape.space()
         if not (yield from tape.literal(":")):
             return (yield from _mend(io, writer, _quoted(key), stop))

@@ -235,8 +235,8 @@ class CallWriter:
                 self.value(key, value)
 
     def break_off(self, text: str) -> None:
-        """The text of the model ended inside a string of the arguments, `text` is what is left of them: it goes out, and
-        the call stays open, as a truncated one."""
+        """The text of the model ended inside a string of the arguments, `text` is what is left of them: it goes out,
+        and the call stays open, as a truncated one."""
         self._path = "$."
         if self._call is not None:  # begun by now, also where nothing of it goes out
             self._say_raw(text)
@@ -325,6 +325,11 @@ def is_closed(text: str) -> bool:
     balance = JsonBalance()
     balance.feed(text)
     return balance.complete
+
+
+def unclosed(key: str, text: str) -> str:
+    """The beginning of an object that breaks off inside of a string."""
+    return f"{{{_encode(key).decode()}: {_encode(text).decode()[:-1]}"
 
 
 def decode_value(raw: str) -> object:

@@ -22,6 +22,7 @@ MAX_TEXT = 1024 * 1024
 _SPACE = re.compile(r"[ \t\r\n\u00a0\ufeff]*")
 _COMMENT = re.compile(r"//[^\n]*|/\*[\s\S]*?\*/")
 _MEMBER = re.compile(r"""\s*(["'])[^"'\\]*\1\s*:""")
+_HALF_QUOTED = re.compile(r"""["'](?=\s*:)""")
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _PLAIN = {'"': re.compile(r'[^"\\\x00-\x1f]+'), "'": re.compile(r"[^'\\\x00-\x1f]+")}
@@ -152,7 +153,8 @@ class _Reader:
         if found is None:
             raise self._wrong("no key")
         self._note("quotes")
-        self.at = found.end()
+        half = _HALF_QUOTED.match(self.text, found.end())  # its first quote is missing
+        self.at = found.end() + (half is not None)
         return found.group()
 
     def _number(self) -> int | float:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import msgspec
 
 from extproc.dialects.reading import CallWriter, NotACall, Reading
-from extproc.dialects.tape import Marks, Steps, Tape
-from extproc.dialects.xmltext import Tags, ValueReader
+from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
+from extproc.dialects.xmltext import WINDOW, Tags, ValueReader
 from extproc.dialects.xmlvalue import Framing
 
 Header = Callable[[Tape], Steps[tuple[str | None, str]]]
@@ -52,8 +52,8 @@ class TaggedCall:
         self.openers: tuple[str, ...] = (*self._begins, *self._call)
         outer = tuple(dict.fromkeys((*self.openers, *self._ends, grammar.call_end)))
         self._tags = (*outer, grammar.parameter)
-        self._outer_marks = Marks(outer)
         self._marks = Marks(self._tags)
+        self._value_marks = Marks([*outer, grammar.parameter_end])
         self._damaged_tags = (grammar.parameter.rstrip("= "), grammar.call_end, *self._ends)
         self._text_tags = Tags(begins=self._begins, ends=self._ends, lead=grammar.lead, call=grammar.call,
                                call_end=grammar.call_end, outer=outer,
@@ -89,8 +89,9 @@ class TaggedCall:
         yield from self._parameters(io, io.call(name), in_region)
 
     def _damaged(self, io: Reading, raw: str, in_region: bool) -> Steps[None]:
-        """A header that never ends is no prose when a parameter or the end of the call follows: it is dropped, the
-        calls behind it count. So is one that a limit cut off."""
+        """A header that never ends is no prose when whole parameters, the end of the call or a further call follow: it
+        is dropped with them, the calls and the text behind it count. So is one that a limit cut off. A parameter that
+        does not end makes all of it text."""
         tape = io.tape
         if in_region and at_end(tape) and not tape.clean:
             return
@@ -98,14 +99,32 @@ class TaggedCall:
         tag = yield from tape.literal(*self._damaged_tags)
         if not raw.strip() or not tag:
             raise NotACall
-        tape.push_back(tag)
+        tape.at -= len(tag)
+        blank, mark = yield from self._dropped(tape)
         tape.release()
         io.left_out("dropped_call")
-        mark = yield from tape.until(self._outer_marks, _drop)
         if mark == self._grammar.call_end:
             yield from self._after_call(tape)
-        elif mark in self.openers:
-            tape.push_back(mark)
+        else:
+            tape.push_back(mark if mark in self.openers else blank)
+
+    def _dropped(self, tape: Tape) -> Steps[tuple[str, str]]:
+        """The parameters of a call that is dropped: (white space behind them, the tag behind that; "" where text
+        follows). Raises NotACall where one does not end."""
+        first = True
+        while True:
+            blank = yield from tape.space()
+            mark = yield from tape.literal(*self._tags)
+            if mark and mark != self._grammar.parameter:
+                return blank, mark
+            if not mark and not first:
+                return blank, ""
+            first = False
+            end = yield from tape.until(self._value_marks, _drop)
+            if not end or end in self.openers:
+                raise NotACall
+            if end != self._grammar.parameter_end:
+                return "", end
 
     def _after_call(self, tape: Tape) -> Steps[None]:
         """Behind a call its closing tags mean nothing more, however many there are."""
@@ -124,8 +143,16 @@ class TaggedCall:
                     tape.push_back(blank)
                     writer.close()
                     return
+                try:
+                    stray, mark = yield from tape.collect(self._marks, WINDOW)
+                except TooMuch:  # the end of the call is missing, what follows it is prose
+                    writer.close()
+                    return
+                if not mark and tape.clean:
+                    writer.close()
+                    tape.push_back(blank + stray)
+                    return
                 writer.repaired("stray_text")
-                mark = yield from tape.until(self._marks, _drop)
             if mark == self._grammar.parameter:
                 if not (yield from self._parameter(io, writer)):
                     return
@@ -145,7 +172,7 @@ class TaggedCall:
             if io.tape.ended and not io.tape.clean:
                 io.tape.at = len(io.tape.buffer)
                 return False
-            key = raw.strip()
+            key = raw.strip().strip("\"'")
             if not writer.knows(key):
                 writer.repaired("dropped_parameter")
                 return True
@@ -158,4 +185,4 @@ def at_end(tape: Tape) -> bool:
 
 
 def _drop(text: str) -> None:
-    """Stray text between the parameters of a call means nothing."""
+    """The text of a call that is dropped."""

@@ -255,4 +255,4 @@ class ValueReader:
 def _open_ended(io: Reading, writer: CallWriter) -> bool:
     """The tool takes parameters that it does not declare."""
     schema = io.tools[writer.name].schema
-    return bool(schema.get("additionalProperties")) or not schema.get("properties")
+    return any(map(schema.get, ("additionalProperties", "patternProperties"))) or not schema.get("properties")

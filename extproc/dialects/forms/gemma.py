@@ -50,6 +50,8 @@ class BareKeys:
         try:
             yield from self._members(writer, tape)
         except _CutOff:
+            if tape.clean:
+                writer.break_off('{"')
             return
         writer.close()
         yield from self._end(tape)

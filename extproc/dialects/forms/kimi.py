@@ -20,7 +20,7 @@ from extproc.dialects.forms.elements import ElementCalls, Grammar
 from extproc.dialects.forms.sections import Tokens, TokenSections
 from extproc.dialects.reading import Reading
 
-_NUMBERED = re.compile(r"(?:functions\.)?(\S+?)\s*:\s*\d+", re.ASCII)
+_NUMBERED = re.compile(r"(?:functions\.)?(\S+?)\s*:\s*\d*", re.ASCII)
 _COUNTER = re.compile(r"(?:functions\.?)?:?\d*", re.ASCII)
 _FOREIGN = re.compile(r"(?:call|toolu|tooluse|chatcmpl-tool|fc)[_-][\w-]+", re.ASCII)
 """Ids of other providers: a history that holds them teaches the model to write them."""

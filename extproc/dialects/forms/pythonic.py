@@ -13,7 +13,7 @@ import re
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.jsonbody import read_array, read_call
 from extproc.dialects.literals import read_literal, read_string
-from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
 from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
 
 _NAME_MARKS = "_-.:"
@@ -150,7 +150,10 @@ def _parameters(io: Reading, name: str, pending: Pending) -> Steps[bool]:
             if not (yield from _value(writer, key, tape)):
                 return False
         else:
-            raw, _ = yield from _raw_value(tape)
+            raw, whole = yield from _raw_value(tape)
+            if writer is not None and not whole and tape.clean:
+                writer.break_off(unclosed("", raw))
+                return False
             positional.append(raw)
 
 
@@ -190,11 +193,12 @@ def _value(writer: CallWriter, key: str, tape: Tape) -> Steps[bool]:
         return True
     raw, whole = yield from _raw_value(tape)
     if not whole:
+        if not tape.clean:
+            return False
         try:
             read_literal(raw)
         except ValueError:
-            return False
-        if not tape.clean:
+            writer.break_off(unclosed(key, raw))
             return False
     _put(writer, key, raw)
     return True

@@ -11,11 +11,12 @@ names occur in no HTML.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.reading import CallWriter, Form, NotACall, Reading
-from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
 from extproc.dialects.xmlvalue import Value
 
 _WINDOW = 16 * 1024
@@ -38,6 +39,8 @@ class NamedTags:
         parameters = {f"<{key}>": key for key in io.shape(name).parameters}
         yield from tape.space()
         mark = yield from tape.literal(closer, *parameters)
+        if not mark and (yield from _undeclared(tape, parameters)):
+            mark = yield from tape.literal(*parameters)
         if not mark:
             tape.drop_cut_mark(Marks([closer, *parameters]))
             raise NotACall
@@ -46,12 +49,43 @@ class NamedTags:
         while mark in parameters:
             if not (yield from _value(io, writer, parameters[mark], closer)):
                 return
-            # between parameters text means nothing
-            mark = yield from tape.until(marks, _drop)
-        if mark and mark != closer:
-            tape.push_back(mark)
+            # between parameters text means nothing; where nothing follows it, it stands behind the call
+            try:
+                behind, mark = yield from tape.collect(marks, _WINDOW)
+            except TooMuch:
+                break
+            if not mark and tape.clean and behind.strip():
+                tape.push_back(behind)
+        else:
+            if mark and mark != closer:
+                tape.push_back(mark)
         if mark or tape.clean:
             writer.close()
+
+
+_BEGINS = re.compile(r"<\w{0,64}")
+_ELEMENT = re.compile(r"<(\w{1,64})>")
+
+
+def _undeclared(tape: Tape, parameters: Collection[str]) -> Steps[bool]:
+    """Consumes elements that the tool does not declare; whether any stood here."""
+    found = False
+    while True:
+        size = 2
+        while _BEGINS.fullmatch(text := (yield from tape.peek(size))) and len(text) == size:
+            size += 1
+        name = _ELEMENT.match(text)
+        if name is None or name.group() in parameters:
+            return found
+        tape.at += name.end()
+        try:
+            _, mark = yield from tape.collect(Marks([f"</{name.group(1)}>"]), _WINDOW)
+        except TooMuch:
+            return False
+        if not mark:
+            return False
+        found = True
+        yield from tape.space()
 
 
 class _Later:
@@ -117,10 +151,6 @@ def _value(io: Reading, writer: CallWriter, key: str, closer: str) -> Steps[bool
     if mark or tape.clean:
         value.close()
     return bool(mark) or tape.clean
-
-
-def _drop(text: str) -> None:
-    """Text between the parameters of a tool."""
 
 
 def make_forms(names: Sequence[str]) -> tuple[Form, ...]:

@@ -210,6 +210,11 @@ class TokenSections:
     def _unnamed(self, io: Reading, region: _Region, header: str) -> Steps[None]:
         """A call whose header names no offered tool: its arguments may tell which one is meant, else it is skipped."""
         raw = yield from self._raw(io.tape)
+        if raw[:1] not in ("", "{", '"') and io.tape.ran_out and io.tape.clean:  # no arguments, and nothing ends them
+            if not region.committed:
+                raise NotACall
+            io.emit_text(raw)
+            return
         yield from self._call_end(io.tape)
         name = self.infer(io, header, raw)
         if name is None:

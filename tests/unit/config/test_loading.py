@@ -210,6 +210,15 @@ def test_a_literal_team_key_and_a_pattern_for_nothing_are_warnings(tmp_path: Pat
         "teams.t.models[0]": '"nothing" fits no model rule'}
 
 
+def test_a_style_that_nothing_writes_is_a_warning(tmp_path: Path) -> None:
+    found = {style: dict(load(tmp_path, minimal(attempt=f", tools: {{style: {style}}}")).warnings())
+        for style in ("gemma-4", "hermes", "prompted", "native")}
+    told = found.pop("gemma-4")["models[0].attempts[0].tools.style"]
+    assert "told natively" in told
+    assert "read: [gemma-4]" in told
+    assert not any(found.values())
+
+
 # ------------------------------------------------------------------------------------------------------ without a file
 
 

@@ -112,7 +112,7 @@ def test_dots_and_hyphens_belong_to_the_name() -> None:
     assert calls_of(raw, tools=[*TOOLS, dotted]) == [("a.b", {}), ("mcp__atlas__find-docs", {"q": "eel"})]
 
 
-@pytest.mark.parametrize("id", ["lookup_tide:0", "lookup_tide", "functions.lookup_tide"])
+@pytest.mark.parametrize("id", ["lookup_tide:0", "lookup_tide", "functions.lookup_tide", "functions.lookup_tide:"])
 def test_names_in_damaged_ids(id: str) -> None:
     assert calls_of(section(call(id, '{"harbor": "Brest"}'))) == [BREST]
 
@@ -198,6 +198,8 @@ def test_noise_between_the_section_and_its_first_call() -> None:
 
 
 @pytest.mark.parametrize(("raw", "shown"), [("plain" + END, "plain"), ("a<|tool_call_end|> b" + ARGUMENTS, "a b"),
+                                        ("Say <|tool_call_begin|> and" + ARGUMENTS + " here.",
+                                         "Say <|tool_call_begin|> and here."),
                                         ("Hi." + section(), "Hi."), ("Hi.<|im_end|>", "Hi.")])
 def test_stray_tokens_are_never_shown(raw: str, shown: str) -> None:
     assert read(raw) == (shown, "", [], "stop")

@@ -156,6 +156,25 @@ def test_a_call_whose_header_never_ends_is_dropped(damaged: str) -> None:
     assert calls(damaged + KIEL, QWEN) == [KIEL_CALL]
 
 
+def test_text_behind_a_call_that_is_dropped_is_kept() -> None:
+    raw = "<tool_call>\n<function=bad\n<parameter=a>\n1\n</parameter>\n\nSorry, I could not do it."
+    assert read(raw, QWEN) == ("Sorry, I could not do it.", [], "stop")
+
+
+def test_text_behind_a_damaged_end_of_a_call_is_kept() -> None:
+    for text in ("Done.", "I have looked it up. " * 1000):
+        raw = f"<tool_call>\n<function=set_valve>\n<parameter=valve_id>\n3\n</parameter>\n/function>\n{text}"
+        assert read(raw, QWEN) == (f"/function>\n{text}".strip(), [("set_valve", {"valve_id": 3})], "tool_calls")
+
+
+def test_a_key_that_a_pattern_of_the_schema_declares_is_no_text() -> None:
+    open_ended = tool("f", a="string")
+    open_ended["function"]["parameters"]["patternProperties"] = {"^x_": {"type": "string"}}
+    raw = ("<tool_call>\n<function=f>\n<parameter=a>\nq\n</parameter>\n<parameter=x_1>\n3\n</parameter>\n</function>\n"
+           "</tool_call>")
+    assert calls(raw, QWEN, tools=[open_ended]) == [("f", {"a": "q", "x_1": "3"})]
+
+
 def test_a_parameter_header_without_its_bracket() -> None:
     assert calls(KIEL.replace("=harbor>", "=harbor"), QWEN) == [KIEL_CALL]
 
@@ -170,6 +189,7 @@ def test_stray_closing_tags_of_values_that_can_be_no_text() -> None:
     "<tool_call>\n<function=unknown>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>",
     "<tool_call>example</tool_call> is how it looks.",
     "Write <tool_call> and then <function=NAME>, <parameter=KEY> and </parameter>.",
+    "Write <function=NAME, then <parameter=KEY>. This is the rest.\n\nReally.",
     "I call <function=ping> when bored.",
     "It ends in <function=pi",
     "It ends in <tool_call>\n<function=ping",

@@ -103,3 +103,16 @@ def test_for_an_unknown_model_a_tag_must_be_a_line_of_its_own_and_no_word_of_htm
     assert (content, found) == ("I look.", [READ_CALL])
     stays_text(f"You would write {READ}", None, model=model, tools=TOOLS)
     stays_text("<form><path>x</path></form>", None, model=model, tools=TOOLS)
+
+
+def test_elements_that_the_tool_does_not_declare_may_come_first() -> None:
+    odd = "<start_line>1</start_line>\n<end_line>9</end_line>\n"
+    assert calls(READ.replace("<path>", f"{odd}<path>"), ROO, tools=TOOLS) == [READ_CALL]
+    for text in (f"<read_file>\n{odd}</read_file>", f"<read_file>\n{odd}lines", "<read_file>\n<start_line>1 <path>a</path>"):
+        stays_text(text, ROO, tools=TOOLS)
+
+
+def test_text_behind_a_call_that_was_not_closed_is_kept() -> None:
+    for text in ("Now I wait.", "Now I wait. " * 3000):
+        raw = READ.replace("</read_file>", f"\n{text}")
+        assert read(raw, ROO, tools=TOOLS) == (text.strip(), [READ_CALL], "tool_calls")
