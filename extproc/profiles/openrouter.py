@@ -4,9 +4,9 @@ Reasoning is asked for by the object `reasoning {effort | max_tokens | enabled}`
 item, in `reasoning_details`. What is signed or encrypted (Claude, Gemini 3, OpenAI, Grok) must come back unmodified and
 in order on its assistant message, or tool loops fail; for Gemini the signature of a turn is one encrypted item with the
 id of its first call. Other models take plain `reasoning` back. Claude and Gemini behind it take `cache_control` on
-parts. Models that must reason answer 400 to `enabled: false`, so it is sent only where it is known to be taken. A
-forced choice makes it drop Claude's reasoning by itself. Source: openrouter.ai/docs (Reasoning Tokens, Prompt Caching);
-Roo-Code #10640 and massgen #624 for Gemini's items.
+parts, Claude with a `ttl`. Models that must reason answer 400 to `enabled: false`, so it is sent only where it is known
+to be taken. A forced choice makes it drop Claude's reasoning by itself. Source: openrouter.ai/docs (Reasoning Tokens,
+Prompt Caching); Roo-Code #10640 and massgen #624 for Gemini's items.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _CLAUDE = replace(
     details_format="anthropic-claude-v1",
     signed_thinking=True,
     cache_marks=True,
+    cache_ttl=True,
     tool_call_id_pattern="[a-zA-Z0-9_-]+",
 )
 _GEMINI_2 = replace(

@@ -126,6 +126,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `file` parts (PDF as a data URL) are taken."""
     cache_marks: bool = False
     """Whether parts take `cache_control`, at most four in a request. If not, marks are named as hints."""
+    cache_ttl: bool = False
+    """Whether `cache_control` takes a `ttl`. If not, marks live as long as the provider says: "1h" is named as a
+    hint."""
 
     # ------------------------------------------------------------------------------------------------------ tools
     native_tools: bool = True

@@ -15,9 +15,10 @@ import msgspec
 
 from extproc.apis.anthropic import server_blocks, wire
 from extproc.apis.base import Dropped
+from extproc.apis.cache_marks import read_mark
 from extproc.apis.wire import Shape, given, refused, type_of
 from extproc.carrying import unloaded_id
-from extproc.conversation import Block, Media, Opaque, Text, Thinking, ToolCall, ToolResult
+from extproc.conversation import Block, CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.errors import BadRequest
 
 Role = Literal["system", "user", "assistant"]
@@ -83,18 +84,18 @@ def _misplaced(kind: str, role: Role, place: str) -> BadRequest:
 
 
 def _read_text(block: wire.TextBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
-    return [Text(block.text, cache=given(block.cache_control))] if block.text else []
+    return [Text(block.text, cache=read_mark(block.cache_control))] if block.text else []
 
 
 def _read_image(block: wire.ImageBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
     place = _place(where, at)
-    return [_media("image", _read_source(block.source, place, dropped), place, cache=given(block.cache_control))]
+    return [_media("image", _read_source(block.source, place, dropped), place, cache=read_mark(block.cache_control))]
 
 
 def _read_document(block: wire.DocumentBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
     place = _place(where, at)
     _note_citations(block.citations, place, dropped)
-    source, cache = _read_source(block.source, place, dropped), given(block.cache_control)
+    source, cache = _read_source(block.source, place, dropped), read_mark(block.cache_control)
     if source.type != "content":
         return [_media("document", source, place, title=block.title, context=block.context, cache=cache)]
     parts = [part for part in read_content(source.content, "user", f"{place}.source.content", dropped)
@@ -115,7 +116,7 @@ def _read_source(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.Source:
 
 
 def _media(kind: Literal["image", "document"], source: wire.Source, path: str, *, title: str | None = None,
-           context: str | None = None, cache: bool = False) -> Media:
+           context: str | None = None, cache: CacheMark = False) -> Media:
     place = f"{path}.source"
     if source.type == "base64":
         return Media(kind, media_type=_need(source.media_type, place, "media_type"),
@@ -147,7 +148,7 @@ def _read_search_result(block: wire.SearchResultBlock, where: Where, at: int, dr
     _note_citations(block.citations, place, dropped)
     texts = [part.text for part in read_content(block.content, "user", f"{place}.content", dropped)
              if isinstance(part, Text)]
-    return [Text("\n".join([block.title, block.source, *texts]), cache=given(block.cache_control))]
+    return [Text("\n".join([block.title, block.source, *texts]), cache=read_mark(block.cache_control))]
 
 
 def _read_tool_use(block: wire.ToolUseBlock, where: Where, at: int, dropped: Dropped) -> list[ToolCall]:
@@ -158,7 +159,7 @@ def _read_tool_use(block: wire.ToolUseBlock, where: Where, at: int, dropped: Dro
     if arguments and arguments[0] != "{":
         raise refused(f"{_place(where, at)}.input", "expected an object")
     call_id, signature = unloaded_id(block.id)
-    return [ToolCall(call_id, block.name, arguments, cache=given(block.cache_control), signature=signature)]
+    return [ToolCall(call_id, block.name, arguments, cache=read_mark(block.cache_control), signature=signature)]
 
 
 def _read_tool_result(block: wire.ToolResultBlock[Any], where: Where, at: int, dropped: Dropped) -> list[ToolResult]:
@@ -168,7 +169,7 @@ def _read_tool_result(block: wire.ToolResultBlock[Any], where: Where, at: int, d
     else:
         content = _result_parts(block.content, _place(where, at), dropped)
     return [ToolResult(unloaded_id(block.tool_use_id)[0], content, is_error=bool(block.is_error),
-                       cache=given(block.cache_control))]
+                       cache=read_mark(block.cache_control))]
 
 
 def _result_parts(parts: Sequence[msgspec.Raw | wire.KnownBlock] | None, path: str,
@@ -186,7 +187,7 @@ def _result_parts(parts: Sequence[msgspec.Raw | wire.KnownBlock] | None, path: s
 
 def _read_tool_reference(block: wire.ToolReferenceBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
     """The client's tool search found a tool; its definition arrives in `tools`, the model must learn the name."""
-    return [Text(f"loaded tool: {block.tool_name}", cache=given(block.cache_control))]
+    return [Text(f"loaded tool: {block.tool_name}", cache=read_mark(block.cache_control))]
 
 
 def _read_thinking(block: wire.ThinkingBlock, where: Where, at: int, dropped: Dropped) -> list[Thinking]:

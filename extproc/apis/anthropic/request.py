@@ -17,6 +17,7 @@ from extproc.apis.anthropic import wire
 from extproc.apis.anthropic.blocks import Role, read_content
 from extproc.apis.base import Dropped
 from extproc.apis.body import check_parts, checked, in_one_pass
+from extproc.apis.cache_marks import read_mark
 from extproc.apis.kept_tools import KeptTools
 from extproc.apis.wire import Shape, given, refused
 from extproc.conversation import (
@@ -225,7 +226,7 @@ def _any_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerToo
     if given(tool.input_examples) and bytes(tool.input_examples).strip() != b"[]":
         dropped.loss("tools.input_examples")
     return Tool(tool.name, tool.description, _schema(tool.input_schema), strict=tool.strict,
-                deferred=bool(tool.defer_loading), cache=given(tool.cache_control))
+                deferred=bool(tool.defer_loading), cache=read_mark(tool.cache_control))
 
 
 _kept = KeptTools(_any_tool)

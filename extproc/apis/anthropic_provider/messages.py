@@ -15,7 +15,6 @@ from extproc.apis.anthropic_provider.media import block_of_media, text_for_model
 from extproc.apis.anthropic_provider.wire import (
     Block,
     DocumentBlock,
-    Ephemeral,
     FileSource,
     ImageBlock,
     Marked,
@@ -27,9 +26,10 @@ from extproc.apis.anthropic_provider.wire import (
     WireMessage,
 )
 from extproc.apis.base import Dropped, NameMap
+from extproc.apis.cache_marks import CacheControl, longest, sent_mark
 from extproc.arguments import arguments_text
 from extproc.carrying import origin_of, unloaded_text
-from extproc.conversation import Media, Opaque, Text, Thinking, ToolCall, ToolResult
+from extproc.conversation import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.ids import ProviderIds
 from extproc.notes import CONTINUE, NO_OUTPUT
 from extproc.pairing import Exchange, Turn
@@ -39,7 +39,6 @@ OPENING = "(The conversation begins with the assistant's message.)"
 """The user's message before a conversation that begins with the model's."""
 
 _ID = r"[a-zA-Z0-9_-]+"
-_MARK = Ephemeral()
 THOUGHT = (ThinkingBlock, RedactedBlock)
 
 
@@ -226,7 +225,8 @@ class Writer:
         content: list[TextBlock | ImageBlock | DocumentBlock] = []
         cache = result.cache
         for block in result.content:
-            cache = cache or block.cache
+            if block.cache:
+                cache = longest(cache, block.cache)
             if type(block) is Text:
                 if block.text.strip():
                     content.append(TextBlock(block.text))
@@ -239,13 +239,13 @@ class Writer:
         sent = only.text if isinstance(only, TextBlock) else content or None
         return ToolResultBlock(call_id, sent, result.is_error, self._mark(cache))
 
-    def _mark(self, cache: bool) -> Ephemeral | None:
+    def _mark(self, cache: CacheMark) -> CacheControl | None:
         if not cache:
             return None
         if not self._endpoint.cache_control:
             self._dropped.hint("cache_control")
             return None
-        return _MARK
+        return sent_mark(cache)
 
     # --------------------------------------------------------------------------------------------------- the end
 

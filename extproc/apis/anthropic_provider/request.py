@@ -32,6 +32,7 @@ from extproc.apis.anthropic_provider.wire import (
     WireMessage,
 )
 from extproc.apis.base import Dropped, EncodedRequest, ProviderRequest, Target
+from extproc.apis.cache_marks import put_in_order
 from extproc.conversation import Request, Text
 from extproc.dialects import writing
 from extproc.errors import BadRequest
@@ -114,18 +115,19 @@ def _open_with_user(body: Body, dropped: Dropped) -> None:
 
 def _limit_marks(body: Body, dropped: Dropped) -> None:
     """At most four cache marks: the last of the tools, the last of the system prompt, and the last ones of the
-    conversation, which hold the longest prefixes."""
+    conversation, which hold the longest prefixes. None lives longer than one before it."""
     tools = [tool for tool in body.tools if isinstance(tool, ToolDefinition) and tool.cache_control is not None]
     system = [block for block in body.system if block.cache_control is not None]
     spoken = marked(body.messages)
-    if len(tools) + len(system) + len(spoken) <= MOST_MARKS:
-        return
-    dropped.hint("cache_control")
-    kept = len(tools[-1:]) + len(system[-1:])
-    surplus: Sequence[ToolDefinition | TextBlock | Marked]
-    surplus = [*tools[:-1], *system[:-1], *spoken[: max(0, len(spoken) - (MOST_MARKS - kept))]]
-    for block in surplus:
-        block.cache_control = None
+    if len(tools) + len(system) + len(spoken) > MOST_MARKS:
+        dropped.hint("cache_control")
+        kept = len(tools[-1:]) + len(system[-1:])
+        surplus: Sequence[ToolDefinition | TextBlock | Marked]
+        surplus = [*tools[:-1], *system[:-1], *spoken[: max(0, len(spoken) - (MOST_MARKS - kept))]]
+        for block in surplus:
+            block.cache_control = None
+    if put_in_order([*tools, *system, *spoken]):
+        dropped.hint("cache_control.ttl")
 
 
 def _betas(body: Body, request: Request, model: AnthropicModel, endpoint: AnthropicEndpoint) -> list[str]:

@@ -13,8 +13,9 @@ from typing import Literal, cast
 import msgspec
 
 from extproc.apis.anthropic_provider.schema import tool_schema
-from extproc.apis.anthropic_provider.wire import Body, Choice, Ephemeral, ToolDefinition
+from extproc.apis.anthropic_provider.wire import Body, Choice, ToolDefinition
 from extproc.apis.base import Dropped, NameMap, Target
+from extproc.apis.cache_marks import sent_mark
 from extproc.conversation import Request, ServerTool, Tool, ToolChoice
 from extproc.errors import BadRequest
 from extproc.notes import NO_SERVER_TOOLS, ONE_CALL
@@ -114,7 +115,7 @@ def _definition(tool: Tool, names: NameMap, model: AnthropicModel, endpoint: Ant
             dropped.hint("tools.strict")
     if tool.cache:
         if endpoint.cache_control:
-            definition.cache_control = Ephemeral()
+            definition.cache_control = sent_mark(tool.cache)
         else:
             dropped.hint("cache_control")
     return definition

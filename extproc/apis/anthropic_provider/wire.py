@@ -10,16 +10,14 @@ from typing import Literal
 
 import msgspec
 
+from extproc.apis.cache_marks import CacheControl
+
 Raw = msgspec.Raw
-
-
-class Ephemeral(msgspec.Struct, tag_field="type", tag="ephemeral", frozen=True, gc=False):
-    """A cache mark."""
 
 
 class TextBlock(msgspec.Struct, tag_field="type", tag="text", omit_defaults=True):
     text: str
-    cache_control: Ephemeral | None = None
+    cache_control: CacheControl | None = None
 
 
 class Base64Source(msgspec.Struct, tag_field="type", tag="base64", frozen=True, gc=False):
@@ -45,14 +43,14 @@ Source = Base64Source | UrlSource | FileSource | TextSource
 
 class ImageBlock(msgspec.Struct, tag_field="type", tag="image", omit_defaults=True):
     source: Source
-    cache_control: Ephemeral | None = None
+    cache_control: CacheControl | None = None
 
 
 class DocumentBlock(msgspec.Struct, tag_field="type", tag="document", omit_defaults=True):
     source: Source
     title: str | None = None
     context: str | None = None
-    cache_control: Ephemeral | None = None
+    cache_control: CacheControl | None = None
 
 
 class ThinkingBlock(msgspec.Struct, tag_field="type", tag="thinking", frozen=True, gc=False):
@@ -68,14 +66,14 @@ class ToolUseBlock(msgspec.Struct, tag_field="type", tag="tool_use", omit_defaul
     id: str
     name: str
     input: Raw
-    cache_control: Ephemeral | None = None
+    cache_control: CacheControl | None = None
 
 
 class ToolResultBlock(msgspec.Struct, tag_field="type", tag="tool_result", omit_defaults=True):
     tool_use_id: str
     content: str | list[TextBlock | ImageBlock | DocumentBlock] | None = None
     is_error: bool = False
-    cache_control: Ephemeral | None = None
+    cache_control: CacheControl | None = None
 
 
 Marked = TextBlock | ImageBlock | DocumentBlock | ToolUseBlock | ToolResultBlock
@@ -94,7 +92,7 @@ class ToolDefinition(msgspec.Struct, omit_defaults=True):
     input_schema: Raw
     description: str | None = None
     strict: bool = False
-    cache_control: Ephemeral | None = None
+    cache_control: CacheControl | None = None
 
 
 class Choice(msgspec.Struct, omit_defaults=True):

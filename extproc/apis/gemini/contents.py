@@ -19,7 +19,7 @@ from extproc.apis.gemini.results import encode_result
 from extproc.apis.gemini.wire import Content, FunctionCall, Part
 from extproc.apis.media import lost_media, text_of_media
 from extproc.arguments import arguments_text
-from extproc.conversation import Media, Opaque, Text, Thinking
+from extproc.conversation import CacheMark, Media, Opaque, Text, Thinking
 from extproc.ids import CLIENT_ID, ProviderIds
 from extproc.notes import CONTINUE
 from extproc.pairing import Exchange, Turn
@@ -194,7 +194,7 @@ class _Encoder:
             self._dropped.loss(f"messages.{block.type}")
         return block.text or ""
 
-    def _note_cache(self, cache: bool) -> None:
+    def _note_cache(self, cache: CacheMark) -> None:
         if cache:
             self._dropped.hint("cache_control")
 

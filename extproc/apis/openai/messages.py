@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from extproc.apis.base import Dropped, NameMap, Target
+from extproc.apis.cache_marks import longest, put_in_order, sent_mark
 from extproc.apis.media import lost_media, text_of_media
 from extproc.apis.openai.media import carried_parts, parts_of_media
 from extproc.apis.openai.past_reasoning import put_back
 from extproc.apis.openai.wire import (
     AnyCall,
     AssistantMessage,
-    CacheControl,
     Call,
     CustomCall,
     CustomInput,
@@ -31,7 +31,7 @@ from extproc.apis.openai.wire import (
     WireMessage,
 )
 from extproc.arguments import arguments_text
-from extproc.conversation import Media, Opaque, Text, Thinking, ToolCall, ToolResult
+from extproc.conversation import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.ids import ProviderIds
 from extproc.notes import NO_OUTPUT
 from extproc.pairing import Exchange, Turn
@@ -91,6 +91,8 @@ class _Encoder:
         if self._marked:
             for part in self._marked[:-MOST_MARKS]:
                 part.cache_control = None
+            if put_in_order(self._marked[-MOST_MARKS:]):
+                self._lose_time()
         return self._out
 
     # ------------------------------------------------------------------------------------------------------- roles
@@ -102,7 +104,7 @@ class _Encoder:
                 self._close_user()
                 self._system_message(texts)
         elif text := "\n\n".join(text.text for text in texts if text.text):
-            self._parts.append(self._part(f"[system message]\n{text}", cache=any(text.cache for text in texts)))
+            self._parts.append(self._part(f"[system message]\n{text}", cache=longest(*(text.cache for text in texts))))
 
     def _system_message(self, texts: list[Text]) -> None:
         parts = [self._part(text.text, cache=text.cache) for text in texts if text.text]
@@ -118,7 +120,7 @@ class _Encoder:
                 parts = parts_of_media(block, self._profile, self._dropped)
                 self._parts.extend(parts)
                 if block.cache:
-                    self._mark(parts[-1])
+                    self._mark(parts[-1], block.cache)
             elif text := self._other(block):
                 self._parts.append(TextPart(text))
         if self._profile.system_anywhere:
@@ -165,7 +167,7 @@ class _Encoder:
             if result is None:
                 continue
             text, parts = self._result(result)
-            marked = self._part(text, cache=True) if result.cache else None
+            marked = self._part(text, cache=result.cache) if result.cache else None
             self._out.append(ToolMessage(call.id, text if marked is None or marked.cache_control is None else [marked]))
             if parts:
                 moved += [TextPart(f"Attached to the result of {call.name} ({call.id}):"), *parts]
@@ -218,22 +220,29 @@ class _Encoder:
 
     # -------------------------------------------------------------------------------------------------------- marks
 
-    def _part(self, text: str, *, cache: bool) -> TextPart:
+    def _part(self, text: str, *, cache: CacheMark) -> TextPart:
         part = TextPart(text)
         if cache:
-            self._mark(part)
+            self._mark(part, cache)
         return part
 
-    def _mark(self, part: Part) -> None:
+    def _mark(self, part: Part, cache: CacheMark) -> None:
         """The client wants the prefix up to here cached."""
-        if self._profile.cache_marks:
-            part.cache_control = CacheControl()
-            self._marked.append(part)
-        else:
+        if not self._profile.cache_marks:
             self._lose_mark()
+            return
+        if not self._profile.cache_ttl and cache is not True:
+            if cache == "1h":
+                self._lose_time()
+            cache = True  # five minutes is what a plain mark means
+        part.cache_control = sent_mark(cache)
+        self._marked.append(part)
 
     def _lose_mark(self) -> None:
         self._dropped.hint("cache_control")
+
+    def _lose_time(self) -> None:
+        self._dropped.hint("cache_control.ttl")
 
     def _one_text(self, parts: Sequence[Part]) -> str | None:
         """The parts as one string, which is all that several hosts take; None where that is not possible. Where marks

@@ -10,11 +10,9 @@ from typing import Literal
 
 import msgspec
 
+from extproc.apis.cache_marks import CacheControl
+
 # -------------------------------------------------------------------------------------------------------------- parts
-
-
-class CacheControl(msgspec.Struct, tag_field="type", tag="ephemeral", frozen=True, gc=False):
-    """The mark of Anthropic, which OpenRouter and DashScope know as well."""
 
 
 class TextPart(msgspec.Struct, tag_field="type", tag="text", omit_defaults=True):

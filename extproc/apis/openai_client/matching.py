@@ -18,7 +18,7 @@ import msgspec
 
 from extproc.apis.base import Dropped
 from extproc.apis.wire import refused
-from extproc.conversation import Media, Message, Text, ToolCall, ToolResult
+from extproc.conversation import CacheMark, Media, Message, Text, ToolCall, ToolResult
 
 
 class Sent(msgspec.Struct):
@@ -29,7 +29,7 @@ class Sent(msgspec.Struct):
     call_id: str
     name: str | None
     content: list[Text | Media]
-    cache: bool = False
+    cache: CacheMark = False
     legacy: bool = False
 
     def result(self) -> ToolResult:

@@ -11,7 +11,7 @@ from typing import Literal
 from urllib.parse import unquote_to_bytes
 
 from extproc.apis.wire import refused
-from extproc.conversation import Media
+from extproc.conversation import CacheMark, Media
 
 Kind = Literal["image", "document", "audio", "video"]
 
@@ -38,7 +38,7 @@ _KINDS: dict[str, Kind] = {"image": "image", "audio": "audio", "video": "video",
 
 
 def media_of_url(kind: Kind, url: str, path: str, *, detail: str | None = None, title: str | None = None,
-                 cache: bool = False) -> Media:
+                 cache: CacheMark = False) -> Media:
     """Media behind a URL or in a data URL. A data URL of another kind (a PDF as image) is what its type says."""
     if not url:
         raise refused(path, "expected a URL, got an empty string")
@@ -52,7 +52,7 @@ def media_of_url(kind: Kind, url: str, path: str, *, detail: str | None = None, 
     return Media(kind_of(media_type, kind), media_type=media_type, data=data, detail=detail, title=title, cache=cache)
 
 
-def sound(data: str, audio_format: str | None, path: str, *, cache: bool = False) -> Media:
+def sound(data: str, audio_format: str | None, path: str, *, cache: CacheMark = False) -> Media:
     """`input_audio`: base64 and the name of a format."""
     if data[:5].lower() == "data:":
         return media_of_url("audio", data, path, cache=cache)
@@ -62,7 +62,7 @@ def sound(data: str, audio_format: str | None, path: str, *, cache: bool = False
 
 
 def file(data: str | None, file_id: str | None, url: str | None, name: str | None, media_type: str | None, path: str,
-         *, cache: bool = False) -> Media:
+         *, cache: CacheMark = False) -> Media:
     """A file: its bytes as a data URL or bare base64, an id of the provider's file store, or a URL."""
     if data:
         if data[:5].lower() == "data:":

@@ -14,6 +14,7 @@ from hashlib import blake2b
 import msgspec
 
 from extproc.apis.base import Dropped
+from extproc.apis.cache_marks import longest, read_mark
 from extproc.apis.openai_client import wire
 from extproc.apis.openai_client.layout import laid_out
 from extproc.apis.openai_client.matching import Sent, matched
@@ -112,8 +113,9 @@ def _named(message: Message, name: str, voices: int, dropped: Dropped) -> Messag
 
 def _marked(blocks: list[Block], turn: wire.AnyTurn) -> list[Block]:
     """A cache mark on the message is one on its last block."""
-    if given(turn.cache_control) and blocks and isinstance(blocks[-1], Text | Media | ToolCall):
-        blocks[-1] = msgspec.structs.replace(blocks[-1], cache=True)
+    mark = read_mark(turn.cache_control)
+    if mark and blocks and isinstance(last := blocks[-1], Text | Media | ToolCall):
+        blocks[-1] = msgspec.structs.replace(last, cache=longest(mark, last.cache))
     return blocks
 
 
@@ -122,11 +124,12 @@ def _marked(blocks: list[Block], turn: wire.AnyTurn) -> list[Block]:
 
 def _sent(turn: wire.AnyTurn, at: int, dropped: Dropped) -> Sent:
     content: list[Text | Media] = []
-    cache = given(turn.cache_control)
+    cache = read_mark(turn.cache_control)
     for block in read_content(turn.content, "tool", at, dropped):
         if type(block) is Text or type(block) is Media:
             content.append(block)
-            cache = cache or block.cache
+            if block.cache:
+                cache = longest(cache, block.cache)
         elif isinstance(block, Opaque):
             dropped.loss(f"tool_result.{block.type}")
     legacy = turn.role == "function"
@@ -184,7 +187,7 @@ def _read_call(raw: msgspec.Raw | wire.KnownCall, at: int, number: int, dropped:
     note(dropped, "tool_calls", unknown)
     call_id, signature = unloaded_id(call.id or "")
     call_id = _usable(call_id) or _minted(f"{at}.{number}")
-    cache = given(call.cache_control)
+    cache = read_mark(call.cache_control)
     if given(call.extra_content):
         # Of Google's own endpoint. Ours came in ids; of this one nobody knows which model and project issued it, and a
         # Gemini refuses one of another: a call without a signature is taken, with a placeholder where one is needed.

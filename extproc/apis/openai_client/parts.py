@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from extproc.apis.base import Dropped
+from extproc.apis.cache_marks import read_mark
 from extproc.apis.openai_client import wire
 from extproc.apis.openai_client.media import Kind, file, media_of_url, sound
 from extproc.apis.openai_client.reasoning import read_redacted_part, read_thinking_part
@@ -72,7 +73,7 @@ def _read_text(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Text]:
 
 
 def _text_of(part: wire.TextPart) -> list[Text]:
-    return [Text(part.text, cache=given(part.cache_control))] if part.text else []
+    return [Text(part.text, cache=read_mark(part.cache_control))] if part.text else []
 
 
 def _read_refusal(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Text]:
@@ -95,7 +96,7 @@ def _by_url(kind: Kind) -> Reader:
 def _media_of(kind: Kind, part: wire.UrlPart, value: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
     """`value`: the member of the part that has its name."""
     member = f"{kind}_url"
-    cache = given(part.cache_control)
+    cache = read_mark(part.cache_control)
     if part.file_id:
         return [Media(kind, file_id=part.file_id, detail=part.detail, cache=cache)]
     if not given(value):
@@ -111,13 +112,13 @@ def _read_audio(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
     part, unknown = _audio_part.read(raw, path)
     audio, more = _audio.read(part.input_audio, f"{path}.input_audio")
     note(dropped, "input_audio", [*unknown, *more])
-    return [sound(audio.data, audio.format, f"{path}.input_audio.data", cache=given(part.cache_control))]
+    return [sound(audio.data, audio.format, f"{path}.input_audio.data", cache=read_mark(part.cache_control))]
 
 
 def _read_file(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
     part, unknown = _file_part.read(raw, path)
     note(dropped, "file", unknown)
-    cache = given(part.cache_control)
+    cache = read_mark(part.cache_control)
     if not given(part.file):
         return [file(part.file_data, part.file_id, part.file_url, part.filename, None, path, cache=cache)]
     inner, unknown = _file.read(part.file, f"{path}.file")

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 import msgspec
 
 from extproc.apis.base import Dropped
+from extproc.apis.cache_marks import longest, read_mark
 from extproc.apis.kept_tools import KeptTools
 from extproc.apis.openai_client import wire
 from extproc.apis.openai_client.parts import note
 from extproc.apis.wire import Shape, given, is_string, refused
-from extproc.conversation import ServerTool, Tool, ToolChoice
+from extproc.conversation import CacheMark, ServerTool, Tool, ToolChoice
 
 _head = Shape(wire.ToolHead)
 _function = Shape(wire.Function)
@@ -59,7 +60,7 @@ def decode_tools(tools: Sequence[msgspec.Raw], functions: Sequence[msgspec.Raw],
 
 def _tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
     head, _ = _head.read(raw, path)
-    cache = given(head.cache_control)
+    cache = read_mark(head.cache_control)
     if head.type in ("function", None, ""):
         if given(head.function):
             return _own(head.function, f"{path}.function", "tools.function", dropped, cache=cache)
@@ -71,21 +72,21 @@ def _tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
     return ServerTool("openai", head.type, head.name or head.type, bytes(raw))
 
 
-def _own(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: bool = False) -> Tool:
+def _own(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: CacheMark = False) -> Tool:
     function, unknown = _function.read(raw, path)
     note(dropped, place, unknown)
     if not function.name:
         raise refused(f"{path}.name", "expected the name of the tool, got an empty string")
     schema = function.parameters if given(function.parameters) else function.input_schema
     return Tool(function.name, function.description, _schema(schema), strict=function.strict,
-                cache=cache or given(function.cache_control))
+                cache=longest(cache, read_mark(function.cache_control)))
 
 
 _kept_tools = KeptTools(_tool)
 _kept_functions = KeptTools(lambda raw, path, dropped: _own(raw, path, "tools", dropped))
 
 
-def _own_custom(raw: msgspec.Raw, path: str, dropped: Dropped, *, cache: bool) -> Tool:
+def _own_custom(raw: msgspec.Raw, path: str, dropped: Dropped, *, cache: CacheMark) -> Tool:
     custom, unknown = _custom.read(raw, path)
     note(dropped, "tools.custom", unknown)
     if not custom.name:
@@ -94,7 +95,7 @@ def _own_custom(raw: msgspec.Raw, path: str, dropped: Dropped, *, cache: bool) -
                                  "additionalProperties": False}
     return Tool(custom.name, custom.description, schema, custom=True,
                 format=msgspec.Raw(bytes(custom.format)) if given(custom.format) else None,
-                cache=cache or given(custom.cache_control))
+                cache=longest(cache, read_mark(custom.cache_control)))
 
 
 def _schema(raw: msgspec.Raw) -> dict[str, object]:

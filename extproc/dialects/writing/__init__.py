@@ -13,6 +13,7 @@ from typing import Literal, cast
 import msgspec
 
 from extproc.apis.base import Dropped, NameMap, Target
+from extproc.apis.cache_marks import longest
 from extproc.conversation import Request, Text, Tool, ToolCall, ToolChoice
 from extproc.dialects.writing.choice import NO_CALLS, check_count, effective_choice, rules
 from extproc.dialects.writing.form import OfferedTool, PromptForm
@@ -92,7 +93,7 @@ def write(request: Request, dialect: str, *, dropped: Dropped, parallel: bool | 
     system = [*request.system, *head]
     if tools:
         several = request.parallel_tool_calls if parallel is None else parallel
-        _add(system, Text(form.tools(tools), cache=any(tool.cache for tool in offered)))
+        _add(system, Text(form.tools(tools), cache=longest(*(tool.cache for tool in offered))))
         _add(system, Text(rules(choice, several, names)))
     elif any(isinstance(block, ToolCall) for message in request.messages for block in message.content):
         _add(system, Text(NO_CALLS))

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extproc.apis.base import NameMap
+from extproc.apis.cache_marks import longest
 from extproc.arguments import arguments_text
-from extproc.conversation import Block, Media, Message, Text, ToolResult
+from extproc.conversation import Block, CacheMark, Media, Message, Text, ToolResult
 from extproc.dialects.writing.form import PastCall, PastResult, PromptForm
 from extproc.notes import NO_OUTPUT
 from extproc.pairing import Exchange, Turn
@@ -52,7 +53,7 @@ class TurnWriter:
         if turn.exchanges:
             calls = [self._call(exchange, number) for number, exchange in enumerate(turn.exchanges, 1)]
             _append_calls(content, self._form, self._form.calls(calls),
-                          any(exchange.call.cache for exchange in turn.exchanges))
+                          longest(*(exchange.call.cache for exchange in turn.exchanges)))
             self._results = self._written_results(turn.exchanges, calls)
         last = self._out[-1] if self._out else None
         if last is not None and last.role == "assistant":  # the user's turn between them was empty
@@ -69,11 +70,12 @@ class TurnWriter:
     def _written_results(self, exchanges: list[Exchange], calls: list[PastCall]) -> list[Block]:
         results: list[PastResult] = []
         media: list[Block] = []
-        cached = False
+        cached: CacheMark = False
         for exchange, call in zip(exchanges, calls, strict=True):
             found = exchange.result
             assert found is not None, "pair() answers every call"
-            cached = cached or found.cache
+            if found.cache:
+                cached = longest(cached, found.cache)
             text, attached = _result_content(found)
             results.append(PastResult(call, text, found.is_error))
             if attached:
@@ -81,14 +83,14 @@ class TurnWriter:
         return [Text(self._form.results(results), cache=cached), *media]
 
 
-def _append_calls(content: list[Block], form: PromptForm, calls: str, cached: bool) -> None:
+def _append_calls(content: list[Block], form: PromptForm, calls: str, cached: CacheMark) -> None:
     """Puts the calls behind the turn's own text, in the same block where that is the last one."""
     while content and isinstance(content[-1], Text) and not content[-1].text.strip():
-        cached = cached or content[-1].cache
+        cached = longest(cached, content[-1].cache)
         content.pop()
     last = content[-1] if content else None
     if isinstance(last, Text):
-        content[-1] = Text(last.text + form.gap + calls, cache=cached or last.cache)
+        content[-1] = Text(last.text + form.gap + calls, cache=longest(cached, last.cache))
     else:
         content.append(Text(calls, cache=cached))
 

@@ -93,7 +93,18 @@ def test_cache_marks_stay_on_their_blocks() -> None:
     mark = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     assert content("user", {"type": "text", "text": "a", **mark}, {"type": "text", "text": "b", "cache_control": None},
                    {"type": "tool_result", "tool_use_id": "x", "content": "r", **mark}) == [
-        Text("a", cache=True), Text("b"), ToolResult("x", [Text("r")], cache=True)]
+        Text("a", cache="1h"), Text("b"), ToolResult("x", [Text("r")], cache="1h")]
+
+
+@pytest.mark.parametrize(("ttl", "mark"), [("5m", "5m"), ("1h", "1h"), ("2h", True), (None, True), (60, True),
+                                           ({}, True)])
+def test_a_cache_mark_says_how_long_it_lives(ttl: object, mark: object) -> None:
+    control = {"cache_control": {"type": "ephemeral", "ttl": ttl}}
+    request = decode({"role": "user", "content": [{"type": "text", "text": "a", **control}]},
+                     system=[{"type": "text", "text": "s", **control}],
+                     tools=[{"name": "f", "input_schema": {"type": "object"}, **control}])
+    assert request.messages[0].content == [Text("a", cache=mark)]  # type: ignore[arg-type]
+    assert request.system[0].cache == request.tools[0].cache == mark
 
 
 # -------------------------------------------------------------------------------------------------- images, documents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from extproc.apis.anthropic_provider.messages import OPENING
@@ -240,6 +241,27 @@ def test_p17_cache_marks_are_kept() -> None:
     assert body["system"][0]["cache_control"] == {"type": "ephemeral"}
     assert only(body)["cache_control"] == {"type": "ephemeral"}
     assert body["messages"][2]["content"][0]["cache_control"] == {"type": "ephemeral"}
+
+
+def test_p17_cache_marks_keep_their_time() -> None:
+    """A mark that came inside a result holds for the whole result, with the longest time of all."""
+    body = encode(Message("user", [Text("long", cache="1h")]), Message("assistant", [ToolCall("a", "read", "{}")]),
+                  Message("user", [ToolResult("a", [Text("x", cache="5m")], cache=True)]),
+                  tools=[msgspec.structs.replace(TOOLS[0], cache="1h")], system=[Text("rules", cache="1h")])
+    for_long = {"type": "ephemeral", "ttl": "1h"}
+    assert [body[place][0]["cache_control"] for place in ("tools", "system")] == [for_long, for_long]
+    assert [block.get("cache_control") for message in body["messages"] for block in message["content"]] == [
+        for_long, None, {"type": "ephemeral", "ttl": "5m"}]
+
+
+def test_p17_no_mark_lives_longer_than_one_before_it() -> None:
+    """Tools stand first on the wire, wherever the client had them: Anthropic refuses a long time behind a short one."""
+    dropped = Dropped()
+    body = encode(Message("user", [Text("long", cache="1h")]), system=[Text("rules", cache="1h")],
+                  tools=[msgspec.structs.replace(TOOLS[0], cache=True)], dropped=dropped)
+    assert [block["cache_control"] for block in (*body["tools"], *body["system"], only(body))] == \
+        [{"type": "ephemeral"}] * 3
+    assert dropped.hints == ["cache_control.ttl"]
 
 
 def test_p17_at_most_four_marks_the_longest_prefixes_win() -> None:

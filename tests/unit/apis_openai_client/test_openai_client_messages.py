@@ -179,6 +179,12 @@ def test_a_cache_mark_on_a_message_is_one_on_its_last_block() -> None:
                      {"role": "tool", "tool_call_id": "c", "content": "x", "cache_control": mark})
     assert blocks(request)[0][1] == [Text("a"), Text("b", cache=True)]
     assert results(request) == [ToolResult("c", [Text("x")], cache=True)]
+    for_long = {"type": "ephemeral", "ttl": "1h"}
+    marked = {"type": "text", "text": "b", "cache_control": mark}
+    request = decode({"role": "user", "content": [marked], "cache_control": for_long}, calling(("c", "f")),
+                     {"role": "tool", "tool_call_id": "c", "content": [marked], "cache_control": for_long})
+    assert blocks(request)[0][1] == [Text("b", cache="1h")]
+    assert results(request) == [ToolResult("c", [Text("b", cache=True)], cache="1h")]
 
 
 # --------------------------------------------------------------------------------------------------- calls and results

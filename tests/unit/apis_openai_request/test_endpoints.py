@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -253,6 +253,25 @@ def test_p17_cache_marks_stay_on_parts_where_they_are_taken_four_at_most():
     plain = encode(user(Text("hi", cache=True)), system=marked, dropped=dropped)
     assert "cache_control" not in json.dumps(plain)
     assert dropped.hints == ["cache_control"]
+
+
+def test_p17_cache_marks_keep_their_time_where_it_is_known():
+    def marks(provider: str, model: str, dropped: Dropped, *times: bool | Literal["5m", "1h"]) -> list[object]:
+        target = Target(model=model, profile=find_profile(provider, None, model))
+        request = Request(model="m", messages=[user(*(Text("a", cache=time) for time in times))])
+        body = json.loads(encode_request(request, target, dropped).request.body)
+        return [part["cache_control"] for part in body["messages"][0]["content"]]
+
+    plain, short, long = ({"type": "ephemeral", **time} for time in ({}, {"ttl": "5m"}, {"ttl": "1h"}))
+    dropped = Dropped()
+    assert marks("openrouter", "anthropic/claude-sonnet-4.5", dropped, "1h", "5m", True) == [long, short, plain]
+    assert marks("dashscope", "qwen3-coder-plus", dropped, "5m") == [plain]
+    assert not dropped.hints
+    assert marks("dashscope", "qwen3-coder-plus", dropped, "1h") == [plain]
+    assert dropped.hints == ["cache_control.ttl"]
+    dropped = Dropped()
+    assert marks("openrouter", "anthropic/claude-sonnet-4.5", dropped, True, "1h") == [plain, plain]
+    assert dropped.hints == ["cache_control.ttl"]
 
 
 def test_p17_texts_stay_apart_when_the_mark_moves_on():
