@@ -158,8 +158,8 @@ def _assistant(turn: wire.AnyTurn, at: int, dropped: Dropped) -> list[Block]:
     if further:
         _note_lost(turn, dropped)
     content = read_content(turn.content, "assistant", at, dropped)
-    if turn.refusal and not content:
-        content.append(Text(turn.refusal))
+    if turn.refusal and not any(type(block) is Text and block.text == turn.refusal for block in content):
+        content.append(Text(turn.refusal))  # some servers say it as the content, too
     thoughts = (reasoning_of(turn, _place(at), dropped)
                 if further and not any(isinstance(block, Thinking) for block in content) else [])
     called: Sequence[msgspec.Raw | wire.KnownCall] = turn.tool_calls or ()

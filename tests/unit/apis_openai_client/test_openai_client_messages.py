@@ -54,6 +54,14 @@ def test_a_refusal_of_the_past_is_what_the_assistant_said() -> None:
     assert [content for role, content in blocks(request) if role == "assistant"] == [[Text("no")], [Text("never")]]
 
 
+@pytest.mark.parametrize(("content", "kept"), [
+    ("Sure, first", ["Sure, first", "no"]), ("no", ["no"]), ("", ["no"]),
+    ([{"type": "text", "text": "Sure"}, {"type": "refusal", "refusal": "no"}], ["Sure", "no"])])
+def test_a_refusal_beside_content_is_said_behind_it_once(content: object, kept: list[str]) -> None:
+    request = decode(USER, {"role": "assistant", "content": content, "refusal": "no"}, USER)
+    assert blocks(request)[1] == ("assistant", [Text(text) for text in kept])
+
+
 def test_sounds_of_messages_are_named_as_lost_and_echoed_nulls_are_not() -> None:
     dropped = Dropped()
     decode(USER, {"role": "assistant", "audio": {"id": "a1"}},
