@@ -17,6 +17,9 @@ from extproc.conversation import Signature
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}\[\]]')
 _CLOSER = {"{": "}", "[": "]"}
+_NOTHING_YET = re.compile(r"\s*(?:\{\s*(?:\}\s*)?|n(?:u(?:l(?:l\s*)?)?)?)?")
+"""Arguments that may turn out to be none: blank, the beginning of `null`, or an empty object with nothing inside."""
+_STRAY = re.compile(r"\s*(?:\{\s*\}|null)\s*(?=\{)")
 _check = msgspec.json.Decoder(msgspec.Raw).decode
 """Reads a JSON text and builds nothing of it."""
 
@@ -98,8 +101,8 @@ def is_json_object(text: str) -> bool:
 class PendingCall:
     """A call that is being received. `take` gives what may go out now; `opened` says that id and name went out."""
 
-    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_unsent", "buffered", "closing", "ended", "finished",
-                 "id", "mended", "name", "opened", "signature", "size", "told_end", "written")
+    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_start", "_unsent", "buffered", "closing", "ended",
+                 "finished", "id", "mended", "name", "opened", "signature", "size", "told_end", "written")
 
     def __init__(self, id: str | None = None, *, told_end: bool = False, signature: Signature | None = None,
                  written: bool = False) -> None:
@@ -126,6 +129,8 @@ class PendingCall:
         self._balance = JsonBalance()
         self._pieces: list[str] = []
         self._held = True
+        self._start = ""
+        """What is held back, without white space."""
         self._snapshot = False
 
     def add_name(self, fragment: str, offered: Container[str]) -> None:
@@ -163,7 +168,7 @@ class PendingCall:
         self.size += len(fragment)
         self._balance.feed(fragment)
         if self._held:
-            self._release_first()
+            self._release_first(fragment)
         else:
             self._release(fragment)
 
@@ -185,14 +190,17 @@ class PendingCall:
         self._snapshot = True
         return fragment[len(so_far):]
 
-    def _release_first(self) -> None:
-        """Holds back a lone `{}` until it is known to be the arguments and not a stray prefix of them."""
-        text = "".join(self._pieces)
-        bare = "".join(text.split()) if len(text) < 16 else text
-        if bare in ("", "{", "{}"):
+    def _release_first(self, fragment: str) -> None:
+        """Holds back a lone `{}` or `null` until it is known to be the arguments and not a stray prefix of them. The
+        usual first piece is told by its first characters; blank ones, however many, are looked at once each."""
+        start = self._start + fragment
+        if _NOTHING_YET.fullmatch(start):
+            self._start = "".join(start.split())
             return
-        if bare.startswith("{}{"):
-            text = text[text.index("}") + 1:].lstrip()
+        text = "".join(self._pieces)
+        stray = _STRAY.match(text)
+        if stray is not None:
+            text = text[stray.end():]
             self._pieces, self.size = [text], len(text)
             self._balance = JsonBalance()
             self._balance.feed(text)
@@ -236,7 +244,9 @@ class PendingCall:
         self.add_arguments(closing)
         if self._held:
             self._held = False
-            if self._pieces:
+            if self._start in ("", "null"):  # no arguments, as some servers and models write them
+                self._pieces, self.size = [], 0
+            else:
                 self._release("".join(self._pieces))
         if clean and self._balance.closers and not self._balance.in_string:
             closers = "".join(reversed(self._balance.closers))

@@ -28,6 +28,7 @@ def tool_call(draw: st.DrawFn, index: int) -> list[dict[str, Any]]:
     """The deltas of one call, as different servers send it."""
     arguments = json.dumps(draw(st.dictionaries(st.text(max_size=5), st.text(max_size=9) | st.integers(), max_size=3)),
                            ensure_ascii=draw(st.booleans()))
+    arguments = draw(st.sampled_from([arguments, arguments, f" \n{arguments}", "null", " "]))
     name = draw(st.sampled_from(["lookup_tide", "ping", "unknown"]))
     id = draw(st.sampled_from([f"call_{index}", None, "", "same", "functions.x:0"]))
     cuts = sorted(draw(st.lists(st.integers(0, len(arguments)), max_size=3)))

@@ -16,6 +16,7 @@ import pytest
 import zstandard
 
 from extproc import Translation
+from extproc.dialects.reading import ArgumentsMode
 from extproc.errors import RequestError
 from extproc.head import dropped_header
 from extproc.tool_styles import CallReading
@@ -194,6 +195,40 @@ def test_a_call_that_its_host_refused_is_read_out_of_the_error(stream: bool) -> 
     assert b'"tool_use"' in out
     assert b'"ls"' in out
     assert translation.failure is None
+
+
+@pytest.mark.parametrize("arguments", ["null", " ", "", None])
+@pytest.mark.parametrize("mode", [None, "repair", "strict"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_call_without_arguments_has_an_empty_object(stream: bool, mode: ArgumentsMode | None,
+                                                      arguments: str | None) -> None:
+    """The model calls without arguments, and its server writes that in one of many ways."""
+    called = {"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+
+    def answered(client: str, **offered: Any) -> Any:
+        translation = Translation(client, "openai", "m", arguments=mode)
+        translation.request(json.dumps({**HI, "stream": stream, **offered}).encode())
+        translation.start(200, {})
+        body = sse(delta(tool_calls=[called]), delta("tool_calls")) if stream else json.dumps(
+            {"choices": [{"index": 0, "message": {"tool_calls": [called]}, "finish_reason": "tool_calls"}]}).encode()
+        out = translation.feed(body) + translation.finish()
+        assert translation.failure is None
+        if not stream:
+            return json.loads(out)
+        return [json.loads(line[6:]) for line in out.decode().splitlines() if line.startswith("data: {")]
+
+    ours = answered("anthropic", tools=[TOOL])
+    theirs = answered("openai", tools=[{"type": "function", "function": {"name": "f"}}])
+    if stream:
+        # Its SDK reads no delta at all as the empty object that the block began with.
+        assert [event["content_block"]["input"] for event in ours if event["type"] == "content_block_start"] == [{}]
+        assert not [event for event in ours if event["type"] == "content_block_delta"]
+        deltas = [choice["delta"] for event in theirs for choice in event["choices"]]
+        assert "".join(part["tool_calls"][0]["function"]["arguments"] for part in deltas if part.get("tool_calls")) \
+            == "{}"
+    else:
+        assert ours["content"][0]["input"] == {}
+        assert theirs["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
 def test_what_keeps_an_answer_from_being_prepared_is_told_once_more_when_the_answer_comes(

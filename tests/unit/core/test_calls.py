@@ -61,6 +61,34 @@ def test_p6_a_stray_empty_object_before_the_arguments_goes() -> None:
     assert assemble(["{", "}", "{", '"a":1}']) == '{"a":1}'
     assert assemble(["{}"]) == "{}"
     assert assemble(["{ ", "}"]) == "{ }"
+    assert assemble(["null", '{"a":1}']) == '{"a":1}'
+    assert assemble(["{ ", "}" + " " * 20, '{"a":1}']) == '{"a":1}'
+
+
+@given(st.sampled_from(["", " ", "\n\t  \r\n", " " * 40]), st.sampled_from(["", "null"]),
+       st.sampled_from(["", " ", " " * 40]), st.lists(st.integers(0, 10_000), max_size=6))
+def test_white_space_and_null_are_no_arguments_in_any_cut(before: str, none: str, after: str, cuts: list[int]) -> None:
+    assert assemble(cut(before + none + after, cuts)) == ""
+
+
+@given(st.sampled_from(["", " ", "\n\t  \r\n", " " * 40]), OBJECTS.filter(bool),
+       st.lists(st.integers(0, 10_000), max_size=6))
+def test_white_space_before_an_object_does_not_change_it_in_any_cut(before: str, value: dict[str, object],
+                                                                     cuts: list[int]) -> None:
+    text = before + json.dumps(value)
+    assert assemble(cut(text, cuts)) == text
+
+
+@pytest.mark.parametrize("text", ["nul", "nullable", "number", "n", "[null]", '"null"'])
+def test_what_only_begins_like_null_goes_out_as_it_came(text: str) -> None:
+    assert assemble(list(text)) == assemble([text]) == text
+
+
+def test_usual_arguments_are_not_held_back() -> None:
+    call = PendingCall()
+    for fragment in ('{"', "a", '":', " 1"):
+        call.add_arguments(fragment)
+        assert call.take() == fragment
 
 
 def test_p5_snapshots_are_not_doubled() -> None:
