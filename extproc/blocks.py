@@ -16,6 +16,7 @@ from extproc.calls import PendingCall
 from extproc.conversation import (
     ArgumentsDelta,
     BlockStop,
+    Citations,
     Event,
     Failure,
     Finish,
@@ -226,7 +227,8 @@ class BlockSequencer:
     def has_calls(self) -> bool:
         return self.calls > 0 or self._live is not None or any(isinstance(c, PendingCall) for c in self._waiting)
 
-    def finish(self, reason: FinishReason, usage: Usage, stop_sequence: str | None = None) -> None:
+    def finish(self, reason: FinishReason, usage: Usage, stop_sequence: str | None = None,
+               citations: Citations | None = None) -> None:
         """The answer is complete; `flush` was called before. The reason is made to agree with the blocks."""
         if self.closed:
             return
@@ -235,6 +237,8 @@ class BlockSequencer:
         elif not self.calls and reason == "tool_calls":
             reason = "stop"
         self.closed = True
+        if citations is not None:
+            self._out.append(citations)
         self._out.append(Finish(reason, usage, stop_sequence))
 
     def fail(self, failure: Failure) -> None:

@@ -1,9 +1,9 @@
 """The conversation model that every API decodes into and encodes from.
 
 A request is a `Request` of `Message`s made of content blocks; an answer is a stream of the events at the end of this
-file, in the strict order *start, (block start, delta*, block stop)*, finish* or, at any point, *failure*. Blocks never
-overlap. Wire names of an API never appear here, and this module imports nothing of the project: everything else may
-import it.
+file, in the strict order *start, (block start, delta*, block stop)*, citations?, finish* or, at any point, *failure*.
+Blocks never overlap. Wire names of an API never appear here, and this module imports nothing of the project: everything
+else may import it.
 
 Sources: the union of Anthropic Messages and OpenAI Chat Completions, with the words of the field.
 """
@@ -191,6 +191,8 @@ class Request(msgspec.Struct, kw_only=True):
     top_logprobs: int | None = None
     choices: int = 1
     """Answers that the client wants to one request (OpenAI's `n`)."""
+    cites: bool = False
+    """Whether answers have a place for `Citations` in the client's API; elsewhere sources are told in the text."""
     want_usage: bool = True
     """Whether the client asked for figures in a stream (OpenAI's `include_usage`); other APIs always tell them."""
     extra: dict[str, msgspec.Raw] = {}
@@ -272,6 +274,15 @@ class BlockStop(msgspec.Struct, frozen=True, gc=False):
     """The open block is complete."""
 
 
+class Citations(msgspec.Struct, frozen=True):
+    """What the answer rests on, for a client that has a place for it (`Request.cites`): at most once, behind the last
+    block. All is JSON as the provider sent it: `annotations` of pieces of the text, and the fields beside the answer,
+    by their names, in `extra`."""
+
+    annotations: list[msgspec.Raw]
+    extra: dict[str, msgspec.Raw]
+
+
 class Finish(msgspec.Struct, frozen=True, gc=False):
     """The answer is complete: nothing follows."""
 
@@ -312,4 +323,4 @@ class Passed(msgspec.Struct, frozen=True, gc=False):
 
 
 Event = (Start | TextStart | TextDelta | ThinkingStart | ThinkingDelta | SignatureDelta | RedactedThinking
-         | ToolCallStart | ArgumentsDelta | BlockStop | Finish | Failure | Passed)
+         | ToolCallStart | ArgumentsDelta | BlockStop | Citations | Finish | Failure | Passed)

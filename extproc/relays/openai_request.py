@@ -264,7 +264,7 @@ def outline(asked: Told) -> ChatRequest:
         model=asked.model, messages=[], stream=bool(asked.stream), choices=asked.n or 1, logprobs=bool(asked.logprobs),
         tools=[Tool(_name(tool), None, properties) for tool in asked.tools or ()],
         tool_choice=ToolChoice(asked.mode, named) if asked.mode is not None else None, stop=asked.stops,
-        want_usage=not asked.stream or _wants_usage(asked), api="openai")
+        want_usage=not asked.stream or _wants_usage(asked), api="openai", cites=True)
 
 
 def _wants_usage(asked: Told) -> bool:

@@ -26,6 +26,7 @@ from extproc.apis.openai.chunks import (
     reasoning_of,
     usage_of,
 )
+from extproc.apis.openai.citations import Cited
 from extproc.apis.openai.failed_generation import failed_text, rescued_answer
 from extproc.apis.openai.signatures import origin, packed
 from extproc.apis.provider_errors import complaint_of, decode_error, failure_from_chunk
@@ -74,6 +75,7 @@ class OpenAIAnswerDecoder(AnswerReader):
         super().__init__(context)
         self._calls = CallIndex(self._seq, context.names.to_client, self._sign)
         self._profile = context.target.profile
+        self._cited = Cited()
         self._call_items: dict[str, str] = {}  # signatures that came as items: the call's id -> its signature
         self._reason: str | None = None
         self._stop_sequence: str | None = None
@@ -123,6 +125,8 @@ class OpenAIAnswerDecoder(AnswerReader):
             self._seq.start(_text_or_none(chunk.id), _text_or_none(chunk.model))
         if chunk.usage is not None or chunk.x_groq is not None:
             self._take_usage(chunk)
+        if chunk.citations is not None or chunk.search_results is not None:
+            self._cited.lists(chunk.citations, chunk.search_results)
         for choice in chunk.choices or ():
             if choice is None:
                 continue
@@ -165,14 +169,15 @@ class OpenAIAnswerDecoder(AnswerReader):
         if delta.refusal and isinstance(delta.refusal, str):
             self._content(delta.refusal)
             self._refused = True
-        if delta.audio or delta.images:
-            self._media(delta)
-        if self._scanner is not None and (delta.tool_calls or delta.function_call is not None):
-            self._scanner.pause(for_call=True, between=True)
-        if delta.tool_calls:
-            self._calls.take(delta.tool_calls, whole=not self._streaming)
-        elif delta.function_call is not None:
-            self._calls.legacy(delta.function_call.name_text, delta.function_call.arguments_text)
+        if delta.audio or delta.images or delta.annotations:
+            self._beside(delta)
+        if delta.tool_calls or delta.function_call is not None:
+            if self._scanner is not None:
+                self._scanner.pause(for_call=True, between=True)
+            if delta.tool_calls:
+                self._calls.take(delta.tool_calls, whole=not self._streaming)
+            elif delta.function_call is not None:
+                self._calls.legacy(delta.function_call.name_text, delta.function_call.arguments_text)
 
     def _parts(self, content: object) -> None:
         for kind, text in content_parts(content):
@@ -186,8 +191,10 @@ class OpenAIAnswerDecoder(AnswerReader):
                 self._said_text = True
                 self._content(text)
 
-    def _media(self, delta: Delta) -> None:
-        """Sound and pictures have no place in an answer; what was said in words is kept."""
+    def _beside(self, delta: Delta) -> None:
+        """Sound and pictures have no place in an answer; what was said in words is kept. Sources wait for the end."""
+        if delta.annotations:
+            self._cited.annotations(delta.annotations)
         for name, value in (("audio", delta.audio), ("images", delta.images)):
             if value:
                 self._context.dropped.loss(f"answer.{name}")
@@ -309,12 +316,26 @@ class OpenAIAnswerDecoder(AnswerReader):
             self._scanner.finish(clean)
             if self._seq.closed:
                 return
+        if self._cited and not self._context.request.cites:
+            self._show_sources(reason)
         if self._seq.flush(clean) and clean:
             reason = "length"  # it says that it finished, but a call broke off: no client may take that for whole
+        if self._cited.lost:
+            self._context.dropped.loss("answer.citations")
         self._settle_usage()
         if self._stop_sequence is not None and reason == "stop" and not self._seq.calls:
             reason = "stop_sequence"
-        self._seq.finish(reason, self.usage, self._stop_sequence)
+        told = self._cited.event() if self._cited and self._context.request.cites else None
+        self._seq.finish(reason, self.usage, self._stop_sequence, told)
+
+    def _show_sources(self, reason: FinishReason) -> None:
+        """At the end of a text. Nothing may stand behind calls, and structured output is to be parsed."""
+        fits = reason in ("stop", "length") and self._said_text and not self._seq.has_calls
+        text = self._cited.text() if fits and self._context.request.output_format is None else ""
+        if text:
+            self._seq.text(f"\n\n{text}\n")
+        else:
+            self._cited.lost = True
 
     def _count(self, usage: object) -> None:
         self._set_usage(usage_of(usage, reasoning_outside=self._profile.reasoning_outside))

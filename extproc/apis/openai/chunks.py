@@ -97,12 +97,14 @@ class Delta(msgspec.Struct):
     refusal: Any = None
     audio: Any = None
     images: Any = None
+    annotations: Any = None
+    """Sources of what the text says."""
 
     @property
     def holds_something(self) -> bool:
         """Whether there is more in it than a role."""
         return bool(self.content or self.reasons or self.tool_calls or self.function_call or self.refusal
-                    or self.audio or self.images)
+                    or self.audio or self.images or self.annotations)
 
     @property
     def reasons(self) -> bool:
@@ -150,6 +152,10 @@ class Chunk(msgspec.Struct):
     choices: list[Choice | None] | None = None
     usage: Any = None
     x_groq: Any = None
+    citations: Any = None
+    """Perplexity, xAI: URLs."""
+    search_results: Any = None
+    """Perplexity: the same with titles."""
     error: Any = None
 
     @property

@@ -28,6 +28,7 @@ from extproc.carrying import unloaded_text
 from extproc.conversation import (
     ArgumentsDelta,
     BlockStop,
+    Citations,
     Event,
     Failure,
     Finish,
@@ -143,6 +144,8 @@ class ChunkEncoder:
             case BlockStop():
                 self._delta = self._thought = None
                 return b""
+            case Citations():
+                return self._cite(event)
             case Finish():
                 return self._finish(event)
             case Failure():
@@ -197,6 +200,12 @@ class ChunkEncoder:
             return b""
         self._bare_call = False
         return b'%b"{}"%b' % (self._prefix, self._suffix)
+
+    def _cite(self, event: Citations) -> bytes:
+        """A chunk of its own, of which `annotations` are the delta. Other fields stand beside the choices."""
+        delta = b'{"annotations":[%b]}' % b",".join(map(bytes, event.annotations)) if event.annotations else b"{}"
+        extra = b"".join(b",%b:%b" % (_encode(name), bytes(value)) for name, value in event.extra.items())
+        return b'%b%b,"logprobs":null,"finish_reason":null}]%b%b' % (self._head, delta, extra, self._end)
 
     def _finish(self, event: Finish) -> bytes:
         out = self._settled() if whole_calls(event.reason) else b""

@@ -17,6 +17,7 @@ from extproc.apis.openai_client.request import ChatRequest
 from extproc.apis.openai_client.riding import Place, Riders
 from extproc.conversation import (
     ArgumentsDelta,
+    Citations,
     Event,
     Failure,
     Finish,
@@ -61,6 +62,7 @@ class CompletionEncoder(WholeAnswer):
         self._id = completion_id(message_id)
         self._estimate = Estimate(prompt_estimate)
         self._blocks: list[_Open] = []
+        self._cited = Citations([], {})
         self._details: list[dict[str, object]] = []
         self._riders = Riders()
         self._said = self._calls = 0
@@ -85,6 +87,8 @@ class CompletionEncoder(WholeAnswer):
                     self._signed(Thinking(self._blocks[-1].text, signature=event.signature))
             case RedactedThinking():
                 self._signed(Thinking("", redacted=event.data))
+            case Citations():
+                self._cited = event
             case Finish():
                 self._ended = True
                 return self._completion(event)
@@ -107,11 +111,13 @@ class CompletionEncoder(WholeAnswer):
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": word}
         return _encode({
             "id": self._id, "object": "chat.completion", "created": CREATED, "model": self._model, "choices": [choice],
-            "usage": usage_fields(finish.usage, self._estimate), "system_fingerprint": None})
+            "usage": usage_fields(finish.usage, self._estimate), "system_fingerprint": None, **self._cited.extra})
 
     def _message(self, calls: list[dict[str, object]]) -> dict[str, object]:
         text = self._joined(TextStart)
         message: dict[str, object] = {"role": "assistant", "content": text or (None if calls else ""), "refusal": None}
+        if self._cited.annotations:
+            message["annotations"] = self._cited.annotations
         if self._shown:
             if reasoning := self._joined(ThinkingStart):
                 message["reasoning_content"] = reasoning

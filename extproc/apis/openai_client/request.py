@@ -124,5 +124,5 @@ def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, limits
         presence_penalty=wired.presence_penalty, frequency_penalty=wired.frequency_penalty,
         logprobs=bool(wired.logprobs), top_logprobs=wired.top_logprobs, choices=wired.n or 1,
         want_usage=not stream or wants_usage(wired.stream_options, extra.get("usage", msgspec.Raw())),
-        extra={name: value for name, value in extra.items() if name != "usage"}, api="openai",
+        extra={name: value for name, value in extra.items() if name != "usage"}, api="openai", cites=True,
         legacy_functions=legacy, show_reasoning=shown)
