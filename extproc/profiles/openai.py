@@ -55,4 +55,24 @@ FAMILIES = (
     ("o[134]*", _O_SERIES),
 )
 
-PROVIDER = Provider(name="openai", hosts=("api.openai.com",), base=_PLAIN, families=FAMILIES)
+# More is a 400: "max_tokens is too large: 32000. This model supports at most 16384 completion tokens". Source: "Max
+# output tokens" of each model's page, platform.openai.com/docs/models. Other hosts of the models set their own.
+_LIMITS = (
+    ("gpt-5*chat*", 16_384),
+    ("gpt-5-pro*", 272_000),
+    ("gpt-5*", 128_000),
+    ("o1-preview*", 32_768),
+    ("o1-mini*", 65_536),
+    ("o[134]*", 100_000),
+    ("gpt-4.1*", 32_768),
+    ("gpt-4o-2024-05-13", 4096),  # the first one; those behind it write four times as much
+    ("gpt-4o*", 16_384),
+    ("chatgpt-4o*", 16_384),
+    ("gpt-4-turbo*", 4096),
+    ("gpt-4-*preview", 4096),  # what was to become gpt-4-turbo
+    ("gpt-4", 8192),
+    ("gpt-4-0613", 8192),
+    ("gpt-3.5-turbo*", 4096),
+)
+
+PROVIDER = Provider(name="openai", hosts=("api.openai.com",), base=_PLAIN, families=FAMILIES, output_limits=_LIMITS)

@@ -26,6 +26,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     # ------------------------------------------------------------------------------------------------- parameters
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The field that carries the output limit."""
+    max_output_tokens: int | None = None
+    """The most that the output limit may say; higher ones are clamped and named. None: not known, all are sent."""
     refuses: frozenset[str] = frozenset({"top_k"})
     """Request fields (temperature, top_p, top_k, stop, response_format...) that are answered with an error or
     silently misread: removed and named. `top_k` is not in the OpenAI format, so only a profile that leaves it out
@@ -175,14 +177,16 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     base: Profile
     families: tuple[tuple[str, Profile], ...] = ()
     """Globs on the lower-case model id, without a leading "vendor/", with their profiles; the first match wins."""
+    output_limits: tuple[tuple[str, int], ...] = ()
+    """Globs as well, with the most output tokens of these models, where they are known: `max_output_tokens` of their
+    profile. They cut across families."""
 
     def profile(self, model: str) -> Profile:
         """The profile of this model id at this endpoint."""
         plain = model.lower().rpartition("/")[2]
-        for pattern, profile in self.families:
-            if fnmatchcase(plain, pattern):
-                return profile
-        return self.base
+        found = next((profile for pattern, profile in self.families if fnmatchcase(plain, pattern)), self.base)
+        most = next((most for pattern, most in self.output_limits if fnmatchcase(plain, pattern)), None)
+        return found if most is None else msgspec.structs.replace(found, max_output_tokens=most)
 
     def serves(self, host: str) -> bool:
         """Whether this host name belongs to the endpoint."""

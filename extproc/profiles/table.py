@@ -7,6 +7,8 @@ them comes from the records; the sources stand in each provider's file.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 
 from extproc.profiles import PROVIDERS, generic
 from extproc.profiles.profile import Profile, Provider
@@ -95,6 +97,8 @@ def _family_rows(provider: Provider, earlier: tuple[Provider, ...]) -> Iterator[
             patterns.append(provider.families[at][0])
             at += 1
         yield f"`{provider.name}`", _codes(patterns), _differences(profile, provider.base) or "nothing"
+    for most, found in groupby(provider.output_limits, itemgetter(1)):
+        yield f"`{provider.name}`", _codes([pattern for pattern, _ in found]), f"max_output_tokens: {most}"
 
 
 def _differences(profile: Profile, base: Profile) -> str:

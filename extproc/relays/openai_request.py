@@ -13,9 +13,8 @@ from typing import Any, Literal, cast
 import msgspec
 
 from extproc.apis.base import Dropped, Target
-from extproc.apis.efforts import output_limit
 from extproc.apis.extras import LOSSES, name_extra
-from extproc.apis.openai.parameters import legal_user
+from extproc.apis.openai.parameters import legal_user, limit_at
 from extproc.apis.openai_client.parameters import wants_usage
 from extproc.apis.openai_client.request import FIELDS, ChatRequest
 from extproc.carrying import MARK
@@ -231,7 +230,7 @@ def _set_limit(fields: Fields, asked: Told, target: Target, dropped: Dropped) ->
     if wanted == -1:  # no limit (llama.cpp, LM Studio)
         dropped.hint("max_tokens")
         wanted = None
-    limit = output_limit(wanted, target.max_output_tokens)
+    limit = limit_at(wanted, target, dropped)
     unchanged = limit == (asked.max_tokens if name == "max_tokens" else asked.max_completion_tokens)
     for one in _LIMITS:
         if one != name or not unchanged:

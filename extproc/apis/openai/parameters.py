@@ -23,6 +23,15 @@ _ODD_IN_FORMAT_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _ANY_OBJECT: dict[str, object] = {"type": "object", "additionalProperties": True}
 
 
+def limit_at(wanted: int | None, target: Target, dropped: Dropped) -> int | None:
+    """The client's output limit within the attempt's and the model's; a larger one than the model's is a 400."""
+    limit, most = output_limit(wanted, target.max_output_tokens), target.profile.max_output_tokens
+    if limit is not None and most is not None and limit > most:
+        dropped.hint("max_tokens")
+        return most
+    return limit
+
+
 def with_parameters(request: Request, target: Target, dropped: Dropped) -> Body:
     """The body with limits, sampling and the user, and no messages yet. Raises `BadRequest` for several answers where
     the endpoint gives one."""
@@ -31,7 +40,7 @@ def with_parameters(request: Request, target: Target, dropped: Dropped) -> Body:
                 top_k=request.top_k, seed=request.seed, presence_penalty=request.presence_penalty,
                 frequency_penalty=request.frequency_penalty)
     if request.max_output_tokens is not None:
-        limit = output_limit(request.max_output_tokens, target.max_output_tokens)
+        limit = limit_at(request.max_output_tokens, target, dropped)
         if profile.max_tokens_field == "max_tokens":
             body.max_tokens = limit
         else:

@@ -46,6 +46,22 @@ def test_p24_max_tokens_is_clamped_and_named_as_the_model_wants_it():
     assert "max_tokens" not in body
 
 
+@pytest.mark.parametrize(("model", "most"), [
+    ("gpt-4o", 16_384), ("gpt-4o-mini-2024-07-18", 16_384), ("gpt-4o-2024-05-13", 4096), ("gpt-4.1-nano", 32_768),
+    ("gpt-4-turbo-2024-04-09", 4096), ("gpt-4-1106-preview", 4096), ("gpt-4", 8192), ("gpt-4-0613", 8192),
+    ("gpt-3.5-turbo-0125", 4096), ("o1", 100_000), ("o3-mini", 100_000), ("o4-mini", 100_000), ("gpt-5", 128_000),
+    ("gpt-5.2-chat-latest", 16_384), ("gpt-5.1-codex", 128_000)])
+def test_p24_openais_models_are_asked_for_no_more_than_they_can_write(model: str, most: int):
+    """OpenAI answers 400 where others clamp; Claude Code asks every model for 32000."""
+    for wanted, sent in ((1_000_000, most), (most, most), (9, 9)):
+        dropped = Dropped()
+        body = encode(max_output_tokens=wanted, profile=find_profile("openai", None, model), dropped=dropped)
+        assert body.get("max_tokens", body.get("max_completion_tokens")) == sent
+        assert dropped.hints == (["max_tokens"] if wanted > most else [])
+    for provider in ("azure", "github", "openrouter"):
+        assert find_profile(provider, None, f"openai/{model}").max_output_tokens is None
+
+
 def test_p24_reasoning_models_get_no_temperature_top_p_and_stop():
     dropped = Dropped()
     body = encode(temperature=0.2, top_p=0.9, stop=["x"], top_k=5, profile=GPT_5, dropped=dropped)

@@ -76,6 +76,9 @@ def test_a_stream_asks_for_figures() -> None:
     ({"max_output_tokens": 60}, {"max_tokens": 100}, {"max_tokens": 60}),
     ({"max_output_tokens": 60}, {}, {}),
     ({}, {"max_tokens": -1}, {}),
+    ({"model": "gpt-4o"}, {"max_tokens": 32000}, {"max_tokens": 16384}),
+    ({"model": "gpt-4o", "max_output_tokens": 60}, {"max_tokens": 32000}, {"max_tokens": 60}),
+    ({"model": "o3"}, {"max_tokens": 200_000}, {"max_completion_tokens": 100_000}),
 ])
 def test_p24_limits(settings: dict[str, Any], fields: dict[str, Any], expected: dict[str, int]) -> None:
     body = sent(settings, **fields)
