@@ -20,6 +20,8 @@ from extproc.dialects.tape import Marks, Steps, Tape
 
 NAME_KEYS = ("name", "tool_name", "function")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
+_ENVELOPE = frozenset({"id", "type", "index", "call_id", "tool_call_id", *NAME_KEYS})
+"""Members of a call that are about the call."""
 _QUOTES = ("\"", "'")
 """JSON's, and those of models that write a Python dict."""
 
@@ -68,9 +70,9 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
     if writer is None:
         if name is None:
             raise NotACall
-        misplaced = _misplaced(io, name, others)
-        if misplaced is None and needs_arguments:
+        if needs_arguments:
             raise NotACall
+        misplaced = _misplaced(io, name, others)
         writer = io.call(name)
         if misplaced is not None:
             writer.repaired("misplaced_arguments")
@@ -82,17 +84,20 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
 
 def _misplaced(io: Reading, name: str, others: dict[str, str]) -> str | None:
     """The arguments of a call object that has none, where its other members can only be these: an object that holds
-    nothing but parameters of the tool, under a key that is misspelt, or the parameters beside the name."""
+    nothing but parameters of the tool, under a key that is misspelt, or the parameters beside the name, all that the
+    tool requires and nothing else."""
     known = io.offered(name)
-    if io.mode == "as-is" or known is None or not others:
+    members = {key: raw for key, raw in others.items() if key not in _ENVELOPE}
+    if io.mode == "as-is" or known is None or not members:
         return None
-    parameters = io.shape(known).parameters
-    for raw in others.values():
+    shape = io.shape(known)
+    for raw in members.values():
         found = read_object(raw) if raw.startswith("{") else None
-        if found is not None and found.value and all(key in parameters for key in found.value):
+        if found is not None and found.value and all(key in shape.parameters for key in found.value):
             return raw
-    beside = [f"{_quoted(key)}: {raw}" for key, raw in others.items() if key in parameters]
-    return f"{{{', '.join(beside)}}}" if beside else None
+    if all(key in shape.parameters for key in members) and members.keys() >= set(shape.required):
+        return f"{{{', '.join(f'{_quoted(key)}: {raw}' for key, raw in members.items())}}}"
+    return None
 
 
 def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:

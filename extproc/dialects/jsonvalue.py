@@ -209,32 +209,38 @@ _MAY_BE_MEMBER = re.compile(r'\s*(?:"[^"\\\n]{0,128}(?:"\s*)?)?\Z')
 
 
 def _goes_on(io: Reading, stop: Marks | None, followers: str = _AFTER_VALUE) -> Steps[bool]:
-    """Whether the string's closing quote still comes: the first quote behind the mark is one that ends a string. (Of a
-    further call, and of prose, it begins one.) Nothing is consumed in the end; what is read twice is counted."""
+    """Whether the string's closing quote still comes. It does not where a further call comes first: a quote that opens
+    a string, behind another mark or a brace. Nothing is consumed in the end; what is read twice is counted."""
     tape = io.tape
+    marks = with_stop(_QUOTE_MARKS, stop)
     ahead: list[str] = []
     size = 0
-    found = False
+    last = ""
+    found = another = False
 
     def keep(piece: str) -> None:
-        nonlocal size
+        nonlocal size, last
         size += len(piece)
         ahead.append(piece)
+        last = piece.rstrip()[-1:] or last
 
     while not found:
         if size > io.look_ahead:
             found = True
             break
-        mark = yield from tape.until(_QUOTE_MARKS, keep)
+        mark = yield from tape.until(marks, keep)
         if not mark:
             break
+        another = another or len(mark) > 1
+        calls = another or last == "{"
         keep(mark)
         if mark == "\\":
             keep((yield from tape.peek()))
             tape.at = min(tape.at + 1, len(tape.buffer))
-        else:
+        elif mark == '"':
             found = yield from _ends_string(tape, stop, followers)
-            break
+            if calls and not found:
+                break
     io.look_ahead -= min(size, io.look_ahead)
     tape.push_back("".join(ahead))
     return found

@@ -236,9 +236,13 @@ class CallWriter:
 
     def break_off(self, text: str) -> None:
         """The text of the model ended inside a string of the arguments, `text` is what is left of them: it goes out,
-        and the call stays open, as a truncated one."""
-        self._path = "$."
-        if self._call is not None:  # begun by now, also where nothing of it goes out
+        and the call stays open, as a truncated one. So it does anyway where that string is going out already. Strict:
+        it does not validate."""
+        if self._strict:
+            self._counts.refused += 1
+            self._sequencer.fail(refusal(self.name, "$: not valid JSON (it breaks off inside a string)"))
+        elif self._path == "$" and self._call is not None:  # begun by now, also where nothing of it went out
+            self._path = "$."
             self._say_raw(text)
 
     def _say_raw(self, text: str) -> None:
@@ -327,9 +331,10 @@ def is_closed(text: str) -> bool:
     return balance.complete
 
 
-def unclosed(key: str, text: str) -> str:
-    """The beginning of an object that breaks off inside of a string."""
-    return f"{{{_encode(key).decode()}: {_encode(text).decode()[:-1]}"
+def unclosed(text: str, key: str | None = None) -> str:
+    """The beginning of an object that breaks off inside of a string: of the value of `key`, or of a key."""
+    before = "" if key is None else f"{_encode(key).decode()}: "
+    return f"{{{before}{_encode(text).decode()[:-1]}"
 
 
 def decode_value(raw: str) -> object:

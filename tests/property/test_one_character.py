@@ -76,6 +76,14 @@ def test_a_lost_quote_does_not_reach_the_next_call() -> None:
         assert [text for _, text in got["tool_calls"]] == ['{"valve": "3}', '{"valve": 4}']
 
 
+def test_quotes_and_marks_in_a_string_that_goes_on_are_data() -> None:
+    raw = ('<tool_call>{"name": "set_valve", "arguments": {"harbor": "say </tool_call> "hi" there", "valve": 3}}'
+           "</tool_call>")
+    for pieces in cuts(raw):
+        assert read(pieces, "hermes")["tool_calls"] == [
+            ["set_valve", '{"harbor": "say </tool_call> \\"hi\\" there", "valve": 3}']]
+
+
 def test_what_cannot_be_read_goes_out_behind_what_went_out() -> None:
     """The client's model is told that its arguments are no JSON; it is not told a call that it did not write."""
     raw = '<tool_call>{"name": "set_valve", "arguments": {"valve": 3, "locked": "true}}</tool_call>'
@@ -86,8 +94,30 @@ def test_what_cannot_be_read_goes_out_behind_what_went_out() -> None:
 
 @pytest.mark.parametrize(("body", "arguments"), [
     ('"argument": {"valve": 3}', '{"valve": 3}'), ('"valve": 3, "harbor": "Brest"', '{"valve": 3, "harbor": "Brest"}'),
-    ('"id": 7, "why": {"a": 1}', "{}"), ('"why": {"valve": 3, "a": 1}', "{}"),
+    ('"id": 7, "why": {"a": 1}', "{}"), ('"why": {"valve": 3, "a": 1}', "{}"), ('"valve": 3, "a": 1', "{}"),
+    ('"type": "function", "id": "c1"', "{}"),
 ])
 def test_arguments_under_another_key_or_beside_the_name(body: str, arguments: str) -> None:
     for pieces in cuts(f'<tool_call>{{"name": "set_valve", {body}}}</tool_call>'):
         assert read(pieces, "hermes")["tool_calls"] == [["set_valve", arguments]]
+
+
+@pytest.mark.parametrize(("dialect", "raw", "arguments"), [
+    ("gemma-4", '<|tool_call>call:set_valve{harbor:<|"|>Bre', '{"harbor": "Bre'),
+    ("lfm2", "<|tool_call_start|>[set_valve(notes=['dry", '{"notes": "[\'dry'),
+    ("mistral", '[TOOL_CALLS]set_valve[ARGS]{"valve": "3', '{"valve": "3'),
+])
+def test_a_text_that_ends_in_a_string_leaves_the_call_open(dialect: str, raw: str, arguments: str) -> None:
+    """Whatever the provider says of its end: no client may run half a call."""
+    for pieces in cuts(raw):
+        got = read(pieces, dialect)
+        assert (got["tool_calls"], got["finish_reason"]) == ([["set_valve", arguments]], "length")
+        assert read(pieces, dialect, arguments="strict")["finish_reason"] in ("error", "length")
+
+
+def test_a_bare_object_with_the_name_of_a_tool_is_no_call() -> None:
+    """Where no mark says that it is one."""
+    raw = '{"name": "set_valve", "harbor": "Brest"}'
+    for pieces in cuts(raw):
+        got = read(pieces, "llama3-json")
+        assert (got["content"], got["tool_calls"]) == (raw, [])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from extproc.dialects.coercion import json_or_text
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.literals import read_string
-from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
 from extproc.dialects.tape import Marks, Steps, Tape
 
 _MAX_DEPTH = 64
@@ -51,7 +51,7 @@ class BareKeys:
             yield from self._members(writer, tape)
         except _CutOff:
             if tape.clean:
-                writer.break_off('{"')
+                writer.break_off(unclosed(""))
             return
         writer.close()
         yield from self._end(tape)

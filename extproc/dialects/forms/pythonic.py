@@ -152,7 +152,7 @@ def _parameters(io: Reading, name: str, pending: Pending) -> Steps[bool]:
         else:
             raw, whole = yield from _raw_value(tape)
             if writer is not None and not whole and tape.clean:
-                writer.break_off(unclosed("", raw))
+                writer.break_off(unclosed(raw))
                 return False
             positional.append(raw)
 
@@ -198,7 +198,7 @@ def _value(writer: CallWriter, key: str, tape: Tape) -> Steps[bool]:
         try:
             read_literal(raw)
         except ValueError:
-            writer.break_off(unclosed(key, raw))
+            writer.break_off(unclosed(raw, key))
             return False
     _put(writer, key, raw)
     return True

@@ -21,6 +21,8 @@ from extproc.dialects.xmlvalue import Value
 
 _WINDOW = 16 * 1024
 """Characters behind a doubtful closing tag within which another one decides."""
+_SHORT = 1024
+"""Characters of an element that the tool does not declare."""
 
 
 class NamedTags:
@@ -39,7 +41,7 @@ class NamedTags:
         parameters = {f"<{key}>": key for key in io.shape(name).parameters}
         yield from tape.space()
         mark = yield from tape.literal(closer, *parameters)
-        if not mark and (yield from _undeclared(tape, parameters)):
+        if not mark and parameters and (yield from _undeclared(tape, (*parameters, *self.openers))):
             mark = yield from tape.literal(*parameters)
         if not mark:
             tape.drop_cut_mark(Marks([closer, *parameters]))
@@ -67,19 +69,19 @@ _BEGINS = re.compile(r"<\w{0,64}")
 _ELEMENT = re.compile(r"<(\w{1,64})>")
 
 
-def _undeclared(tape: Tape, parameters: Collection[str]) -> Steps[bool]:
-    """Consumes elements that the tool does not declare; whether any stood here."""
+def _undeclared(tape: Tape, known: Collection[str]) -> Steps[bool]:
+    """Consumes short elements that are not `known`; whether any stood here."""
     found = False
     while True:
         size = 2
         while _BEGINS.fullmatch(text := (yield from tape.peek(size))) and len(text) == size:
             size += 1
         name = _ELEMENT.match(text)
-        if name is None or name.group() in parameters:
+        if name is None or name.group() in known:
             return found
         tape.at += name.end()
         try:
-            _, mark = yield from tape.collect(Marks([f"</{name.group(1)}>"]), _WINDOW)
+            _, mark = yield from tape.collect(Marks([f"</{name.group(1)}>"]), _SHORT)
         except TooMuch:
             return False
         if not mark:

@@ -108,7 +108,8 @@ def test_for_an_unknown_model_a_tag_must_be_a_line_of_its_own_and_no_word_of_htm
 def test_elements_that_the_tool_does_not_declare_may_come_first() -> None:
     odd = "<start_line>1</start_line>\n<end_line>9</end_line>\n"
     assert calls(READ.replace("<path>", f"{odd}<path>"), ROO, tools=TOOLS) == [READ_CALL]
-    for text in (f"<read_file>\n{odd}</read_file>", f"<read_file>\n{odd}lines", "<read_file>\n<start_line>1 <path>a</path>"):
+    for text in (f"<read_file>\n{odd}</read_file>", f"<read_file>\n{odd}lines", "<read_file>\n<start_line>1 <path>a</path>",
+                 "<list_modes>\n<reason>x</reason>\n</list_modes>"):
         stays_text(text, ROO, tools=TOOLS)
 
 
