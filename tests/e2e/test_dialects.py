@@ -125,6 +125,22 @@ def with_results(messages: list[Any], message: Any, *results: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_a_lost_quote_costs_neither_the_text_nor_the_next_call(client: anthropic.Anthropic, provider: OpenAIProvider,
+                                                               streamed: bool) -> None:
+    provider.script(text("""<tool_call>
+{"name": "weather", "arguments": {"town": "Ulm", "days": 3"}}
+</tool_call>
+And:
+<tool_call>
+{"name": "now", "arguments": {}}
+</tool_call>"""))
+    message = ask(client, streamed, "any/qwen/qwen2.5-72b-instruct", [{"role": "user", "content": "Go."}])
+    assert used(message) == [("weather", {"town": "Ulm", "days": 3}), ("now", {})]
+    assert [block.text.strip() for block in message.content if block.type == "text"] == ["And:"]
+    assert message.stop_reason == "tool_use"
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("model", sorted(ANSWERS))
 def test_a_cycle_of_three_turns(client: anthropic.Anthropic, provider: OpenAIProvider, model: str,
                                 streamed: bool) -> None:

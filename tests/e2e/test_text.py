@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import anthropic
+import openai
 import pytest
 
-from tests.e2e.gateway import PROVIDER_KEY, Gateway
+from tests.e2e.gateway import CLIENT_KEY, PROVIDER_KEY, Gateway
 from tests.e2e.wire import HELLO, blocks_of, payload, post, stream
 from tests.providers.http import Gate
 from tests.providers.openai import OpenAIProvider, calls, chunk, completion, raw, sse, text
@@ -145,3 +146,41 @@ def test_an_answer_with_text_before_its_calls(sdk: anthropic.Anthropic, provider
                              tools=[{"name": "look", "input_schema": {"type": "object", "properties": {}}}]) as answer:
         message = answer.get_final_message()
     assert [block.type for block in message.content] == ["text", "tool_use"]
+
+
+CITED = {"type": "url_citation", "url_citation": {"url": "https://ulm.example/a", "title": "Ulm", "start_index": 0,
+                                                  "end_index": 3}}
+SOURCES = ["https://ulm.example/b"]
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_rule_4_sources_of_a_search_reach_both_sdks(gateway: Gateway, sdk: anthropic.Anthropic,
+                                                    provider: OpenAIProvider, streamed: bool) -> None:
+    def script() -> None:
+        if streamed:
+            provider.script(sse([chunk({"content": "Ulm [1]"}, citations=SOURCES),
+                                 chunk({"annotations": [CITED]}, citations=SOURCES), chunk({}, finish="stop")]))
+        else:
+            provider.script(completion({"content": "Ulm [1]", "annotations": [CITED]}, citations=SOURCES))
+
+    script()
+    with openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key=CLIENT_KEY, max_retries=0, timeout=30) as gpt:
+        asked: Any = {"model": "claude-test", "messages": HELLO}
+        if streamed:
+            chunks = list(gpt.chat.completions.create(**asked, stream=True))
+            told = [one for one in chunks if one.choices and getattr(one.choices[0].delta, "annotations", None)]
+            assert len(told) == 1
+            annotations, beside = told[0].choices[0].delta.annotations, told[0]
+        else:
+            whole = gpt.chat.completions.create(**asked)
+            annotations, beside = [one.model_dump() for one in whole.choices[0].message.annotations or ()], whole
+    assert annotations == [CITED]
+    assert beside.citations == SOURCES
+    script()
+    if streamed:
+        with sdk.messages.stream(model="claude-test", max_tokens=100, messages=HELLO) as answer:
+            message = answer.get_final_message()
+    else:
+        message = sdk.messages.create(model="claude-test", max_tokens=100, messages=HELLO)
+    assert "".join(block.text for block in message.content if block.type == "text") == (
+        "Ulm [1]\n\nSources:\n1. https://ulm.example/b\n2. [Ulm](https://ulm.example/a)\n")
