@@ -16,6 +16,7 @@ from extproc.conversation import Signature
 
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}\[\]]')
+_TOKENS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?P<closed>"?)|[{}\[\]]', re.DOTALL)
 _CLOSER = {"{": "}", "[": "]"}
 _NOTHING_YET = re.compile(r"\s*(?:\{\s*(?:\}\s*)?|n(?:u(?:l(?:l\s*)?)?)?)?")
 """Arguments that may turn out to be none: blank, the beginning of `null`, or an empty object with nothing inside."""
@@ -73,20 +74,16 @@ class JsonBalance:
 
 def closing_bracket(text: str) -> int:
     """Where the object that `text` begins with ends: behind its closing bracket; 0 where it does not end."""
-    depth = at = 0
-    while (found := _OUTSIDE.search(text, at)) is not None:
-        at = found.end()
-        mark = found.group()
-        while mark == '"' and (found := _IN_STRING.search(text, at)) is not None:
-            at = found.end() + (found.group() != '"')
-            if found.group() == '"':
-                break
-        else:
-            if mark == '"':
+    depth = 0
+    for found in _TOKENS.finditer(text):
+        mark = found.group()[0]
+        if mark == '"':
+            if not found["closed"]:
                 return 0
+        else:
             depth += 1 if mark in _CLOSER else -1
             if not depth:
-                return at
+                return found.end()
     return 0
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from extproc.apis.base import DecodeContext
 from extproc.apis.body_reader import BROKEN, EMPTY, BodyReader
 from extproc.blocks import BlockSequencer
-from extproc.conversation import Event, Failure, Usage
+from extproc.conversation import Event, Failure, FinishReason, Usage
 from extproc.jsontext import joined_halves, without_half_pairs
 
 __all__ = ["BROKEN", "EMPTY", "AnswerReader"]
@@ -40,6 +40,12 @@ class AnswerReader(BodyReader):
         self._got_usage = False
         self._halved: tuple[bytes, bytes] | None = None
         """The event that waits for the second half of a surrogate pair: its name and its JSON."""
+
+    def _may_list_sources(self, reason: FinishReason, said_text: bool) -> bool:
+        """Whether a list of sources has a place at the end of the text. Nothing may stand behind calls, and structured
+        output is to be parsed."""
+        return (reason in ("stop", "length") and said_text and not self._seq.has_calls
+                and self._context.request.output_format is None)
 
     # --------------------------------------------------------------------------------------------- halves of a pair
 

@@ -59,18 +59,16 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
                 writer.arguments(early)
         elif key in ARGUMENT_KEYS and writer is None:
             if name is None:
-                early = yield from raw_value(tape)
+                early = yield from raw_value(io)
             else:
                 writer = io.call(name)
                 whole = yield from read_arguments(io, writer, stop)
                 if not whole:
                     return writer
         else:
-            others[key] = yield from raw_value(tape)
+            others[key] = yield from raw_value(io)
     if writer is None:
-        if name is None:
-            raise NotACall
-        if needs_arguments:
+        if name is None or needs_arguments:
             raise NotACall
         misplaced = _misplaced(io, name, others)
         writer = io.call(name)
@@ -115,7 +113,7 @@ def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:
         except NotACall:
             break
         if io.offered(name) is None and io.calls > before:
-            yield from raw_value(tape, stop, io)
+            yield from raw_value(io, stop)
             io.left_out("skipped_call")
             continue
         writer = io.call(name)
@@ -171,7 +169,7 @@ def _call_or_text(io: Reading, stop: Marks | None, read: ReadCall) -> Steps[None
     except NotACall:
         tape.hand_back()
         tape.release()
-        io.emit_text((yield from raw_value(tape)))
+        io.emit_text((yield from raw_value(io)))
     tape.release()
 
 
@@ -225,7 +223,7 @@ def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -
                 return False
             writer.end()
             continue
-        raw = yield from raw_value(tape, stop, io)
+        raw = yield from raw_value(io, stop)
         if tape.ended and tape.at >= len(tape.buffer) and (not tape.clean or _broken_off(raw)):
             return (yield from _ended(io, writer, f"{_quoted(key)}: {raw}"))
         try:
@@ -246,7 +244,7 @@ def _broken_off(raw: str) -> bool:
 
 def _whole_arguments(io: Reading, writer: CallWriter) -> Steps[bool]:
     """Arguments that are no object in the open: null, a string that holds the object, or anything in as-is mode."""
-    raw = yield from raw_value(io.tape)
+    raw = yield from raw_value(io)
     if raw.startswith('"'):
         try:
             text = msgspec.json.decode(raw, type=str)
@@ -285,7 +283,7 @@ def _mend(io: Reading, writer: CallWriter, consumed: str, stop: Marks | None) ->
     the end."""
     tape = io.tape
     if stop is None:
-        raw, mark = (yield from raw_rest(tape)), ""
+        raw, mark = (yield from raw_rest(io)), ""
     else:
         raw, mark = yield from tape.collect(stop, MAX_VALUE)
     tape.at -= len(mark)

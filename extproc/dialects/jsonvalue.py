@@ -58,9 +58,10 @@ def with_stop(marks: Marks, stop: Marks | None) -> Marks:
     return marks if stop is None else Marks([*marks.options, *(mark for mark in stop.options if len(mark) > 3)])
 
 
-def raw_value(tape: Tape, stop: Marks | None = None, io: Reading | None = None) -> Steps[str]:
+def raw_value(io: Reading, stop: Marks | None = None) -> Steps[str]:
     """One JSON value as text: up to the comma, closing bracket or mark of `stop` that ends it (not consumed), or the
-    end. `io`, wherever there is a `stop`: a mark in a string ends it where the string does not go on behind it."""
+    end. A mark in a string ends it where the string does not go on behind it."""
+    tape = io.tape
     pieces: list[str] = []
     depth = 0
     marks = with_stop(_VALUE_MARKS, stop)
@@ -82,14 +83,11 @@ def raw_value(tape: Tape, stop: Marks | None = None, io: Reading | None = None) 
             if depth == 0:
                 break
         elif mark == '"':
-            if stop is None or io is None:
-                yield from _string_text(tape, pieces)
-            else:
-                yield from _string_before(io, pieces, stop)
+            yield from _string_text(io, pieces, _QUOTE_MARKS, stop)
             if depth == 0:
                 break
         elif mark == "'" and not pieces[-2:-1]:
-            yield from _single_quoted(tape, pieces)
+            yield from _string_text(io, pieces, _SINGLE_MARKS)
         if sum(map(len, pieces[-4:])) > MAX_VALUE:
             raise TooMuch
     return "".join(pieces).strip()
@@ -99,31 +97,18 @@ _QUOTE_MARKS = Marks(['"', "\\"])
 _SINGLE_MARKS = Marks(["'", "\\"])
 
 
-def _string_text(tape: Tape, pieces: list[str], marks: Marks = _QUOTE_MARKS) -> Steps[None]:
-    """The rest of a string behind its opening quote, as it stands."""
-    while True:
-        mark = yield from tape.until(marks, pieces.append)
-        if not mark:
-            return
-        pieces.append(mark)
-        if mark != "\\":
-            return
-        pieces.append((yield from tape.peek()))
-        tape.at = min(tape.at + 1, len(tape.buffer))
-
-
-def _string_before(io: Reading, pieces: list[str], stop: Marks) -> Steps[None]:
-    """As `_string_text`; a mark of `stop` is data when the string goes on behind it, else the closing quote is missing
-    and the mark stands on the tape."""
+def _string_text(io: Reading, pieces: list[str], marks: Marks, stop: Marks | None = None) -> Steps[None]:
+    """The rest of a string behind its opening quote, as it stands. A mark of `stop` is data when the string goes on
+    behind it, else the closing quote is missing and the mark stands on the tape."""
     tape = io.tape
-    marks = with_stop(_QUOTE_MARKS, stop)
+    ends = with_stop(marks, stop)
     while True:
-        mark = yield from tape.until(marks, pieces.append)
+        mark = yield from tape.until(ends, pieces.append)
         if len(mark) > 1:
             if not (yield from _goes_on(io, stop, _AFTER_ANY)) and (tape.clean or not tape.ended):
                 tape.push_back(mark)
                 return
-            marks = _QUOTE_MARKS
+            ends = marks
         pieces.append(mark)
         if mark == "\\":
             pieces.append((yield from tape.peek()))
@@ -132,12 +117,9 @@ def _string_before(io: Reading, pieces: list[str], stop: Marks) -> Steps[None]:
             return
 
 
-def _single_quoted(tape: Tape, pieces: list[str]) -> Steps[None]:
-    yield from _string_text(tape, pieces, _SINGLE_MARKS)
-
-
-def raw_rest(tape: Tape) -> Steps[str]:
+def raw_rest(io: Reading) -> Steps[str]:
     """The rest of an object whose `{` was consumed, as text, through its closing bracket. Strings are respected."""
+    tape = io.tape
     pieces: list[str] = []
     depth = 1
     while depth:
@@ -150,7 +132,7 @@ def raw_rest(tape: Tape) -> Steps[str]:
         elif mark in "}]":
             depth -= 1
         elif mark == '"':
-            yield from _string_text(tape, pieces)
+            yield from _string_text(io, pieces, _QUOTE_MARKS)
     return "".join(pieces)
 
 

@@ -273,21 +273,16 @@ class GeminiAnswerDecoder(AnswerReader):
         if self._said is not None and not self._shown and not seq.has_calls:
             seq.text(self._said)
         if self._sources:
-            self._show_sources(reason)
+            if self._may_list_sources(reason, bool(self._shown)):
+                self._insert(self._sources.text())
+            else:
+                self._context.dropped.hint("answer.groundingMetadata")
         if seq.closed:
             return
         if seq.flush(clean) and clean:
             reason = "length"  # it says that it finished, but a call broke off: no client may take that for whole
         self._settle_usage()
         seq.finish(reason, self.usage)
-
-    def _show_sources(self, reason: FinishReason) -> None:
-        """At the end of a text. Nothing may stand behind calls, and structured output is to be parsed."""
-        fits = reason in ("stop", "length") and self._shown and not self._seq.has_calls
-        if fits and self._context.request.output_format is None:
-            self._insert(self._sources.text())
-        else:
-            self._context.dropped.hint("answer.groundingMetadata")
 
     # ----------------------------------------------------------------------------------------------------- whole JSON
 

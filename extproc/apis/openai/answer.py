@@ -329,9 +329,8 @@ class OpenAIAnswerDecoder(AnswerReader):
         self._seq.finish(reason, self.usage, self._stop_sequence, told)
 
     def _show_sources(self, reason: FinishReason) -> None:
-        """At the end of a text. Nothing may stand behind calls, and structured output is to be parsed."""
-        fits = reason in ("stop", "length") and self._said_text and not self._seq.has_calls
-        text = self._cited.text() if fits and self._context.request.output_format is None else ""
+        """At the end of a text, where a list fits and there is a page in it."""
+        text = self._cited.text() if self._may_list_sources(reason, self._said_text) else ""
         if text:
             self._seq.text(f"\n\n{text}\n")
         else:

@@ -133,7 +133,7 @@ class BareCallAtEnd:
             if (kind == "arguments" and mark not in ("{", '"')) or (kind in ("type", "id") and mark != '"'):
                 raise NotACall
             if kind != "name":
-                yield from raw_value(tape)
+                yield from raw_value(io)
         if not {"name", "arguments"} <= seen:
             raise NotACall
 

@@ -55,12 +55,11 @@ class NamedTags:
             try:
                 behind, mark = yield from tape.collect(marks, _WINDOW)
             except TooMuch:
-                break
+                mark, behind = closer, ""
             if not mark and tape.clean and behind.strip():
                 tape.push_back(behind)
-        else:
-            if mark and mark != closer:
-                tape.push_back(mark)
+        if mark and mark != closer:
+            tape.push_back(mark)
         if mark or tape.clean:
             writer.close()
 
