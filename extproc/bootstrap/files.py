@@ -28,7 +28,6 @@ from extproc.bootstrap.proxies import proxy_listener
 from extproc.bootstrap.rendering import extension, json_text, pack, to_json
 from extproc.bootstrap.routes import edge_table, hops_table
 from extproc.bootstrap.secrets import keys_in_files, provider_secrets
-from extproc.bootstrap.shortcut import Shortcut
 from extproc.bootstrap.sources import Inline, Sources, WatchedFiles, key_file_name, route_file, secret_file
 from extproc.config import Config
 from extproc.private_files import write_private
@@ -44,8 +43,6 @@ class EnvoyConfig:
     runtime: RuntimeLayout
     ca: str | None = None
     """The file of trusted certificates; this machine's by default."""
-    shortcut: Shortcut | None = None
-    """None: every request goes through `select` (`extproc.bootstrap.shortcut`)."""
 
     def files(self) -> dict[str, str]:
         """File name -> content, for the runtime directory. Keys are in it: write it with `write` only."""
@@ -54,9 +51,9 @@ class EnvoyConfig:
             "bootstrap.json": to_json(self._bootstrap(sources)),
             "cds.json": _resources(_clusters(self.config, self.runtime.sockets, f"unix:{self.runtime.limits_socket}",
                                              self.ca or clusters.trusted_ca(), sources, with_secrets=True)),
-            "lds.json": _resources(_listeners(self.config, sources, with_secrets=True, shortcut=self.shortcut)),
+            "lds.json": _resources(_listeners(self.config, sources, with_secrets=True)),
         }
-        edge = edge_table(self.config, with_secrets=True, shortcut=self.shortcut)
+        edge = edge_table(self.config, with_secrets=True)
         for table in (edge, hops_table(self.config)):
             made[route_file(table.name)] = _resources([table])
         for secret in edge_secrets(self.config, self.runtime.bell):
@@ -88,29 +85,24 @@ class EnvoyConfig:
         return made
 
 
-def build(config: Config, runtime: RuntimeLayout, *, ca: str | None = None,
-          shortcut: Shortcut | None = None) -> EnvoyConfig:
+def build(config: Config, runtime: RuntimeLayout, *, ca: str | None = None) -> EnvoyConfig:
     """The configuration for Envoy, its files to live in the given runtime directory. `ca`: the file of trusted
-    certificates, this machine's by default. `shortcut`: None where every request goes through
-    `select`."""
-    return EnvoyConfig(config, runtime, ca, shortcut)
+    certificates, this machine's by default."""
+    return EnvoyConfig(config, runtime, ca)
 
 
 def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[str], ca: str | None = None,
-                     limits: str = LIMITS_ADDRESS, admin: str | None = None,
-                     shortcut: bool = False) -> Json:
+                     limits: str = LIMITS_ADDRESS, admin: str | None = None) -> Json:
     """One self-contained bootstrap as JSON data.
 
     `sockets`: the workers' addresses (`unix:/path` or `host:port`). `ca`: the file of trusted certificates, this
     machine's by default. `limits`: where `extproc limits` answers, unless the configuration names a service. `admin`:
-    the address of Envoy's own admin endpoint; none by default. `shortcut`: Envoy chooses rules by itself where it can,
-    and so must be told every change of a rule (`extproc.bootstrap.shortcut`)."""
+    the address of Envoy's own admin endpoint; none by default."""
     made = _frame()
     if admin is not None:
         made.admin = bootstrap.Admin(address=clusters.address_of(admin, mode=0o600))
     made.static_resources = bootstrap.BootstrapStaticResources(
-        listeners=_listeners(config, Inline(), with_secrets=with_secrets,
-                             shortcut=Shortcut(config.models) if shortcut else None),
+        listeners=_listeners(config, Inline(), with_secrets=with_secrets),
         clusters=_clusters(config, sockets, limits, ca or clusters.trusted_ca(), Inline(), with_secrets=with_secrets),
         secrets=[*provider_secrets(config, with_secrets=with_secrets), *edge_secrets(config)])
     # Parts that are one object would be printed as anchors and aliases in YAML.
@@ -125,9 +117,8 @@ def _frame() -> bootstrap.Bootstrap:
         bootstrap_extensions=[extension("envoy.bootstrap.internal_listener", internal.InternalListener())])
 
 
-def _listeners(config: Config, sources: Sources, *, with_secrets: bool,
-               shortcut: Shortcut | None) -> list[listener.Listener]:
-    return [listeners.edge_listener(config, sources, with_secrets=with_secrets, shortcut=shortcut),
+def _listeners(config: Config, sources: Sources, *, with_secrets: bool) -> list[listener.Listener]:
+    return [listeners.edge_listener(config, sources, with_secrets=with_secrets),
             *(listeners.internal_listener(name, backend, config, sources, with_secrets=with_secrets)
               for name, backend in config.backends.items()),
             *(proxy_listener(name, backend, with_secrets=with_secrets)

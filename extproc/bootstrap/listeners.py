@@ -15,14 +15,12 @@ from extproc.bootstrap.cors import cors_filter
 from extproc.bootstrap.edge_tls import edge_transport
 from extproc.bootstrap.rendering import pack, seconds
 from extproc.bootstrap.routes import edge_table, hop_table
-from extproc.bootstrap.shortcut import Shortcut, read_plain
 from extproc.bootstrap.sources import Sources
 from extproc.config import Backend, Config, parse_address
 
 EDGE = "edge"
-PAST_REQUEST = 1.0
-"""Seconds behind `timeouts.request`: the processor's clock rings first for bodies that come to it; Envoy's own is for
-those that it waits for itself (`extproc.bootstrap.shortcut`)."""
+_PAST_REQUEST = 1.0
+"""Seconds between `timeouts.request` and Envoy's own timeout: the processor answers first, with a better error."""
 
 
 def internal_listener_name(backend: str) -> str:
@@ -30,10 +28,8 @@ def internal_listener_name(backend: str) -> str:
     return f"in-{backend}"
 
 
-def edge_listener(config: Config, sources: Sources, *, with_secrets: bool,
-                  shortcut: Shortcut | None = None) -> listener.Listener:
-    """Where clients connect: HTTP/1.1 and HTTP/2, in clear text or over TLS. `shortcut`: None where every request
-    shall go through `select` (`extproc.bootstrap.shortcut`)."""
+def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> listener.Listener:
+    """Where clients connect: HTTP/1.1 and HTTP/2, in clear text or over TLS."""
     host, port = parse_address(config.listen)
     manager = hcm.HttpConnectionManager(
         stat_prefix=EDGE,
@@ -44,14 +40,13 @@ def edge_listener(config: Config, sources: Sources, *, with_secrets: bool,
         merge_slashes=True,
         stream_idle_timeout=seconds(config.timeouts.stream_idle),
         request_headers_timeout=seconds(10),
-        request_timeout=seconds(config.timeouts.request + PAST_REQUEST),
+        request_timeout=seconds(config.timeouts.request + _PAST_REQUEST),
         early_header_mutation_extensions=[filters.drop_clients_internal_headers()],
         http_filters=[cors_filter(), filters.key_auth(), filters.body_limit(config.limits.body),
-                      *([] if shortcut is None else [read_plain(config)]), filters.select(),
-                      *limits.edge_filters(config), filters.terminal()],
+                      filters.select(), *limits.edge_filters(config), filters.terminal()],
         local_reply_config=replies.edge_replies(),
         access_log=observing.edge_logs(config), tracing=observing.edge_tracing(config, with_secrets=with_secrets))
-    sources.attach_routes(manager, edge_table(config, with_secrets=with_secrets, shortcut=shortcut))
+    sources.attach_routes(manager, edge_table(config, with_secrets=with_secrets))
     return listener.Listener(
         name=EDGE, address=_socket("127.0.0.1" if host == "localhost" else host, port),
         filter_chains=[_chain(manager, edge_transport(config, sources))],

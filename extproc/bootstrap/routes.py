@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as route
-from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google import protobuf
 
@@ -22,10 +21,8 @@ from extproc.bootstrap.messages import ClusterWeight, PriorityGroup, PriorityGro
 from extproc.bootstrap.observing import RULE_METADATA, never_traced
 from extproc.bootstrap.rendering import extension, pack, seconds
 from extproc.bootstrap.several_keys import OTHER_KEY
-from extproc.bootstrap.shortcut import Shortcut, Told, told
 from extproc.bootstrap.sources import HOPS
 from extproc.config import Backend, Config, ModelRule
-from extproc.exchange.content import GENERATION
 from extproc.failover import RETRIED_STATUSES
 
 CLIENT_SECRETS = ["authorization", "x-api-key", "x-goog-api-key", "cookie"]
@@ -38,7 +35,7 @@ _EARLY = "x-extproc-early"
 """The numbers of the attempts that may pass by a provider, as `,1,2,`; `x-envoy-attempt-count` says which this is."""
 
 _INTERNAL_HEADERS = [
-    ROUTE, "x-extproc-asked", GENERATION, "x-extproc-order", _EARLY,
+    ROUTE, "x-extproc-asked", "x-extproc-order", _EARLY,
     "x-extproc-api", "x-extproc-team",
     "x-extproc-limited-team", "x-extproc-stream", "x-envoy-attempt-count", "x-envoy-expected-rq-timeout-ms",
     "x-envoy-external-address", "x-envoy-internal", "x-envoy-original-path", "x-forwarded-for", "x-forwarded-host",
@@ -76,10 +73,9 @@ def _early(rule: ModelRule, attempts: Sequence[int]) -> list[int]:
     return [number for number, backend in enumerate(backends, 1) if set(backends[number:]) - {backend}]
 
 
-def edge_table(config: Config, *, with_secrets: bool,
-               shortcut: Shortcut | None = None) -> route.RouteConfiguration:
-    """Liveness, one route per model rule, a 503 for a rule that is not among them, ways past `select` (`shortcut`), and
-    a 404 for what `select` did not answer itself."""
+def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguration:
+    """Liveness, one route per model rule, a 503 for a rule that is not among them, and a 404 for what `select` did not
+    answer itself."""
     ways: dict[str, ModelRule] = {}
     for rule in config.models:  # while a configuration changes, rules may differ in what Envoy does not look at
         ways.setdefault(rule.way, rule)
@@ -87,8 +83,7 @@ def edge_table(config: Config, *, with_secrets: bool,
     return route.RouteConfiguration(name="edge", validate_clusters=False, virtual_hosts=[route.VirtualHost(
         name="edge", domains=["*"],
         routes=[_liveness(), *(route for rule in ways.values() for route in _rule_routes(rule, config)),
-                _unknown_rule(), *_shortcuts(shortcut, config),
-                _nothing_here(metadata=shortcut.metadata if shortcut else None)],
+                _unknown_rule(), _nothing_here()],
         # accept-encoding: the processor reads answers, it should not have to unpack them.
         request_headers_to_remove=[*CLIENT_SECRETS, "accept-encoding"],
         include_request_attempt_count=True,
@@ -113,31 +108,14 @@ def _unknown_rule() -> route.Route:
             cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.SERVICE_UNAVAILABLE))
 
 
-def _nothing_here(headers: Sequence[route.HeaderMatcher] = (), metadata: core.Metadata | None = None) -> route.Route:
+def _nothing_here() -> route.Route:
     """404, but as a route to a cluster: the cors filter passes over direct responses, and this is the route of every
     request until `select` has chosen one."""
     return route.Route(
-        name="nothing", match=route.RouteMatch(prefix="/", headers=list(headers)), metadata=metadata,
+        name="nothing", match=route.RouteMatch(prefix="/"),
         route=route.RouteAction(
             cluster="nothing",
             cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.NOT_FOUND))
-
-
-def _shortcuts(shortcut: Shortcut | None, config: Config) -> list[route.Route]:
-    return [] if shortcut is None else [_shortcut(found, config) for found in told(shortcut.rules, config)]
-
-
-def _shortcut(found: Told, config: Config) -> route.Route:
-    """The way of a request for this rule past `select`, or through it."""
-    if not found.certain:
-        return _nothing_here(found.headers)
-    made = _rule_route(found.rule, 0, found.rule.orders[0].attempts, config)
-    made.name = f"shortcut-{made.name}"
-    made.match = route.RouteMatch(prefix="/", headers=found.headers)
-    made.request_headers_to_add.append(_overwriting(ROUTE, found.rule.id))
-    made.request_headers_to_remove = [GENERATION]
-    made.typed_per_filter_config[SELECT] = pack(ext_proc.ExtProcPerRoute(disabled=True))
-    return made
 
 
 def _rule_routes(rule: ModelRule, config: Config) -> list[route.Route]:

@@ -109,7 +109,7 @@ def _ask_envoy(config: Config) -> bool:
     if find_envoy() is None:
         return False
     complaints = validate_with_envoy(static_bootstrap(
-        config, with_secrets=False, sockets=[DEFAULT_PROCESSOR], shortcut=True))
+        config, with_secrets=False, sockets=[DEFAULT_PROCESSOR]))
     for complaint in complaints:
         typer.echo(f"envoy: {complaint}")
     if complaints:

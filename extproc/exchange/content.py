@@ -36,11 +36,8 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 
 ASKED = "x-extproc-asked"
 """The header in which the edge hop tells the backend hop what it read, so that the body is searched once: the model's
-name and `stream` or `whole`. (Or Envoy itself: `extproc.bootstrap.shortcut`.)"""
-GENERATION = "x-extproc-generation"
-"""The header in which Envoy tells of a request for whose body it has waited under which configuration it began: it has
-routes for the rules of that one."""
-LONGEST_MODEL = 200
+name and `stream` or `whole`."""
+_LONGEST_MODEL = 200
 """Characters of a name that fits in."""
 
 
@@ -58,7 +55,7 @@ def read_header(headers: Mapping[str, str]) -> Asked | None:
 
 
 def _fits_in(model: str) -> bool:
-    return (0 < len(model) <= LONGEST_MODEL and model.isascii() and model.isprintable()
+    return (0 < len(model) <= _LONGEST_MODEL and model.isascii() and model.isprintable()
             and " " not in model)
 
 

@@ -1,8 +1,6 @@
 """The checks in front of every request: headers and body in, a model rule or a refusal out.
 
-The edge hop uses them on every request that comes to it, one-hop mode in front of its translation. What is refused
-here must not pass by `select` (`extproc.bootstrap.shortcut`; tests/property/test_shortcut.py holds the two against each
-other). What can be answered here is:
+The edge hop uses them on every request, one-hop mode in front of its translation. What can be answered here is:
 `/v1/models`, `/v1/messages/count_tokens`, the greeting at `/`, and every refusal that needs no provider. Refusals are
 raised as `Refused` or `BadRequest`; the exchange gives them the client's shape.
 """

@@ -36,18 +36,16 @@ class UnknownRole(Exchange):
 
 
 def make_exchange(config: Config, metadata: Mapping[str, str], *, request_id: str, now: float,
-                  find: Callable[[str], Config | None] | None = None,
-                  numbered: Callable[[str], Config | None] | None = None) -> Exchange:
+                  find: Callable[[str], Config | None] | None = None) -> Exchange:
     """The exchange of one stream. `request_id` is used where Envoy sends none. A filter that says nothing of itself is
     the one that `one_hop` of the configuration speaks of. `find`: the configuration that knows a rule by its id, for
-    requests that the edge hop has routed by another one; `numbered`: that of a generation, for requests that began
-    under another one."""
+    requests that the edge hop has routed by another one."""
     role = metadata.get(ROLE, "")
     backend = metadata.get(BACKEND, "")
     if not role and config.one_hop is not None:
         role, backend = "onehop", config.one_hop
     if role == "select":
-        return SelectExchange(config, request_id=request_id, now=now, numbered=numbered)
+        return SelectExchange(config, request_id=request_id, now=now)
     if role in ("translate", "onehop"):
         return TranslateExchange(config, backend, request_id=request_id, now=now, one_hop=role == "onehop",
                                  find=find)

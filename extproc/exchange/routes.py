@@ -26,11 +26,6 @@ class Endpoint(msgspec.Struct, frozen=True):
     passes_to: str = ""
 
     @property
-    def is_translated(self) -> bool:
-        """What is asked there can go to a provider of any API."""
-        return "POST" in self.methods and not self.passes_to
-
-    @property
     def client(self) -> str:
         """The name of the client API that translates this path."""
         return "events" if self.operation == "events" else self.api or "openai"
@@ -54,15 +49,14 @@ ENDPOINTS: dict[str, Endpoint] = {
     "/": Endpoint("root", None, ("GET", "HEAD")),
 }
 
-PREFIXES = ("/anthropic", "/openai")
-"""What may stand before a path."""
+_PREFIXES = ("/anthropic", "/openai")
 _OPENAI_WORDS = ("chat", "completions", "responses", "embeddings", "audio", "images", "events", "moderations")
 
 
 def plain_path(target: str) -> str:
     """The path without query string, `/anthropic` or `/openai` prefix and trailing slash."""
     path = target.partition("?")[0]
-    for prefix in PREFIXES:
+    for prefix in _PREFIXES:
         if path == prefix or path.startswith(prefix + "/"):
             path = path[len(prefix):]
     return path.rstrip("/") or "/"

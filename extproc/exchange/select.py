@@ -6,13 +6,11 @@ response never passes here. The head is withheld until the body is complete, bec
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from extproc.config import Config
 from extproc.exchange import messages
 from extproc.exchange.attempt import chosen_order
 from extproc.exchange.base import HEAVY_BODY, Exchange, Refused, Responses
-from extproc.exchange.content import GENERATION, said_in_header
+from extproc.exchange.content import said_in_header
 from extproc.exchange.incoming import Chunk, Head, Incoming, Trailers
 from extproc.exchange.intake import Accepted, Intake, OwnAnswer, request_api
 from extproc.exchange.trace_context import trace_id
@@ -26,17 +24,14 @@ _HEAVY = 2 * HEAVY_BODY
 
 
 class SelectExchange(Exchange):
-    """One request at the edge. Once routed, the exchange is done: the backend hop records the rest. `numbered`: the
-    configuration of the generation with this number, for requests that began under another one."""
+    """One request at the edge. Once routed, the exchange is done: the backend hop records the rest."""
 
-    __slots__ = ("_intake", "_numbered", "_own_id", "routed")
+    __slots__ = ("_intake", "_own_id", "routed")
 
     hop = "select"
 
-    def __init__(self, config: Config, *, request_id: str, now: float,
-                 numbered: Callable[[str], Config | None] | None = None) -> None:
+    def __init__(self, config: Config, *, request_id: str, now: float) -> None:
         super().__init__(config, request_id=request_id, now=now)
-        self._numbered = numbered
         self._intake = Intake(config, self.record, edge=True)
         self._own_id = request_id
         self.routed = False
@@ -63,10 +58,6 @@ class SelectExchange(Exchange):
 
     def _head(self, message: Head, now: float) -> Responses:
         headers = message.headers
-        if (generation := headers.get(GENERATION)) and self._numbered is not None:
-            self.config = self._numbered(generation) or self.config
-            self._intake = Intake(self.config, self.record, edge=True)
-            self.due_sooner = True  # its timeouts may be shorter
         self.api = request_api(headers)
         self.record.api = self.api
         self.record.path = headers.get(":path", "").partition("?")[0][:200]

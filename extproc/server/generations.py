@@ -44,10 +44,6 @@ class Accepted(msgspec.Struct, frozen=True):
                 return one.config
         return None
 
-    def numbered(self, number: str) -> Config | None:
-        """The configuration of the generation with this number, as a header says it."""
-        return next((one.config for one in (self.serving, *self.known) if str(one.number) == number), None)
-
     def write(self, path: Path) -> str:
         """Replaces the file at once; returns the digest of its content. It holds keys: only this user can read it."""
         data = msgspec.json.encode(self)

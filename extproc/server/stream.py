@@ -52,8 +52,7 @@ class Streams:
         there were."""
         self._next_id = ""
         """The next one, put together while nobody waits."""
-        self._make = make or partial(make_exchange, find=lambda rule: self.accepted.find(rule),
-                                     numbered=lambda number: self.accepted.numbered(number))
+        self._make = make or partial(make_exchange, find=lambda rule: self.accepted.find(rule))
         self.active = 0
         self.began = 0
         """Streams since the start: tells a quiet worker from one that is idle by chance."""

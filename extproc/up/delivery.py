@@ -20,11 +20,9 @@ from collections.abc import Iterable, Mapping
 
 from extproc import bootstrap
 from extproc.bootstrap.layout import RuntimeLayout
-from extproc.bootstrap.shortcut import Shortcut
 from extproc.config import Config
 from extproc.private_files import write_private
 from extproc.up import inotify
-from extproc.up.children import StartError
 from extproc.up.envoy_admin import EnvoyAdmin
 
 TAKEN_PATIENCE = 20.0
@@ -48,28 +46,14 @@ _REASONS = 5
 """A listing of what was refused ends here."""
 
 
-SHORTCUT = "EXTPROC_SHORTCUT"
-"""`off`: every request goes through `select`."""
-
-
-def shortcut_wanted(env: Mapping[str, str]) -> bool:
-    """Whether Envoy may choose rules by itself, as the environment says; by default it may. Raises StartError."""
-    wanted = env.get(SHORTCUT) or "on"
-    if wanted not in ("on", "off"):
-        raise StartError(f"{SHORTCUT}: {wanted!r} is neither on nor off")
-    return wanted == "on"
-
-
 class Refused(Exception):  # noqa: N818 - says what happened
     """Envoy does not take a file, or not in time."""
 
 
 class Delivery:
-    """The files of one runtime directory. `admin` is the running Envoy's. `shortcut`: Envoy chooses rules by itself
-    where it can (`extproc.bootstrap.shortcut`)."""
+    """The files of one runtime directory. `admin` is the running Envoy's."""
 
-    def __init__(self, layout: RuntimeLayout, admin: EnvoyAdmin, *, shortcut: bool = True) -> None:
-        self.shortcut = shortcut
+    def __init__(self, layout: RuntimeLayout, admin: EnvoyAdmin) -> None:
         self._layout = layout
         self._admin = admin
         self._there: dict[str, str] = {}
@@ -84,20 +68,16 @@ class Delivery:
 
     def first(self, config: Config) -> None:
         """All files, for an Envoy that is yet to start."""
-        made = self._made(config, Shortcut(config.models))
+        made = bootstrap.build(config, self._layout)
         made.write()
         self._there = made.files()
 
-    def _files(self, config: Config, shortcut: Shortcut) -> dict[str, str]:
-        return self._made(config, shortcut).files()
+    def _files(self, config: Config) -> dict[str, str]:
+        return bootstrap.build(config, self._layout).files()
 
-    def _made(self, config: Config, shortcut: Shortcut) -> bootstrap.EnvoyConfig:
-        return bootstrap.build(config, self._layout, shortcut=shortcut if self.shortcut else None)
-
-    async def deliver(self, config: Config, shortcut: Shortcut, *, removing: bool = False) -> None:
-        """Puts this configuration in force, of which `shortcut` tells who serves. `removing`: nothing in it is new.
-        Raises Refused."""
-        files = await asyncio.to_thread(self._files, config, shortcut)
+    async def deliver(self, config: Config, *, removing: bool = False) -> None:
+        """Puts this configuration in force. `removing`: nothing in it is new. Raises Refused."""
+        files = await asyncio.to_thread(self._files, config)
         files.pop("bootstrap.json")
         more = inotify.instances(files) - inotify.instances(self._there)
         if more > 0 and (said := inotify.shortage(more)):

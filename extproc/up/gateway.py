@@ -19,7 +19,7 @@ from extproc.up.addresses import listening, reachable_host
 from extproc.up.addresses import show as show_address
 from extproc.up.admin import AdminServer, shared_metrics
 from extproc.up.certificates import Certificates
-from extproc.up.delivery import Delivery, shortcut_wanted
+from extproc.up.delivery import Delivery
 from extproc.up.demo_provider import DemoProvider
 from extproc.up.envoy import Envoy
 from extproc.up.envoy_admin import EnvoyAdmin
@@ -40,7 +40,6 @@ class Gateway:
         self._config = config
         self._layout = layout
         self._env = dict(env)
-        self._shortcut = shortcut_wanted(env)
         self._command = command
         self._stop = stop
         self._lines = show.RequestLines()
@@ -80,8 +79,7 @@ class Gateway:
                                 on_line=self._lines, say=show.say)
         self._limits = Limits(f"unix:{self._layout.limits_socket}", self._layout, env=self._env, on_line=self._lines,
                               say=show.say)
-        delivery = Delivery(self._layout, EnvoyAdmin(f"unix:{self._layout.envoy_admin}"),
-                            shortcut=self._shortcut)
+        delivery = Delivery(self._layout, EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
         # Envoy's files take as long as the workers: both at once.
         await asyncio.gather(self._workers.start(), self._limits.prepare(self._config),
                              asyncio.to_thread(delivery.first, self._config))

@@ -117,7 +117,7 @@ def _check_certificates(config: Config) -> None:
     if config.tls is None and not any(backend.ca for backend in config.backends.values()):
         return
     if said := bootstrap.validate_with_envoy(
-            bootstrap.static_bootstrap(config, with_secrets=False, sockets=["127.0.0.1:1"], shortcut=True)):
+            bootstrap.static_bootstrap(config, with_secrets=False, sockets=["127.0.0.1:1"])):
         raise StartError("Envoy refuses the configuration: " + "; ".join(said))
 
 

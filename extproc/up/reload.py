@@ -25,8 +25,6 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from extproc import bootstrap
-from extproc.bootstrap.listeners import PAST_REQUEST
-from extproc.bootstrap.shortcut import Shortcut
 from extproc.config import Backend, Config, ConfigError, ModelRule
 from extproc.config.versions import fingerprint, renamed
 from extproc.server.generations import Accepted, Generation
@@ -143,11 +141,6 @@ class Known(NamedTuple):
         """Its configuration, with the backends' names of this run."""
         return self.generation.config
 
-    @property
-    def shortcut(self) -> Shortcut:
-        """What Envoy is told where it serves."""
-        return Shortcut(self.config.models, self.generation.number)
-
 
 def joined(base: Config, known: list[Known]) -> Config:
     """`base` with the rules and the backends of all known generations, the newest first: what Envoy must be able to
@@ -196,8 +189,7 @@ class Reloader:
         """What Envoy says against it. It is not asked about the same thing twice: that costs a second."""
         if self._delivery is None:
             return []
-        made = await asyncio.to_thread(bootstrap.static_bootstrap, config, with_secrets=False, sockets=["unix:/worker"],
-                                       shortcut=self._delivery.shortcut)
+        made = await asyncio.to_thread(bootstrap.static_bootstrap, config, with_secrets=False, sockets=["unix:/worker"])
         text = msgspec.json.encode(made).decode()
         name = hashlib.sha256(text.encode()).hexdigest()
         if name in self._valid:
@@ -227,15 +219,13 @@ class Reloader:
             if self._delivery is not None:
                 # Where keys begin to be asked for, Envoy asks first: a worker would refuse who brings one already.
                 teams = old.config.teams or new.config.teams
-                # Both rules are known, but it is the workers who say which of them is in force.
-                await self._delivery.deliver(joined(msgspec.structs.replace(old.config, teams=teams), known),
-                                             Shortcut((), old.generation.number))
+                await self._delivery.deliver(joined(msgspec.structs.replace(old.config, teams=teams), known))
             served = True
             # A key that changes hands is checked by Envoy under its old owner until the next step.
             both = {**old.config.teams, **new.config.teams} if new.config.teams else {}
             await self._tell(Generation(new.generation.number, msgspec.structs.replace(new.config, teams=both)), known)
             if self._delivery is not None:
-                await self._delivery.deliver(joined(new.config, known), new.shortcut)
+                await self._delivery.deliver(joined(new.config, known))
             await self._tell(new.generation, known)
         except Refused as refused:
             # What requests may have begun on goes away as any old generation does.
@@ -256,7 +246,7 @@ class Reloader:
             problems.append(str(error))
         if self._delivery is not None:
             try:
-                await self._delivery.deliver(joined(old.config, known), old.shortcut, removing=True)
+                await self._delivery.deliver(joined(old.config, known), removing=True)
             except Refused as error:
                 problems.append(str(error))
         return "; ".join(problems)
@@ -302,18 +292,15 @@ class Reloader:
                         quiet_since = {number: since for number, since in quiet_since.items() if number not in gone}
 
     def _is_over(self, one: Known, quiet_since: Mapping[int, float]) -> bool:
-        """Whether nothing comes any more that needs this generation. Nobody counts a request while Envoy waits for its
-        body (`extproc.bootstrap.shortcut`)."""
+        """Whether no request that needs this generation can follow."""
         since = quiet_since.get(one.generation.number)
-        waits = self._delivery is not None and self._delivery.shortcut
-        held = one.config.timeouts.request + PAST_REQUEST if waits else 0
-        return since is not None and time.monotonic() - since >= self._quiet + held
+        return since is not None and time.monotonic() - since >= self._quiet
 
     async def _forget(self, gone: set[int]) -> None:
         newest = self._known[0]
         known = [one for one in self._known if one is newest or one.generation.number not in gone]
         if self._delivery is not None:
-            await self._delivery.deliver(joined(newest.config, known), newest.shortcut, removing=True)
+            await self._delivery.deliver(joined(newest.config, known), removing=True)
         await self._tell(newest.generation, known)
         self._known = known
 

@@ -88,7 +88,7 @@ def floor(provider_port: int) -> Iterator[Running]:
         file, envoy_file, socket = (Path(directory) / name for name in ("extproc.yaml", "envoy.json", "worker.sock"))
         file.write_text(json.dumps({**_configuration(provider_port), "listen": f"127.0.0.1:{edge}"}))
         envoy_file.write_text(json.dumps(static_bootstrap(
-            load_config(file, {}), with_secrets=True, sockets=[f"unix:{socket}"], shortcut=True)))
+            load_config(file, {}), with_secrets=True, sockets=[f"unix:{socket}"])))
         worker = Process("floor", [sys.executable, "-m", "tests.bench.floor", str(file), f"unix:{socket}"])
         envoy = None
         try:

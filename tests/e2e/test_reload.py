@@ -211,16 +211,8 @@ def started(config: Change, folder: Path) -> Iterator[Reloaded]:
 # ------------------------------------------------------------------------------------------------- what runs is not cut
 
 
-@pytest.fixture
-def swift(monkeypatch: pytest.MonkeyPatch, start_gateway: Callable[..., Gateway]) -> Reloaded:
-    """What is old goes away sooner where Envoy waits for no body itself."""
-    monkeypatch.setenv("EXTPROC_SHORTCUT", "off")
-    return Reloaded(start_gateway())
-
-
-def test_a_long_stream_outlives_a_change_of_everything(swift: Reloaded, provider: OpenAIProvider) -> None:
+def test_a_long_stream_outlives_a_change_of_everything(reloaded: Reloaded, provider: OpenAIProvider) -> None:
     """Its model, its backend, its team, bounds and times: all gone or different while it runs."""
-    reloaded = swift
     gate = Gate()
     provider.script(deltas([{"content": "before "}, gate, {"content": "after"}]), text("another"), text("other"))
     plain = reloaded.config["backends"]["plain"]

