@@ -13,6 +13,7 @@ from extproc.http2 import control, opening
 from extproc.http2.headers import HeaderReader
 from extproc.http2.holding import Holding
 from extproc.http2.inbox import Inbox
+from extproc.http2.interfaces import HeaderBlock
 from extproc.http2.life import Life
 from extproc.http2.limits import COST_EMPTY, COST_LATE, COST_REFUSED, Allowance, Limits
 from extproc.http2.outbox import Outbox
@@ -74,7 +75,7 @@ class Connection:
         self.last_served = LARGEST_ID
         """The last stream that is served at all; smaller once we have said goodbye."""
         self.reader = HeaderReader(limits.header_block)
-        self.block: opening.Block | None = None
+        self.block: HeaderBlock | None = None
         """Headers of which CONTINUATION is still to come."""
         self.plain = False
         """Any frame may come: the first SETTINGS did, and no header block is open."""

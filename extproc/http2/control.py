@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from extproc.http2.interfaces import ConnectionState
 from extproc.http2.limits import (
     COST_EMPTY,
     COST_PING,
@@ -43,13 +43,10 @@ from extproc.http2.wire import (
     frame,
 )
 
-if TYPE_CHECKING:
-    from extproc.http2.connection import Connection
-
 _ENTRIES = struct.Struct(">HI")
 
 
-def settings(connection: Connection, flags: int, stream_id: int, payload: bytes) -> None:
+def settings(connection: ConnectionState, flags: int, stream_id: int, payload: bytes) -> None:
     """All known ones are checked; what does not concern a server that writes no table and pushes nothing is ignored."""
     _need(stream_id == 0, "SETTINGS on a stream")
     if flags & ACK:
@@ -74,7 +71,7 @@ def settings(connection: Connection, flags: int, stream_id: int, payload: bytes)
     connection.out.control(SETTINGS_ACK)
 
 
-def _resize(connection: Connection, window: int) -> None:
+def _resize(connection: ConnectionState, window: int) -> None:
     """Open streams get the difference, also below zero (section 6.9.2)."""
     more = window - connection.out.initial_window
     connection.out.initial_window = window
@@ -83,7 +80,7 @@ def _resize(connection: Connection, window: int) -> None:
         stream.widen(more)
 
 
-def window_update(connection: Connection, _flags: int, stream_id: int, payload: bytes) -> None:
+def window_update(connection: ConnectionState, _flags: int, stream_id: int, payload: bytes) -> None:
     """Room for answers."""
     _need(len(payload) == 4, "WINDOW_UPDATE of an odd length", Code.FRAME_SIZE_ERROR)
     increment = int.from_bytes(payload) & LARGEST_WINDOW
@@ -105,7 +102,7 @@ def window_update(connection: Connection, _flags: int, stream_id: int, payload: 
     stream.widen(increment)
 
 
-def rst_stream(connection: Connection, _flags: int, stream_id: int, payload: bytes) -> None:
+def rst_stream(connection: ConnectionState, _flags: int, stream_id: int, payload: bytes) -> None:
     """The peer gives a stream up."""
     _need(len(payload) == 4, "RST_STREAM of an odd length", Code.FRAME_SIZE_ERROR)
     stream = connection.streams.get(stream_id)
@@ -118,7 +115,7 @@ def rst_stream(connection: Connection, _flags: int, stream_id: int, payload: byt
         connection.spend(cost)
 
 
-def ping(connection: Connection, flags: int, stream_id: int, payload: bytes) -> None:
+def ping(connection: ConnectionState, flags: int, stream_id: int, payload: bytes) -> None:
     """Is answered, also on a silent connection: Envoy takes a server that does not answer for dead."""
     _need(stream_id == 0, "PING on a stream")
     _need(len(payload) == 8, "PING of an odd length", Code.FRAME_SIZE_ERROR)
@@ -129,7 +126,7 @@ def ping(connection: Connection, flags: int, stream_id: int, payload: bytes) -> 
         connection.out.control(frame(PING, ACK, 0, payload))
 
 
-def goaway(connection: Connection, _flags: int, stream_id: int, payload: bytes) -> None:
+def goaway(connection: ConnectionState, _flags: int, stream_id: int, payload: bytes) -> None:
     """The peer opens no further stream; those that run end as usual."""
     _need(stream_id == 0, "GOAWAY on a stream")
     _need(len(payload) >= 8, "GOAWAY of an odd length", Code.FRAME_SIZE_ERROR)
@@ -137,7 +134,7 @@ def goaway(connection: Connection, _flags: int, stream_id: int, payload: bytes) 
     connection.life.on_peer_leaves()
 
 
-def priority(connection: Connection, _flags: int, stream_id: int, payload: bytes) -> None:
+def priority(connection: ConnectionState, _flags: int, stream_id: int, payload: bytes) -> None:
     """Means nothing any more (section 5.3)."""
     _need(stream_id != 0, "PRIORITY on stream 0")
     connection.spend(COST_EMPTY)
@@ -145,7 +142,7 @@ def priority(connection: Connection, _flags: int, stream_id: int, payload: bytes
         raise StreamError(stream_id, Code.FRAME_SIZE_ERROR, "PRIORITY of an odd length")
 
 
-def push_promise(_connection: Connection, _flags: int, _stream_id: int, _payload: bytes) -> None:
+def push_promise(_connection: ConnectionState, _flags: int, _stream_id: int, _payload: bytes) -> None:
     """Is not for clients to send."""
     raise ProtocolError(Code.PROTOCOL_ERROR, "PUSH_PROMISE from a client")
 
@@ -155,7 +152,7 @@ def _need(holds: bool, text: str, code: Code = Code.PROTOCOL_ERROR) -> None:
         raise ProtocolError(code, text)
 
 
-FRAMES: dict[int, Callable[[Connection, int, int, bytes], None]] = {
+FRAMES: dict[int, Callable[[ConnectionState, int, int, bytes], None]] = {
     PRIORITY: priority, RST_STREAM: rst_stream, SETTINGS: settings, PUSH_PROMISE: push_promise, PING: ping,
     GOAWAY: goaway, WINDOW_UPDATE: window_update,
 }

@@ -6,10 +6,7 @@ because a sender that was stopped can only use up the window that it has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from extproc.http2.stream import Stream
+from extproc.http2.outbox import QueuedStream
 
 
 class Holding:
@@ -18,16 +15,16 @@ class Holding:
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self._size = 0
-        self._favoured: Stream | None = None
+        self._favoured: QueuedStream | None = None
         """The one that goes on past the bound."""
-        self.stopped: dict[int, Stream] = {}
+        self.stopped: dict[int, QueuedStream] = {}
         """Those that wait until there is room."""
 
     def add(self, size: int) -> None:
         """So many bytes more, or less."""
         self._size += size
 
-    def may_grow(self, stream: Stream) -> bool:
+    def may_grow(self, stream: QueuedStream) -> bool:
         """Whether the sender of a long message may go on. If not, it is remembered."""
         if self._size <= self._bound:
             return True
@@ -44,6 +41,6 @@ class Holding:
         self.stopped.pop(next(iter(self.stopped))).grant()
         return True
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, stream: QueuedStream) -> None:
         """The stream is gone, and what was kept of it."""
         self.stopped.pop(stream.id, None)

@@ -10,12 +10,9 @@ is overtaken twice, and where anything unusual is among the frames they stay as 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from extproc.http2.outbox import QueuedStream
 from extproc.http2.wire import DATA, END_HEADERS, HEADER, HEADER_SIZE, HEADERS, LARGEST_ID, RST_STREAM, WINDOW_UPDATE
-
-if TYPE_CHECKING:
-    from extproc.http2.stream import Stream
 
 _OF_A_STREAM = frozenset((DATA, RST_STREAM, WINDOW_UPDATE))
 
@@ -32,7 +29,7 @@ class Inbox:
         self._taken = True
         """They were asked for."""
 
-    def received(self, data: bytes, streams: Mapping[int, Stream], last_id: int, most: int, *,
+    def received(self, data: bytes, streams: Mapping[int, QueuedStream], last_id: int, most: int, *,
                  choosing: bool) -> bytes:
         """What to work on now that this was read. `last_id`: the last stream that was opened; `most`: so many may be
         open; `choosing`: some streams are in no hurry, and any frame may come."""
@@ -64,7 +61,8 @@ class Inbox:
         self._rest, self.more = b"", False
 
 
-def urgent_first(data: bytes, streams: Mapping[int, Stream], last_id: int, room: int) -> tuple[bytes, bytes] | None:
+def urgent_first(data: bytes, streams: Mapping[int, QueuedStream], last_id: int,
+                 room: int) -> tuple[bytes, bytes] | None:
     """The frames of `data` that are worked on first, and the rest of it; None when there is nothing to choose.
     `last_id`: the last stream that was opened; `room`: so many more may be."""
     size, at = len(data), 0

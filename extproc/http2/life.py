@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from extproc.http2.interfaces import ConnectionState
 from extproc.http2.wire import LARGEST_ID, PING, Code, ProtocolError, frame, goaway
-
-if TYPE_CHECKING:
-    from extproc.http2.connection import Connection
 
 _ALIVE, _LEAVING = b"alive  ?", b"leaving?"
 """What our PINGs carry."""
@@ -16,7 +12,7 @@ _ALIVE, _LEAVING = b"alive  ?", b"leaving?"
 class Life:
     """`due`: when `on_time` wants to be called."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ConnectionState) -> None:
         self._connection = connection
         self._limits = connection.limits
         self._begun = False

@@ -6,9 +6,8 @@ of ours, it gets an answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from extproc.http2.headers import Head, Headers, MalformedError, check_trailers, refusal
+from extproc.http2.interfaces import ConnectionState, HeaderBlock
 from extproc.http2.limits import CONTINUATIONS, COST_LATE, COST_REFUSED
 from extproc.http2.stream import Stream
 from extproc.http2.wire import (
@@ -23,22 +22,8 @@ from extproc.http2.wire import (
 )
 from extproc.server.rpc import Status
 
-if TYPE_CHECKING:
-    from extproc.http2.connection import Connection
 
-
-class Block:
-    """A header block of which the end has not come yet."""
-
-    def __init__(self, stream_id: int, flags: int, first: bytes) -> None:
-        self.stream_id = stream_id
-        self.flags = flags
-        """Of its HEADERS."""
-        self.parts = [first]
-        self.size = len(first)
-
-
-def headers(connection: Connection, flags: int, stream_id: int, payload: bytes) -> None:
+def headers(connection: ConnectionState, flags: int, stream_id: int, payload: bytes) -> None:
     """HEADERS. Raises ProtocolError, StreamError."""
     if not stream_id % 2:
         raise ProtocolError(Code.PROTOCOL_ERROR, "clients use odd stream numbers")
@@ -54,10 +39,10 @@ def headers(connection: Connection, flags: int, stream_id: int, payload: bytes) 
     if flags & END_HEADERS:
         _on_block(connection, stream_id, flags, payload[start:end])
     else:
-        connection.block, connection.plain = Block(stream_id, flags, payload[start:end]), False
+        connection.block, connection.plain = HeaderBlock(stream_id, flags, payload[start:end]), False
 
 
-def continuation(connection: Connection, flags: int, _stream_id: int, payload: bytes) -> None:
+def continuation(connection: ConnectionState, flags: int, _stream_id: int, payload: bytes) -> None:
     """CONTINUATION, which the connection lets through only inside a block of the same stream. Raises as above."""
     block = connection.block
     if block is None:
@@ -71,7 +56,7 @@ def continuation(connection: Connection, flags: int, _stream_id: int, payload: b
         _on_block(connection, block.stream_id, block.flags, b"".join(block.parts))
 
 
-def _on_block(connection: Connection, stream_id: int, flags: int, block: bytes) -> None:
+def _on_block(connection: ConnectionState, stream_id: int, flags: int, block: bytes) -> None:
     """`flags`: those of the HEADERS that it began with."""
     fields = connection.reader.read(block)
     stream = connection.streams.get(stream_id)
@@ -101,7 +86,7 @@ def _on_trailers(stream: Stream, flags: int, fields: Headers) -> None:
     stream.deliver()
 
 
-def _open(connection: Connection, stream_id: int, flags: int, fields: Headers) -> None:
+def _open(connection: ConnectionState, stream_id: int, flags: int, fields: Headers) -> None:
     if len(connection.streams) >= connection.limits.streams:
         raise StreamError(stream_id, Code.REFUSED_STREAM, "too many streams")
     try:
@@ -134,7 +119,7 @@ def _open(connection: Connection, stream_id: int, flags: int, fields: Headers) -
     stream.deliver()
 
 
-def _reason_to_refuse(connection: Connection, head: Head, fields: Headers) -> tuple[Status, str] | None:
+def _reason_to_refuse(connection: ConnectionState, head: Head, fields: Headers) -> tuple[Status, str] | None:
     if fields.size > connection.limits.header_list:
         return Status.RESOURCE_EXHAUSTED, f"metadata of more than {connection.limits.header_list} bytes"
     if head.path not in connection.methods:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from extproc.http2.headers import NO_TABLE
 from extproc.http2.limits import TINY
@@ -22,11 +22,27 @@ from extproc.http2.wire import (
     SMALLEST_MAX_FRAME,
 )
 
-if TYPE_CHECKING:
-    from extproc.http2.stream import Stream
-
 WRITE = 256 * 1024
 """Bytes of DATA in one write: enough to fill a socket's buffer, little enough that the loop sees to others."""
+
+
+class QueuedStream(Protocol):
+    """A stream, as the queues of its connection see it. `Stream` says what each member means."""
+
+    id: int
+    urgent: bool
+    waits: bool
+    queued: int
+    send_window: int
+
+    @property
+    def unfinished(self) -> bool: ...
+    @property
+    def answered(self) -> bool: ...
+    def begin(self) -> None: ...
+    def cut(self, size: int, count: int, parts: list[bytes | memoryview]) -> None: ...
+    def sent_all(self) -> None: ...
+    def grant(self) -> None: ...
 
 
 class Outbox:
@@ -51,9 +67,9 @@ class Outbox:
         """Frames of DATA since the beginning, without those that the peer's windows made tiny."""
         self.initial_window = DEFAULT_WINDOW
         self.max_frame = SMALLEST_MAX_FRAME
-        self.queued: deque[Stream] = deque()
+        self.queued: deque[QueuedStream] = deque()
         """Those whose answers wait for nothing but their turn."""
-        self._parked: list[Stream] = []
+        self._parked: list[QueuedStream] = []
         """Those that wait for the connection's window."""
         self._lead = NO_TABLE
 
@@ -89,14 +105,14 @@ class Outbox:
 
     # ------------------------------------------------------------------------------------------------ waiting streams
 
-    def queue(self, stream: Stream) -> None:
+    def queue(self, stream: QueuedStream) -> None:
         """This stream has something that did not go straight out."""
         if not stream.waits:
             stream.waits = True
             self.queued.append(stream)
         self.wake()
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, stream: QueuedStream) -> None:
         """The stream is gone: what the peer does not let go must not pile up."""
         if stream.waits:
             stream.waits = False

@@ -7,9 +7,11 @@ sender is granted nothing, so what waits here is bounded by the stream's window.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from extproc.http2.headers import RESPONSE, trailers
+from extproc.http2.holding import Holding
+from extproc.http2.limits import Limits
 from extproc.http2.outbox import Outbox
 from extproc.http2.wire import (
     DATA,
@@ -23,9 +25,6 @@ from extproc.http2.wire import (
     window_update,
 )
 from extproc.server.rpc import Call, Status
-
-if TYPE_CHECKING:
-    from extproc.http2.connection import Connection
 
 _WHOLE = 16 * 1024
 """Larger messages are queued without a copy."""
@@ -51,6 +50,18 @@ class _Nobody:
 NOBODY: Call = _Nobody()
 
 
+class StreamOwner(Protocol):
+    """The connection, as its streams see it. `Connection` says what each member means."""
+
+    calm: int
+    limits: Limits
+    holding: Holding
+
+    def stir(self, stream: Stream) -> None: ...
+    def drop(self, stream: Stream) -> None: ...
+    def crashed(self, stream: Stream, error: Exception) -> None: ...
+
+
 class Stream:
     """From its HEADERS until both sides have ended it. Public attributes are for `Connection` and `Outbox` alone."""
 
@@ -58,7 +69,7 @@ class Stream:
                  "_told_half", "_trailers", "call", "ended", "gone", "id", "queued", "receive_window", "remote_ended",
                  "send_window", "stirred", "swift", "takes", "urgent", "waits")
 
-    def __init__(self, stream_id: int, connection: Connection, out: Outbox, receive_window: int) -> None:
+    def __init__(self, stream_id: int, connection: StreamOwner, out: Outbox, receive_window: int) -> None:
         self.id = stream_id
         self.call = NOBODY
         self._connection = connection
