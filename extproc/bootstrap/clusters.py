@@ -33,6 +33,10 @@ CA_BUNDLES = [
 """Where systems keep the certificates they trust, most common first."""
 
 
+LIMITS_EJECTION = 5
+"""Seconds for which a shared rate limit service is not called after a call that failed."""
+
+
 def trusted_ca() -> str:
     """The system's CA bundle, or certifi's where there is none."""
     return next((path for path in CA_BUNDLES if os.path.isfile(path)), certifi.where())
@@ -73,9 +77,12 @@ def processor_cluster(sockets: Sequence[str]) -> cluster.Cluster:
     return made
 
 
-def rate_limits(address: str) -> cluster.Cluster:
-    """Who counts what teams use, at `unix:/path` or `host:port`. Without health checks: every call has its own short
-    patience, and a call is what finds out best."""
+def rate_limits(address: str, *, is_shared: bool) -> cluster.Cluster:
+    """The rate limit service, at `unix:/path` or `host:port`. `is_shared`: it is not this gateway's own process.
+
+    A shared service that hangs (its Redis is gone) would cost each request the whole timeout. So one failed call ejects
+    the endpoint for `LIMITS_EJECTION` seconds: calls then fail at once, until one call tries again. Envoy does not
+    check its health: a service of others need not answer gRPC's health protocol."""
     made = cluster.Cluster(
         name=LIMITS,
         connect_timeout=seconds(1),
@@ -83,6 +90,13 @@ def rate_limits(address: str) -> cluster.Cluster:
             connection_keepalive=core.KeepaliveSettings(interval=seconds(10), timeout=seconds(5))))),
         circuit_breakers=no_breakers(),
         load_assignment=endpoints(LIMITS, [endpoint.Endpoint(address=address_of(address))]))
+    if is_shared:
+        made.outlier_detection = cluster.OutlierDetection(
+            consecutive_5xx=1, enforcing_consecutive_5xx=100, enforcing_consecutive_gateway_failure=0,
+            enforcing_success_rate=0, interval=seconds(1), base_ejection_time=seconds(LIMITS_EJECTION),
+            max_ejection_time=seconds(LIMITS_EJECTION), max_ejection_percent=100)
+        # By default Envoy would call ejected endpoints where all of them are ejected.
+        made.common_lb_config = cluster.ClusterCommonLbConfig(healthy_panic_threshold=envoy_type.Percent(value=0.0))
     _look_up(made, [address])
     return made
 

@@ -127,7 +127,8 @@ def _listeners(config: Config, sources: Sources, *, with_secrets: bool) -> list[
 
 def _clusters(config: Config, sockets: Sequence[str], limits: str, ca: str, sources: Sources, *,
               with_secrets: bool) -> list[cluster.Cluster]:
-    made = [clusters.processor_cluster(sockets), clusters.rate_limits(config.limits_service.address or limits),
+    shared = config.limits_service.address
+    made = [clusters.processor_cluster(sockets), clusters.rate_limits(shared or limits, is_shared=shared is not None),
             *observing.collector_clusters(config, ca)]
     for name, backend in config.backends.items():
         made += [clusters.hop(name), *provider_clusters(name, backend, config, ca, sources, with_secrets=with_secrets)]

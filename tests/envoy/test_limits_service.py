@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 from extproc.config import Config, LimitsService, ModelLimits, TeamLimits
 from extproc.limiting.fleet import fleet_config
-from tests.envoy.limited import HELLO, Limited, configuration, until
+from tests.envoy.limited import HELLO, NOON, Limited, configuration, until
 from tests.envoy.running import Answer
 from tests.ports import free_port
 from tests.providers.openai import USAGE, OpenAIProvider, openai_error, status, text
@@ -87,6 +89,66 @@ def test_a_service_that_hangs_is_waited_for_no_longer_than_said(provider: OpenAI
             assert 0.15 < time.monotonic() - began < 5
         finally:
             gateway.stop()
+
+
+class Hanging:
+    """A proxy in front of a rate limit service, which may stop passing bytes on: calls then get no answer."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._passing = threading.Event()
+        self._passing.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def hang(self) -> None:
+        self._passing.clear()
+
+    def go_on(self) -> None:
+        self._passing.set()
+
+    def close(self) -> None:
+        self._passing.set()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            service = socket.create_connection(("127.0.0.1", self._target))
+            for source, target in ((client, service), (service, client)):
+                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                self._passing.wait()
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+
+def test_a_shared_service_that_hangs_costs_one_request_its_timeout(provider: OpenAIProvider) -> None:
+    """A dead Redis does that to `envoyproxy/ratelimit`. The limits hold again when it answers."""
+    service = StandIn(read_config(fleet_config(configuration(provider, TEAMS))), Memory(), lambda: NOON).start()
+    proxy = Hanging(service.port)
+    gateway = Limited(provider, TEAMS, service=False,
+                      limits_service=LimitsService(address=f"127.0.0.1:{proxy.port}", timeout=1.5))
+    try:
+        assert gateway.ask().status == 200
+        proxy.hang()
+        assert gateway.ask().status == 200, "the one that finds out"
+        began = time.monotonic()
+        assert [gateway.ask().status for _ in range(3)] == [200] * 3
+        assert time.monotonic() - began < 1.5, "none of these waited"
+        proxy.go_on()
+        until(lambda: gateway.ask().status == 429, lambda: "the limit is not in force again")
+    finally:
+        gateway.stop()
+        proxy.close()
+        service.stop()
 
 
 # -------------------------------------------------------------------------------------------------------- it is shared

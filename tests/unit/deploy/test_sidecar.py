@@ -158,6 +158,23 @@ def test_the_drain_fits_into_the_grace_period(pod: Manifest, config: Config) -> 
     assert drain["settle"] + drain["patience"] + 10 <= pod["spec"]["terminationGracePeriodSeconds"]
 
 
+def test_limits_hold_while_the_pods_of_the_rate_limit_service_are_replaced(manifests: Manifests) -> None:
+    """Envoy looks the name of the service up every 5 s; until then it calls the pod that goes."""
+    pod = manifests.one("Deployment", "ratelimit")["spec"]["template"]
+    wait = container(pod, "ratelimit")["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert wait >= 2 * 5
+    assert wait + 10 <= pod["spec"]["terminationGracePeriodSeconds"]
+
+
+def test_the_rate_limit_service_is_ready_while_it_reaches_redis(manifests: Manifests) -> None:
+    one = container(manifests.one("Deployment", "ratelimit")["spec"]["template"], "ratelimit")
+    said = {variable["name"]: variable["value"] for variable in one["env"]}
+    assert said["REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"] == "true"
+    assert one["readinessProbe"]["httpGet"]["path"] == "/healthcheck"
+    assert "httpGet" not in one["livenessProbe"], "a restart would not bring Redis back"
+    assert said["DISABLE_STATS"] == "true", "else it logs two lines for each request"
+
+
 # ---------------------------------------------------------------------------------------------- volumes and references
 
 
