@@ -48,7 +48,7 @@ _GEMINI_MODELS = ("gemini-3-pro-preview", "gemini-3.1-pro-preview", "gemini-3-fl
 _CLAUDE_MODELS = ("claude-3-5-haiku-latest", "claude-sonnet-4-5", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-5",
                   "claude-opus-5-5")
 _OPENAI_MODELS = (("gpt-5", "https://api.openai.com/v1"), ("gpt-5.1", "https://api.openai.com/v1"),
-                  ("gpt-4o", "https://api.openai.com/v1"),
+                  ("gpt-6-sol", "https://api.openai.com/v1"), ("gpt-4o", "https://api.openai.com/v1"),
                   ("anthropic/claude-sonnet-4.5", "https://openrouter.ai/api/v1"),
                   ("openai/gpt-5", "https://openrouter.ai/api/v1"),
                   ("kimi-k2.5", "https://api.moonshot.ai/v1"),

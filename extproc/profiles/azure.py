@@ -3,7 +3,8 @@
 Two doors: `https://NAME.openai.azure.com/openai/v1`, which has OpenAI's own paths, and the classic one, where the path
 names the deployment and the query the version of the API. A backend's URL without `/v1` means the classic door; the
 deployment is then the model's name of the attempt. The key goes in the header `api-key` (or a token as a bearer).
-Deployments are named at will: the families apply to names that begin like the model. The first chunk of a stream has no
+Deployments are named at will: the families apply to names that begin like the model, and a name that says nothing
+counts as an older model, which every server of this format resembles. The first chunk of a stream has no
 choices, only filter results. Source: Azure OpenAI's reference and its versions' changelog.
 """
 
@@ -11,8 +12,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extproc.profiles.openai import FAMILIES
-from extproc.profiles.openai import PROVIDER as OPENAI
+from extproc.profiles.openai import FAMILIES, PLAIN
 from extproc.profiles.profile import Profile, Provider
 
 API_VERSION = "2024-10-21"
@@ -31,6 +31,6 @@ PROVIDER = Provider(
     name="azure",
     aliases=("azure-openai",),
     hosts=("openai.azure.com", "openai.azure.us", "cognitiveservices.azure.com", "services.ai.azure.com"),
-    base=_at_azure(OPENAI.base),
+    base=_at_azure(PLAIN),
     families=tuple((pattern, _at_azure(profile)) for pattern, profile in FAMILIES),
 )

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extproc.profiles.openai import FAMILIES
-from extproc.profiles.openai import PROVIDER as OPENAI
+from extproc.profiles.openai import FAMILIES, PLAIN
 from extproc.profiles.profile import Profile, Provider
 
 
@@ -21,6 +20,6 @@ PROVIDER = Provider(
     name="github",
     aliases=("github-models",),
     hosts=("models.github.ai", "models.inference.ai.azure.com"),
-    base=replace(_at_github(OPENAI.base), strict_tools=False),
+    base=replace(_at_github(PLAIN), strict_tools=False),
     families=tuple((pattern, _at_github(profile)) for pattern, profile in FAMILIES),
 )

@@ -1,9 +1,18 @@
 """api.openai.com, Chat Completions.
 
-The reasoning families (o-series, gpt-5) take `max_completion_tokens` only and answer 400 to temperature, top_p, stop,
-penalties, logprobs and logit_bias; the others answer 400 to `reasoning_effort`. An unknown field is refused. The API
-takes at most 128 tools, tool names of 64 and tool call ids of 40 characters. Custom tools and `allowed_tools` came with
-gpt-5. Source: the API reference and its error messages.
+The reasoning families (o-series, gpt-5 and all later ones) take `max_completion_tokens` only and answer 400 to
+temperature, top_p, stop, penalties, logprobs and logit_bias (o3-mini takes stop); the others answer 400 to
+`reasoning_effort`. An unknown field is refused. The API takes at most 128 tools, tool names of 64 and tool call ids of
+40 characters. Custom tools and `allowed_tools` came with gpt-5.
+
+From gpt-5.4 on a request with function tools is a 400 ("Function tools with reasoning_effort are not supported for
+gpt-5.6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'"), also
+when it names no effort, since these models reason by default from gpt-5.5 on. gpt-6-astra and gpt-6.1-sol know no
+`none`, so they take no tools here at all. The effort `max` is taken by the Responses API only.
+
+Source: the API reference and its error messages; for gpt-5.4 and later developers.openai.com/api/docs (deployment
+checklist, pages of the models), litellm #34569, livekit/agents #7169, bolna #1019 and litellm-docs #1173, which probed
+the models.
 """
 
 from __future__ import annotations
@@ -19,7 +28,7 @@ FIELDS = frozenset({
 })
 """Fields of the API reference that the conversation model has no place for."""
 
-_PLAIN = Profile(
+PLAIN = Profile(
     name="openai",
     faithful=True,
     extra_fields=FIELDS,
@@ -27,40 +36,69 @@ _PLAIN = Profile(
     max_tools=128,
     strict_tools=True,
 )
+"""gpt-4o, its relatives and all older models."""
 _REASONING = replace(
-    _PLAIN,
+    PLAIN,
     name="openai-reasoning",
     max_tokens_field="max_completion_tokens",
-    refuses=_PLAIN.refuses | {"temperature", "top_p", "stop", "presence_penalty", "frequency_penalty", "logprobs",
-                              "top_logprobs", "logit_bias"},
+    refuses=PLAIN.refuses | {"temperature", "top_p", "stop", "presence_penalty", "frequency_penalty", "logprobs",
+                             "top_logprobs", "logit_bias"},
     reasoning="effort",
     thinks="always",
 )
 # The o-series answers 400 to parallel_tool_calls and knows three efforts.
 _O_SERIES = replace(_REASONING, name="openai-o", parallel_tool_calls=False)
+_O3_MINI = replace(_O_SERIES, name="openai-o3-mini", refuses=_O_SERIES.refuses - {"stop"})
 _GPT_5 = replace(_REASONING, name="openai-gpt-5", efforts=("minimal", "low", "medium", "high"), custom_tools=True,
                  allowed_tools=True)
 _GPT_5_PRO = replace(_GPT_5, name="openai-gpt-5-pro", efforts=("high",))
 # From 5.1 on "none" replaced "minimal" and is the default; from 5.2 on "xhigh" exists.
 _GPT_5_1 = replace(_GPT_5, name="openai-gpt-5.1", efforts=("none", "low", "medium", "high"), thinks="when_asked")
-_GPT_5_X = replace(_GPT_5_1, name="openai-gpt-5.x", efforts=("none", "low", "medium", "high", "xhigh"))
+_GPT_5_2 = replace(_GPT_5_1, name="openai-gpt-5.2", efforts=("none", "low", "medium", "high", "xhigh"))
+# Who wants no call gets no tools: so the model may reason.
+_GPT_5_4 = replace(_GPT_5_2, name="openai-gpt-5.4", functions="without_reasoning",
+                   tool_choices=_GPT_5_2.tool_choices - {"none"})
+# From 5.5 on "medium" is the default.
+_NEWEST = replace(_GPT_5_4, name="openai-newest", thinks="by_default")
+_WITHOUT_TOOLS = replace(
+    _NEWEST, name="openai-without-tools", efforts=("low", "medium", "high", "xhigh"), thinks="always",
+    functions="refused",
+    functions_advice="gpt-5.2 and older models take tools there, gpt-5.4 to gpt-5.6, gpt-6-sol and gpt-6-luna take "
+                     "them without reasoning")
+_PRO = replace(_WITHOUT_TOOLS, name="openai-pro", efforts=("medium", "high", "xhigh"))
+_CHAT = replace(PLAIN, name="openai-chat", max_tokens_field="max_completion_tokens")
 
 FAMILIES = (
-    ("gpt-5*chat*", replace(_PLAIN, name="openai-chat", max_tokens_field="max_completion_tokens")),
+    ("gpt-[5-9]*chat*", _CHAT),
+    ("chat-latest*", _CHAT),
     ("gpt-5-pro*", _GPT_5_PRO),
+    ("gpt-[5-9]*-pro*", _PRO),
     ("gpt-5-codex*", replace(_GPT_5, name="openai-codex", efforts=("low", "medium", "high"))),
     ("gpt-5.1*", _GPT_5_1),
-    ("gpt-5.*", _GPT_5_X),
+    ("gpt-5.[23]*", _GPT_5_2),
+    ("gpt-5.4*", _GPT_5_4),
+    ("gpt-5.*", _NEWEST),
     ("gpt-5*", _GPT_5),
-    ("o[134]*", _O_SERIES),
+    ("gpt-6-astra*", _WITHOUT_TOOLS),
+    ("gpt-6.1-sol*", _WITHOUT_TOOLS),
+    ("gpt-oss*", PLAIN),
+    ("gpt-[34]*", PLAIN),
+    ("gpt-audio*", PLAIN),
+    ("gpt-realtime*", PLAIN),
+    ("chatgpt-4*", PLAIN),
+    ("gpt-*", _NEWEST),
+    ("o3-mini*", _O3_MINI),
+    ("o[0-9]*", _O_SERIES),
 )
+"""A `gpt-` that nobody knows counts as one of the newest."""
 
 # More is a 400: "max_tokens is too large: 32000. This model supports at most 16384 completion tokens". Source: "Max
 # output tokens" of each model's page, platform.openai.com/docs/models. Other hosts of the models set their own.
 _LIMITS = (
-    ("gpt-5*chat*", 16_384),
+    ("gpt-[5-9]*chat*", 16_384),
     ("gpt-5-pro*", 272_000),
     ("gpt-5*", 128_000),
+    ("gpt-6*", 128_000),
     ("o1-preview*", 32_768),
     ("o1-mini*", 65_536),
     ("o[134]*", 100_000),
@@ -75,4 +113,5 @@ _LIMITS = (
     ("gpt-3.5-turbo*", 4096),
 )
 
-PROVIDER = Provider(name="openai", hosts=("api.openai.com",), base=_PLAIN, families=FAMILIES, output_limits=_LIMITS)
+# Any other name counts as one of the newest, too.
+PROVIDER = Provider(name="openai", hosts=("api.openai.com",), base=_NEWEST, families=FAMILIES, output_limits=_LIMITS)

@@ -78,8 +78,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The type that switches on, where the toggle is the object `thinking`."""
     thinking_budget: bool = False
     """Whether the field `thinking_budget`, in tokens, stands beside the toggle."""
-    thinks: Literal["when_asked", "by_default", "always"] = "when_asked"
-    """When the model reasons. "always": it cannot be switched off."""
+    thinks: Literal["when_asked", "by_default", "always", "unknown"] = "when_asked"
+    """When the model reasons. "always": it cannot be switched off. "unknown": the endpoint serves models of all kinds;
+    what is not sent there of a wish is named."""
     choice_while_thinking: bool = True
     """Whether a forced tool choice is taken while the model reasons. If not, reasoning is switched off for it; where
     that is impossible the choice becomes auto, and the system text asks for the call."""
@@ -135,6 +136,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     # ------------------------------------------------------------------------------------------------------ tools
     native_tools: bool = True
     """Whether tools are taken at all. If not, they go into the prompt, unless the configuration says how."""
+    functions: Literal["taken", "without_reasoning", "refused"] = "taken"
+    """Whether a request may offer tools: always, only with an explicit `reasoning_effort: none`, or never. Where it is
+    "refused", a request with tools is a 400 that gives `functions_advice`."""
+    functions_advice: str = ""
+    """What to do instead: which models of the endpoint take tools. One clause, for people."""
     max_tools: int | None = None
     """Most tools of a request; more are refused before the provider does. None: no limit of its own."""
     tool_name_max: int = 64
@@ -182,8 +188,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     profile. They cut across families."""
 
     def profile(self, model: str) -> Profile:
-        """The profile of this model id at this endpoint."""
-        plain = model.lower().rpartition("/")[2]
+        """The profile of this model id at this endpoint. A fine-tuned model (`ft:MODEL:...`) has that of its model."""
+        plain = model.lower().rpartition("/")[2].removeprefix("ft:")
         found = next((profile for pattern, profile in self.families if fnmatchcase(plain, pattern)), self.base)
         most = next((most for pattern, most in self.output_limits if fnmatchcase(plain, pattern)), None)
         return found if most is None else msgspec.structs.replace(found, max_output_tokens=most)

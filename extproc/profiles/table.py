@@ -18,7 +18,7 @@ _HEAD = ("Name", "Found by", "Reasoning asked by", "Reasoning given back", "Tool
 _FAMILY_HEAD = ("Endpoint", "Models", "What differs")
 _CHOICES = ("auto", "required", "tool", "none")
 _HISTORY = {"drop": "no", "with_tool_calls": "with calls", "always": "always"}
-_UNTOLD = frozenset({"name", "faithful"})
+_UNTOLD = frozenset({"name", "faithful", "functions_advice"})
 """Fields that say nothing about the endpoint."""
 
 

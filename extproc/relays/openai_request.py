@@ -31,8 +31,8 @@ Mode = Literal["auto", "required", "tool", "none"]
 _FOREIGN = (b'"reasoning_content"', b'"reasoning_details"', b'"thinking_blocks"', b'"cache_control"',
             b'"extra_content"', MARK.encode())
 """Messages without these hold nothing that another provider's turns or another API's habits left there."""
-_OTHER_WISHES = ("reasoning", "thinking", "enable_thinking", "thinking_budget", "include_reasoning", "functions",
-                 "function_call")
+_OTHER_WISHES = ("reasoning", "thinking", "enable_thinking", "thinking_budget", "include_reasoning",
+                 "chat_template_kwargs", "extra_body", "functions", "function_call")
 """What the client may wish in words that the format does not know, or knows no longer."""
 _ELSEWHERE = LOSSES | {
     "provider", "models", "route", "preset", "usage",                                         # OpenRouter
@@ -165,6 +165,8 @@ def _tools_fit(asked: Told, target: Target) -> bool:
     if len(tools) > min(target.max_tools, profile.max_tools or target.max_tools):
         return False
     if tools and not profile.native_tools:
+        return False
+    if tools and profile.functions != "taken" and (profile.functions == "refused" or asked.reasoning_effort != "none"):
         return False
     if asked.tool_choice is not None and (asked.mode is None or not tools):
         return False

@@ -116,21 +116,45 @@ def data_of_reasoning(message: Body, kind: str) -> list[Body]:
 
 # ------------------------------------------------------------------------------------------------------------- OpenAI
 
-_O_SERIES, _REASONERS = r"^o[134](-|$)", r"^(o[134](-|$)|gpt-5)"
-_OWN = r"^(gpt-|chatgpt|o[134](-|$))"
+_OLDER = r"^(ft:)?(gpt-[34]|gpt-oss|gpt-audio|chatgpt)"
+_O_SERIES = r"^o[134](-|$)"
+_OWN = r"^(ft:)?(gpt-|chatgpt|o[134](-|$))"
+# The efforts of each generation, as the API's own errors list them for Chat Completions.
+_EFFORTS = (
+    (r"^gpt-6-astra|^gpt-6\.1-sol", ("low", "medium", "high", "xhigh")),
+    (r"^gpt-5-pro", ("high",)),
+    (r"-pro(-|$)", ("medium", "high", "xhigh")),
+    (r"^gpt-5\.1(-|$)", ("none", "low", "medium", "high")),
+    (r"^gpt-5(-|$)", ("minimal", "low", "medium", "high")),
+    (_O_SERIES, ("low", "medium", "high")),
+    (r"^gpt-", ("none", "low", "medium", "high", "xhigh")),
+)
+_TOOLS_WITHOUT_REASONING = r"^gpt-(5\.[4-9]|[6-9])"
+
+
+def reasons(model: str) -> bool:
+    """Whether it is one of OpenAI's own that reason."""
+    return re.search(_OWN, model) is not None and re.search(_OLDER, model) is None and "chat" not in model
 
 
 def openai_reasoning(body: Body) -> None:
     model = model_of(body)
     if not re.search(_OWN, model):
         return  # a server that is not OpenAI, where the rules are otherwise the same
-    if not re.search(_REASONERS, model) or "chat" in model:
+    if not reasons(model):
         refuses("reasoning_effort", say="Unrecognized request argument supplied: {}")(body)
         return
-    refuses("stop", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "logit_bias",
+    stop = () if model.startswith("o3-mini") else ("stop",)
+    refuses(*stop, "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "logit_bias",
             say="Unsupported parameter: '{}' is not supported with this model.")(body)
     if re.search(_O_SERIES, model):
         refuses("parallel_tool_calls", say="Unsupported parameter: '{}' is not supported with this model.")(body)
+    known = next(known for pattern, known in _EFFORTS if re.search(pattern, model))
+    efforts(*known)(body)
+    if body.get("tools") and re.search(_TOOLS_WITHOUT_REASONING, model) and body.get("reasoning_effort") != "none":
+        raise Refusal(f"Function tools with reasoning_effort are not supported for {body['model']} in "
+                      "/v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to "
+                      "'none'.", "reasoning_effort")
 
 
 # ------------------------------------------------------------------------------------------------------------ DeepSeek

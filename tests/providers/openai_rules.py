@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tests.providers.openai_checks import model_of, reasons
 from tests.providers.openai_messages import check_messages
 from tests.providers.openai_strictness import OPENAI, STRICTNESS, Strictness, check_choice_words
 from tests.providers.refusals import (
@@ -33,7 +34,6 @@ from tests.providers.refusals import (
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 JSON_TYPES = {"string", "number", "integer", "boolean", "array", "object", "null"}
-REASONING_MODEL = re.compile(r"(o[134]|gpt-5)(-(?!chat)|$)")
 
 
 def refusal(body: Json, endpoint: str = "openai") -> Refusal | None:
@@ -83,7 +83,7 @@ def check_limits(body: dict[str, Json], strictness: Strictness) -> None:
         return
     if body.get("metadata") is not None and not body.get("store"):
         raise Refusal("The 'metadata' parameter is only allowed when 'store' is enabled.", "metadata")
-    if REASONING_MODEL.match(str(body["model"])):
+    if reasons(model_of(body)):
         if "max_tokens" in body:
             raise Refusal("Unsupported parameter: 'max_tokens' is not supported with this model. Use "
                           "'max_completion_tokens' instead.", "max_tokens", "unsupported_parameter")

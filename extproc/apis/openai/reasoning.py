@@ -35,12 +35,16 @@ class Plan(msgspec.Struct, frozen=True):
     """Whether a response format may be sent."""
 
 
-def plan(request: Request, turns: Sequence[Turn], target: Target, dropped: Dropped, *, forced: bool,
+def plan(request: Request, turns: Sequence[Turn], target: Target, dropped: Dropped, *, tools: bool, forced: bool,
          formatted: bool) -> Plan:
-    """`turns`: the conversation as it is sent. `forced`: a tool choice would be forced, `formatted`: a response format
-    would be sent."""
+    """`turns`: the conversation as it is sent. `tools`: tools would be offered, `forced`: a tool choice would be
+    forced, `formatted`: a response format would be sent."""
     profile = target.profile
     wanted = request.thinking
+    if tools and profile.functions == "without_reasoning":
+        if thinks(wanted, profile):
+            dropped.loss("thinking")
+        return Plan(_OFF)
     if profile.signed_thinking and is_asked(wanted) and _unsigned_calls(turns):
         dropped.hint("thinking")
         wanted = _off(profile)
@@ -72,11 +76,11 @@ def thinks(thinking: ThinkingConfig | None, profile: Profile) -> bool:
 def _can_be_off(profile: Profile) -> bool:
     if profile.thinks == "always":
         return False
-    return profile.thinks == "when_asked" or profile.thinking_toggle is not None or "none" in profile.efforts
+    return _off(profile) is None or profile.thinking_toggle is not None or "none" in profile.efforts
 
 
 def _off(profile: Profile) -> ThinkingConfig | None:
-    return None if profile.thinks == "when_asked" else _OFF
+    return None if profile.thinks in ("when_asked", "unknown") else _OFF
 
 
 def _unsigned_calls(turns: Sequence[Turn]) -> bool:

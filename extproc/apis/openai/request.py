@@ -34,9 +34,9 @@ _ENCODER = msgspec.json.Encoder()
 
 def encode_request(request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
     """POST {base_path}/chat/completions. Names in `dropped` what the format or the endpoint cannot carry. Raises
-    `BadRequest` for tool results without a call, two tools of one name, too many tools, a choice of a tool that is
-    not offered, several answers from a provider that gives one, and a conversation of which nothing is left to
-    send."""
+    `BadRequest` for tool results without a call, two tools of one name, too many tools, tools for a model that takes
+    none here, a choice of a tool that is not offered, several answers from a provider that gives one, and a
+    conversation of which nothing is left to send."""
     styled = None if target.profile.native_tools else target.prompted()
     target = styled or target
     profile = target.profile
@@ -47,7 +47,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     wanted = request.output_format
     fits = wanted is not None and format_fits(request, profile, tools=bool(chosen.offered))
     turns = pair(request.messages, dropped)
-    planned = plan(request, turns, target, dropped, forced=chosen.forced, formatted=fits)
+    planned = plan(request, turns, target, dropped, tools=bool(chosen.offered), forced=chosen.forced, formatted=fits)
     notes: list[str] = []
     if chosen.offered or request.server_tools:
         notes = set_tools(body, request, chosen, target, names, dropped, may_force=planned.choice)

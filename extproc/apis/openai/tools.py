@@ -59,7 +59,7 @@ class ChosenTools(msgspec.Struct):
 
 def choose_tools(request: Request, target: Target, dropped: Dropped) -> ChosenTools:
     """The tools to offer and the choice to send, as far as the endpoint takes it. Raises `BadRequest` for too many
-    tools and for a choice of a tool that is not offered."""
+    tools, for tools where the model takes none, and for a choice of a tool that is not offered."""
     for tool in request.server_tools:
         dropped.loss(f"tools.{tool.type}")
     if not request.tools:
@@ -74,6 +74,10 @@ def choose_tools(request: Request, target: Target, dropped: Dropped) -> ChosenTo
     taken = target.profile.tool_choices
     if chosen.mode == "none" and "none" not in taken:
         return ChosenTools([])
+    if target.profile.functions == "refused":
+        raise BadRequest(f"tools: {target.model} takes no tools on Chat Completions, which its backend speaks: "
+                         f"{target.profile.functions_advice}. Or have the tools written into the prompt "
+                         "(`tools: {style: prompted}`)")
     if chosen.mode == "tool" and "tool" not in taken and "required" in taken and chosen.tool is not None:
         return ChosenTools([chosen.tool], "required")
     if chosen.mode == "required" and "required" not in taken and "tool" in taken and len(chosen.offered) == 1:

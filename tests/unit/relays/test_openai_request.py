@@ -12,7 +12,7 @@ from extproc import target as targets
 from extproc.carrying import loaded_id
 from extproc.conversation import Signature
 from extproc.errors import RequestError
-from extproc.profiles.openai import PROVIDER
+from extproc.profiles.openai import PLAIN
 from extproc.profiles.profile import Profile
 from tests.unit.relays.helpers import BASE, HI, LOOK, body_of, passed, relay
 
@@ -32,7 +32,7 @@ def sent(settings: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any
 def peculiar(monkeypatch: pytest.MonkeyPatch) -> Any:
     """An endpoint that is faithful but for these members of its profile."""
     def make(**changes: Any) -> None:
-        profile: Profile = replace(PROVIDER.base, **changes)
+        profile: Profile = replace(PLAIN, **changes)
         monkeypatch.setattr(targets, "find_profile", lambda *_: profile)
     return make
 
