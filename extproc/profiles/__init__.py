@@ -43,6 +43,7 @@ from extproc.profiles import (
     xai,
     zai,
 )
+from extproc.profiles.guards import guarded
 from extproc.profiles.models import family_of
 from extproc.profiles.profile import Profile, Provider
 from extproc.remembered import remembered
@@ -64,19 +65,21 @@ def find_profile(provider: str | None, host: str | None, model: str) -> Profile:
 
     `provider` is the name of the configuration and outranks `host` (the host of the backend's URL, without a port).
     An unknown name and an unknown host are generic. What is peculiar about the model wherever it runs (the form of its
-    tool call ids) joins what is peculiar about the endpoint.
+    tool call ids, its chat template, its maker's guards) joins what is peculiar about the endpoint.
     """
-    profile = _endpoint_profile(provider, host, model)
+    known = find_provider(provider, host)
+    endpoint = known or generic.PROVIDER
+    profile = guarded(endpoint.profile(model), known, model)
     family = family_of(model)
-    if family is not None and family.tool_call_id_form is not None and profile.tool_call_id_form == "hash":
+    if family is None:
+        return profile
+    if family.never_parallel and endpoint.own_templates:
+        profile = replace(profile, never_parallel=True)
+    if family.tool_call_id_form is not None and profile.tool_call_id_form == "hash":
         # A server that nobody knows most likely takes what the model's template writes; a known one keeps its limit.
-        limit = profile.tool_call_id_max if find_provider(provider, host) is not None else 256
+        limit = profile.tool_call_id_max if known is not None else 256
         return replace(profile, tool_call_id_form=family.tool_call_id_form, tool_call_id_max=limit)
     return profile
-
-
-def _endpoint_profile(provider: str | None, host: str | None, model: str) -> Profile:
-    return (find_provider(provider, host) or generic.PROVIDER).profile(model)
 
 
 def find_provider(provider: str | None, host: str | None) -> Provider | None:

@@ -10,4 +10,4 @@ from __future__ import annotations
 
 from extproc.profiles.profile import Profile, Provider
 
-PROVIDER = Provider(name="generic", base=Profile(name="generic"))
+PROVIDER = Provider(name="generic", own_templates=True, base=Profile(name="generic"))

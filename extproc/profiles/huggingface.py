@@ -13,6 +13,7 @@ PROVIDER = Provider(
     name="huggingface",
     aliases=("hf",),
     hosts=("router.huggingface.co",),
+    aggregator=True,
     base=Profile(
         name="huggingface",
         user=False,

@@ -20,6 +20,7 @@ PROVIDER = Provider(
     name="kilo",
     aliases=("kilocode",),
     hosts=("api.kilo.ai", "api.kilocode.ai", "kilocode.ai"),
+    aggregator=True,
     base=_at_kilo(OPENROUTER.base),
     families=tuple((pattern, _at_kilo(profile)) for pattern, profile in OPENROUTER.families),
 )

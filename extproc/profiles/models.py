@@ -27,6 +27,8 @@ class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
     """It may reason again between texts."""
     tool_call_id_form: Literal["functions"] | None = None
     """The ids of past calls as the model's template wants them, whoever serves it."""
+    never_parallel: bool = False
+    """Its chat template refuses a turn with several calls ("This model only supports single tool-calls at once!")."""
     native: bool = False
     """Its only host parses everything: nothing is looked for."""
 
@@ -52,7 +54,8 @@ FAMILIES: tuple[ModelFamily, ...] = (
     ModelFamily(patterns=("*minimax-m3*",), dialects=("minimax-m3", "minimax-m2")),
     ModelFamily(patterns=("*minimax-m2*",), dialects=("minimax-m2",), reasoning_open=True),
     ModelFamily(patterns=("*llama-4*", "*llama4*"), dialects=("llama4-pythonic", "llama3-json")),
-    ModelFamily(patterns=("*llama-3*", "*llama3*", "*llama-v3*", "*toolace*"),
+    # vLLM's docs (Tool Calling, Llama) and unsloth #7426 for its template
+    ModelFamily(patterns=("*llama-3*", "*llama3*", "*llama-v3*", "*toolace*"), never_parallel=True,
                 dialects=("llama3-json", "llama-pythonic")),
     ModelFamily(patterns=("*mistral*", "*ministral*", "*magistral*", "*devstral*", "*codestral*", "*mixtral*"),
                 dialects=("mistral",)),

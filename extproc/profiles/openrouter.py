@@ -71,4 +71,4 @@ FAMILIES = (
     ("qwen3*", _HYBRID),
 )
 
-PROVIDER = Provider(name="openrouter", hosts=("openrouter.ai",), base=_OPEN, families=FAMILIES)
+PROVIDER = Provider(name="openrouter", hosts=("openrouter.ai",), aggregator=True, base=_OPEN, families=FAMILIES)

@@ -159,6 +159,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The word for "required"."""
     parallel_tool_calls: bool = True
     """Whether the field `parallel_tool_calls` is taken. If not, the system text asks for one call at a time."""
+    never_parallel: bool = False
+    """Whether a turn can hold one call only: the server refuses a history with more, or a request that allows more.
+    Then `parallel_tool_calls: false` is always sent (where the field is taken), and a turn of the history with several
+    calls becomes several turns."""
     tool_call_id_pattern: str = r"[\x21-\x7e]+"
     """What a whole tool call id must match to pass unchanged."""
     tool_call_id_max: int = 40
@@ -180,6 +184,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Other names that mean it in a configuration."""
     hosts: tuple[str, ...] = ()
     """Host names; subdomains count as well."""
+    aggregator: bool = False
+    """It passes requests on to other hosts, those of the models' makers among them: their guards hold
+    (`profiles.guards`)."""
+    own_templates: bool = False
+    """Its servers render the chat template that comes with a model, whose limits are then those of the endpoint
+    (`ModelFamily.never_parallel`)."""
     base: Profile
     families: tuple[tuple[str, Profile], ...] = ()
     """Globs on the lower-case model id, without a leading "vendor/", with their profiles; the first match wins."""

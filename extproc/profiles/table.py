@@ -1,6 +1,7 @@
 """The profiles as tables for the documentation: `python -m extproc.profiles.table` prints them as Markdown.
 
-Two tables: how each endpoint is found and what it takes, and what is peculiar about its model families. Everything in
+Three tables: how each endpoint is found and what it takes, what is peculiar about its model families, and which rules
+follow a model through aggregators. Everything in
 them comes from the records; the sources stand in each provider's file.
 """
 
@@ -11,6 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from extproc.profiles import PROVIDERS, generic
+from extproc.profiles.guards import GUARDS, Guard
 from extproc.profiles.profile import Profile, Provider
 
 _HEAD = ("Name", "Found by", "Reasoning asked by", "Reasoning given back", "Tool choice", "Parallel off",
@@ -22,11 +24,22 @@ _UNTOLD = frozenset({"name", "faithful", "functions_advice"})
 """Fields that say nothing about the endpoint."""
 
 
+_GUARD_HEAD = ("Models", "Rules of", "At aggregators (`" + "`, `".join(
+    provider.name for provider in PROVIDERS if provider.aggregator) + "`) and")
+"""What follows a model."""
+
+
 def tables() -> str:
-    """Both tables."""
+    """All tables."""
     rows = [_row(provider) for provider in (*PROVIDERS, generic.PROVIDER)]
     families = [row for at, provider in enumerate(PROVIDERS) for row in _family_rows(provider, PROVIDERS[:at])]
-    return "\n".join([*_table(_HEAD, rows), "", *_table(_FAMILY_HEAD, families), ""])
+    return "\n".join([*_table(_HEAD, rows), "", *_table(_FAMILY_HEAD, families), "",
+                      *_table(_GUARD_HEAD, [_guard(guard) for guard in GUARDS]), ""])
+
+
+def _guard(guard: Guard) -> tuple[str, ...]:
+    ids = " under " + ", ".join(f"`{vendor}/`" for vendor in sorted(guard.vendors)) if guard.vendors else ""
+    return f"`{guard.models}`", f"`{guard.maker.name}`", f"unknown hosts{ids}"
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:

@@ -164,7 +164,7 @@ def _tools_fit(asked: Told, target: Target) -> bool:
     profile, tools = target.profile, asked.tools or []
     if len(tools) > min(target.max_tools, profile.max_tools or target.max_tools):
         return False
-    if tools and not profile.native_tools:
+    if tools and (not profile.native_tools or profile.never_parallel):
         return False
     if tools and profile.functions != "taken" and (profile.functions == "refused" or asked.reasoning_effort != "none"):
         return False

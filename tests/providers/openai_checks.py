@@ -114,6 +114,15 @@ def data_of_reasoning(message: Body, kind: str) -> list[Body]:
     return [item for item in message.get("reasoning_details", []) if item["type"] == kind]
 
 
+def one_call_a_turn(pattern: str) -> Check:
+    """What the chat template of these models refuses."""
+    def check(body: Body) -> None:
+        if re.search(pattern, model_of(body)) and any(len(message.get("tool_calls", [])) > 1
+                                                      for _, message in assistants(body)):
+            raise Refusal("This model only supports single tool-calls at once!")
+    return check
+
+
 # ------------------------------------------------------------------------------------------------------------- OpenAI
 
 _OLDER = r"^(ft:)?(gpt-[34]|gpt-oss|gpt-audio|chatgpt)"
@@ -296,8 +305,24 @@ def dashscope(body: Body) -> None:
 # ----------------------------------------------------------------------------------------------------------- OpenRouter
 
 
+def grok(body: Body) -> None:
+    """Of whoever passes a Grok's requests on."""
+    if model_of(body).startswith("grok-"):
+        if forced(body):
+            raise Refusal("Provider returned error: tool_choice is not supported by this model", "tool_choice")
+        no_format_beside_tools(body)
+
+
+def glm(body: Body) -> None:
+    """Of whoever passes a GLM's requests on."""
+    if model_of(body).startswith("glm-") and forced(body):
+        raise Refusal("Provider returned error: tool_choice only supports auto", "tool_choice")
+
+
 def openrouter(body: Body) -> None:
     model = model_of(body)
+    grok(body)
+    glm(body)
     reasoning = body.get("reasoning") or {}
     if "effort" in reasoning and "max_tokens" in reasoning:
         raise Refusal("Only one of \"reasoning.effort\" and \"reasoning.max_tokens\" may be specified")

@@ -136,7 +136,20 @@ class _Encoder:
             message.content = None
         self._close_user()
         self._out.append(message)
-        self._results(turn.exchanges, message.tool_calls)
+        if self._profile.never_parallel and len(turn.exchanges) > 1:
+            self._one_by_one(message, turn.exchanges)
+        else:
+            self._results(turn.exchanges, message.tool_calls)
+
+    def _one_by_one(self, message: AssistantMessage, exchanges: list[Exchange]) -> None:
+        """Several calls of one turn as turns of one call each; what the turn says stands before the first."""
+        calls = message.tool_calls
+        message.tool_calls = calls[:1]
+        self._results(exchanges[:1], calls[:1])
+        content = None if self._profile.empty_content == "null" else ""
+        for exchange, call in zip(exchanges[1:], calls[1:], strict=True):
+            self._out.append(AssistantMessage(content, tool_calls=[call]))
+            self._results([exchange], [call])
 
     def _text(self, turn: Turn) -> str:
         """All that an assistant turn says; its cache marks have no place."""

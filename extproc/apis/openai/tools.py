@@ -101,9 +101,9 @@ def set_tools(body: Body, request: Request, chosen: ChosenTools, target: Target,
         chosen = ChosenTools(chosen.offered, "auto", allowed=chosen.allowed)
     body.tools = [_tool(tool, names, profile, dropped) for tool in chosen.offered]
     body.tool_choice = _choice(chosen, names, profile)
-    parallel = _parallel(request, target)
+    parallel = _parallel(request, target, dropped)
     if parallel is not None and not profile.parallel_tool_calls:
-        if not parallel:
+        if not parallel and not profile.never_parallel:
             dropped.loss("parallel_tool_calls")
             notes.append(ONE_CALL)
     else:
@@ -171,9 +171,14 @@ def _named(tool: Tool, names: NameMap, profile: Profile) -> NamedChoice | NamedC
     return NamedCustomChoice(name) if tool.custom and profile.custom_tools else NamedChoice(name)
 
 
-def _parallel(request: Request, target: Target) -> bool | None:
-    """Sent only when asked: parallel calls are the default of the format, and some servers refuse the field."""
+def _parallel(request: Request, target: Target, dropped: Dropped) -> bool | None:
+    """Sent only when asked, or where several calls cannot be: parallel calls are the default of the format, and some
+    servers refuse the field."""
     wanted = target.parallel_tool_calls
+    if target.profile.never_parallel:
+        if wanted or (wanted is None and request.parallel_tool_calls):
+            dropped.hint("parallel_tool_calls")
+        return False
     if wanted is None:
         wanted = False if request.parallel_tool_calls is False else None
     return wanted
