@@ -109,6 +109,9 @@ class Message(msgspec.Struct, frozen=True):
 
     role: Literal["system", "user", "assistant"]
     content: list[Block]
+    extra: dict[str, msgspec.Raw] = {}
+    """Fields of the client's own API that say more than the blocks hold (opaque items of reasoning): only a provider of
+    that API gets them."""
 
 
 # ----------------------------------------------------------------------------------------------------------- request
@@ -128,6 +131,8 @@ class Tool(msgspec.Struct, frozen=True):
     string `input`; `format` is the JSON of its grammar, for providers that know such tools."""
     format: msgspec.Raw | None = None
     cache: CacheMark = False
+    eager: bool | None = None
+    """Whether its arguments are streamed before they are checked (Anthropic's `eager_input_streaming`)."""
 
 
 class ServerTool(msgspec.Struct, frozen=True):
@@ -149,11 +154,13 @@ class ToolChoice(msgspec.Struct, frozen=True, gc=False):
 
 class ThinkingConfig(msgspec.Struct, frozen=True, gc=False):
     """What the client asks of reasoning. `budget` is in tokens; `effort` one of minimal, low, medium, high, xhigh,
-    max. mode None: the client said nothing but an effort."""
+    max. mode None: the client said nothing but an effort. `preserved`: whether the reasoning of all earlier turns stays
+    before the model; None: the client did not say."""
 
     mode: Literal["enabled", "adaptive", "disabled"] | None = None
     budget: int | None = None
     effort: str | None = None
+    preserved: bool | None = None
 
 
 class OutputFormat(msgspec.Struct, frozen=True):
@@ -181,6 +188,9 @@ class Request(msgspec.Struct, kw_only=True):
     stop: list[str] = []
     stream: bool = False
     thinking: ThinkingConfig | None = None
+    thinking_words: dict[str, msgspec.Raw] = {}
+    """The fields in which the client said it, as they stand in its request; empty where it gave nothing but an effort,
+    which every endpoint is told in its own way. A provider of the same API that nobody knows gets these."""
     output_format: OutputFormat | None = None
     user: str | None = None
     """An opaque id of the end user, of any length and alphabet."""

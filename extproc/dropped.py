@@ -23,6 +23,11 @@ class Dropped(msgspec.Struct):
     def hint(self, name: str) -> None:
         _note(self.hints, name)
 
+    def carried(self, field: str) -> None:
+        """Takes back what a decoder named of a field, as the provider gets the client's own words of it after all."""
+        for names in (self.losses, self.hints):
+            names[:] = [name for name in names if name != field and not name.startswith(f"{field}.")]
+
 
 _MOST_NAMES = 100
 _LONGEST_NAME = 100

@@ -48,6 +48,8 @@ class Turn(msgspec.Struct):
     role: Literal["system", "user", "assistant"]
     content: list[Text | Media | Thinking | Opaque]
     exchanges: list[Exchange] = []
+    extras: list[dict[str, msgspec.Raw]] = []
+    """`Message.extra` of its messages."""
 
     def in_order(self) -> list[Text | Media | Thinking | Opaque | Exchange]:
         """The content with the exchanges where their calls stand."""
@@ -88,6 +90,8 @@ class _Pairing:
             if turn is None or message.role != "assistant" or turn.role != "assistant":
                 turn = Turn(message.role, [], [])
                 self._turns.append(turn)
+            if message.extra:
+                turn.extras = [*turn.extras, message.extra]
             position = len(self._turns) - 1
             for block in message.content:
                 if type(block) is ToolResult:

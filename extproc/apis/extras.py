@@ -12,6 +12,8 @@ import msgspec
 from extproc.apis.base import Dropped
 from extproc.conversation import Request
 
+_members: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
 LOSSES = frozenset({
     # OpenAI
     "audio", "logit_bias", "modalities", "moderation", "verbosity", "web_search_options",
@@ -28,6 +30,7 @@ LOSSES = frozenset({
 """Fields that change what the model sees or does."""
 
 _NEUTRAL: dict[str, tuple[bytes, ...]] = {
+    "usage": (b'{"include":true}', b'{"include":false}'),  # figures are told as the client's API has it
     "modalities": (b'["text"]',),
     "verbosity": (b'"medium"',),
     "service_tier": (b'"auto"', b'"default"'),
@@ -40,6 +43,10 @@ _NEUTRAL: dict[str, tuple[bytes, ...]] = {
 }
 """Values that ask for what happens anyway."""
 
+_SWITCHES = frozenset({"enable_thinking", "thinking"})
+"""Members of `chat_template_kwargs` that speak of reasoning, which every provider is told in its own way
+(`Request.thinking`), as is all of Ollama's `think`."""
+
 _NOTHING = (b"null", b"false", b"{}", b"[]", b'""')
 _ASKED_BY_PRESENCE = frozenset({"web_search_options"})
 """Fields that ask for something even when they are empty."""
@@ -47,6 +54,8 @@ _ASKED_BY_PRESENCE = frozenset({"web_search_options"})
 
 def name_extra(name: str, value: msgspec.Raw, dropped: Dropped) -> None:
     """Names one field that is not sent, unless its value asks for nothing."""
+    if name == "think" or (name == "chat_template_kwargs" and _members_of(value) <= _SWITCHES):
+        return
     compact = bytes(value).translate(None, b" \t\r\n")
     nothing = _NOTHING[:2] if name in _ASKED_BY_PRESENCE else _NOTHING
     if compact in nothing or compact in _NEUTRAL.get(name, ()):
@@ -61,3 +70,10 @@ def name_extras(request: Request, dropped: Dropped) -> None:
     """Names all of them: for a provider of another API than the client's."""
     for name, value in request.extra.items():
         name_extra(name, value, dropped)
+
+
+def _members_of(value: msgspec.Raw) -> set[str]:
+    try:
+        return set(_members.decode(value))
+    except msgspec.ValidationError:
+        return {""}

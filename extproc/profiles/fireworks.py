@@ -15,6 +15,7 @@ _PLAIN = Profile(
     name="fireworks",
     refuses=frozenset(),
     format_with_tools=False,
+    thinks="unknown",
     reasoning_history="with_tool_calls",
     documents=False,
 )

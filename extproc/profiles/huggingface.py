@@ -17,6 +17,7 @@ PROVIDER = Provider(
     base=Profile(
         name="huggingface",
         user=False,
+        thinks="unknown",
         reasoning_history="with_tool_calls",
         documents=False,
         parallel_tool_calls=False,

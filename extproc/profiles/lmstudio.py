@@ -16,6 +16,7 @@ PROVIDER = Provider(
     base=Profile(
         name="lmstudio",
         refuses=frozenset(),
+        thinks="unknown",
         response_format="json_schema_only",
         image_urls=False,
         documents=False,

@@ -6,8 +6,8 @@ a tool message ("Unexpected role 'user' after role 'tool'"), system messages sta
 must be of the user, a tool, or of the assistant with `prefix: true`. `any` is its first word for `required`.
 Magistral always reasons, in parts of type `thinking` inside the content; Mistral Small and Medium of 2026 reason with
 `reasoning_effort: high` (Large in three degrees), and take their reasoning back in the same parts. Documents are its
-own `document_url`. Source: docs.mistral.ai (Chat Completion, Reasoning), mistral-common's validator, the API's error
-messages.
+own `document_url`. `prompt_cache_key` makes its cache hit more often. Source: docs.mistral.ai (Chat Completion,
+Reasoning, Prompt caching), mistral-common's validator, the API's error messages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _PLAIN = Profile(
     refuses=frozenset({"top_k", "logprobs", "top_logprobs", "logit_bias"}),
     seed_field="random_seed",
     max_temperature=1.5,
-    extra_fields=frozenset({"guardrails", "metadata", "prediction", "prompt_mode", "safe_prompt"}),
+    extra_fields=frozenset({"guardrails", "metadata", "prediction", "prompt_cache_key", "prompt_mode",
+                            "safe_prompt"}),
     user=False,
     stream_usage=False,
     reasoning="none",

@@ -14,6 +14,7 @@ _PLAIN = Profile(
     name="novita",
     refuses=frozenset(),
     reasoning="none",
+    thinks="unknown",
     reasoning_history="with_tool_calls",
     documents=False,
     parallel_tool_calls=False,

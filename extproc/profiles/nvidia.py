@@ -16,6 +16,7 @@ _PLAIN = Profile(
     extra_fields=frozenset({"chat_template_kwargs", "nvext"}),
     user=False,
     reasoning="none",
+    thinks="unknown",
     documents=False,
     parallel_tool_calls=False,
 )

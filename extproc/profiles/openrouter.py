@@ -5,8 +5,10 @@ item, in `reasoning_details`. What is signed or encrypted (Claude, Gemini 3, Ope
 in order on its assistant message, or tool loops fail; for Gemini the signature of a turn is one encrypted item with the
 id of its first call. Other models take plain `reasoning` back. Claude and Gemini behind it take `cache_control` on
 parts, Claude with a `ttl`. Models that must reason answer 400 to `enabled: false`, so it is sent only where it is known
-to be taken. A forced choice makes it drop Claude's reasoning by itself. Source: openrouter.ai/docs (Reasoning Tokens,
-Prompt Caching); Roo-Code #10640 and massgen #624 for Gemini's items.
+to be taken. A forced choice makes it drop Claude's reasoning by itself. Tools take `cache_control` and
+`eager_input_streaming` beside their function; tools of a type `openrouter:...` it runs itself. Source:
+openrouter.ai/docs (Reasoning Tokens, Prompt Caching, Server Tools, the type ChatFunctionTool); Roo-Code #10640 and
+massgen #624 for Gemini's items.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ _OPEN = Profile(
     efforts=("minimal", "low", "medium", "high", "xhigh"),
     reasoning_history="always",
     reasoning_field="reasoning",
+    thinks="unknown",
+    tool_cache_marks=True,
+    eager_tools=True,
+    server_tools="openrouter:*",
 )
 _HYBRID = replace(_OPEN, name="openrouter-hybrid", efforts=("none", *_OPEN.efforts))
 # Kimi and DeepSeek answer 400 when the reasoning of a turn with calls is missing, as at their own endpoints.
@@ -33,6 +39,7 @@ _CLAUDE = replace(
     reasoning_budget=True,
     reasoning_field="reasoning_details",
     details_format="anthropic-claude-v1",
+    thinks="when_asked",
     signed_thinking=True,
     cache_marks=True,
     cache_ttl=True,

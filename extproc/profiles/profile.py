@@ -54,7 +54,13 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     format_in_stream: bool = True
     """Whether `response_format` may stand in a request for a stream; if not, it is told in the system text."""
     extra_body: dict[str, object] = {}
-    """Fields that every request of this endpoint carries, after all others."""
+    """Fields that every request of this endpoint carries, after all others; what a client of the same API says in one
+    of them counts."""
+    streamed_tools_body: dict[str, object] = {}
+    """The same for requests for a stream that offer tools."""
+    client_words: bool = False
+    """Whether what a client of the same API says of reasoning goes on as it says it, opaque items of the history
+    included: for endpoints that nobody knows, which the client may know."""
     deployment_api_version: str | None = None
     """The `api-version` of an endpoint with one path per deployment (`/openai/deployments/NAME/...`), which stands
     in for one that the backend's URL does not name. None: the path is the same for all models."""
@@ -74,6 +80,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
                              "template:enable_thinking"] | None = None
     """The switch of reasoning: the object `thinking {type}`, the field `enable_thinking`, the object `reasoning
     {enabled}`, or one of two variables of the chat template. Sent when the client says on or off."""
+    preserved_thinking: bool = False
+    """Whether the object `thinking` takes `clear_thinking`: with false the reasoning of all earlier turns stays before
+    the model, and goes back on all turns, whatever `reasoning_history` says."""
     thinking_on: Literal["enabled", "adaptive"] = "enabled"
     """The type that switches on, where the toggle is the object `thinking`."""
     thinking_budget: bool = False
@@ -129,6 +138,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `file` parts (PDF as a data URL) are taken."""
     cache_marks: bool = False
     """Whether parts take `cache_control`, at most four in a request. If not, marks are named as hints."""
+    tool_cache_marks: bool = False
+    """Whether tools take it beside their function."""
     cache_ttl: bool = False
     """Whether `cache_control` takes a `ttl`. If not, marks live as long as the provider says: "1h" is named as a
     hint."""
@@ -145,6 +156,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Most tools of a request; more are refused before the provider does. None: no limit of its own."""
     tool_name_max: int = 64
     """Longest tool name; longer ones are mapped and restored."""
+    eager_tools: bool = False
+    """Whether a tool takes `eager_input_streaming` beside its function."""
+    server_tools: str | None = None
+    """A glob on the types of tools that the endpoint runs itself and takes in a request of the same API. None: there
+    are none."""
     strict_tools: bool = False
     """Whether `strict` in a tool definition is taken. Sent only for schemas that meet its demands."""
     custom_tools: bool = False

@@ -16,6 +16,7 @@ _PLAIN = Profile(
                        "logit_bias"}),
     user=False,
     reasoning="none",
+    thinks="unknown",
     documents=False,
     parallel_tool_calls=False,
 )

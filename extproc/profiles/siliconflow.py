@@ -16,6 +16,7 @@ _PLAIN = Profile(
     user=False,
     response_format="json_object",
     reasoning="none",
+    thinks="unknown",
     reasoning_history="with_tool_calls",
     documents=False,
     parallel_tool_calls=False,

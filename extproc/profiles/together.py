@@ -15,6 +15,7 @@ _PLAIN = Profile(
     name="together",
     refuses=frozenset(),
     reasoning="none",
+    thinks="unknown",
     reasoning_history="with_tool_calls",
     documents=False,
     parallel_tool_calls=False,

@@ -16,6 +16,7 @@ _PLAIN = Profile(
     name="vllm",
     refuses=frozenset(),
     reasoning="none",
+    thinks="unknown",
     reasoning_history="always",
     documents=False,
     tool_call_id_max=256,

@@ -32,7 +32,7 @@ _FOREIGN = (b'"reasoning_content"', b'"reasoning_details"', b'"thinking_blocks"'
             b'"extra_content"', MARK.encode())
 """Messages without these hold nothing that another provider's turns or another API's habits left there."""
 _OTHER_WISHES = ("reasoning", "thinking", "enable_thinking", "thinking_budget", "include_reasoning",
-                 "chat_template_kwargs", "extra_body", "functions", "function_call")
+                 "chat_template_kwargs", "extra_body", "think", "functions", "function_call")
 """What the client may wish in words that the format does not know, or knows no longer."""
 _ELSEWHERE = LOSSES | {
     "provider", "models", "route", "preset", "usage",                                         # OpenRouter
@@ -223,7 +223,8 @@ def change(asked: Told, fields: Fields, target: Target, dropped: Dropped) -> Non
         fields["parallel_tool_calls"] = raw(target.parallel_tool_calls)
     if not profile.parallel_tool_calls:
         fields.pop("parallel_tool_calls", None)  # what it says holds anyway
-    fields.update({name: raw(value) for name, value in profile.extra_body.items()})
+    own = {**profile.extra_body, **(profile.streamed_tools_body if asked.stream and asked.tools else {})}
+    fields.update({name: raw(value) for name, value in own.items() if name not in fields})
 
 
 def _set_limit(fields: Fields, asked: Told, target: Target, dropped: Dropped) -> None:

@@ -106,7 +106,7 @@ def no_files(body: Body) -> None:
 
 
 def four_marks(body: Body) -> None:
-    if sum("cache_control" in part for part in parts(body)) > 4:
+    if sum("cache_control" in part for part in [*parts(body), *body.get("tools", [])]) > 4:
         raise Refusal("A maximum of 4 blocks with cache_control may be provided.")
 
 
@@ -232,6 +232,21 @@ def xai(body: Body) -> None:
     refuses("parallel_tool_calls")(body)
     if forced(body):
         raise Refusal("tool_choice is not supported by this model", "tool_choice")
+
+
+# --------------------------------------------------------------------------------------------------------------- Z.AI
+
+
+def zai(body: Body) -> None:
+    switch = body.get("thinking") or {}
+    if set(switch) - {"type", "clear_thinking"}:
+        raise Refusal("Invalid API parameter, please check the documentation.", "thinking")
+    if not model_of(body).startswith("glm-5.3"):
+        efforts("max", "xhigh", "high", "medium", "low", "minimal", "none")(body)
+        return
+    efforts("low", "high", "max")(body)
+    if switch.get("type") == "disabled":
+        raise Refusal("This model always engages in thinking and cannot be disabled; please use low, high, or max.")
 
 
 # ----------------------------------------------------------------------------------------------------- Groq, Cerebras

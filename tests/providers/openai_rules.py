@@ -156,6 +156,9 @@ def check_tools(body: dict[str, Json], strictness: Strictness) -> dict[str, str]
     if strictness.max_tools is not None and len(tools) > strictness.max_tools:
         raise too_long("tools", "array", strictness.max_tools, len(tools))
     for i, tool in enumerate(tools):
+        if strictness.server_tools and isinstance(tool, dict) and re.fullmatch(strictness.server_tools, tool["type"]):
+            only(tool, {"type", "parameters"}, f"tools[{i}].")
+            continue
         name, kind = check_tool(tool, f"tools[{i}]", strictness)
         if name in names:
             raise Refusal(f"Invalid 'tools': duplicate function name '{name}'.", f"tools[{i}].function.name")
@@ -169,7 +172,7 @@ def check_tool(tool: Json, at: str, strictness: Strictness) -> tuple[str, str]:
     one_of("function", *(["custom"] if strictness.custom_tools else []))(tool.get("type"), f"{at}.type")
     if tool["type"] == "custom":
         return check_custom(tool, at), "custom"
-    only(tool, {"type", "function"}, f"{at}.")
+    only(tool, {"type", "function", *strictness.tool_fields}, f"{at}.")
     function = tool.get("function")
     if not isinstance(function, dict):
         raise missing(f"{at}.function")

@@ -32,6 +32,7 @@ from tests.providers.openai_checks import (
     openrouter,
     text_only,
     xai,
+    zai,
 )
 from tests.providers.refusals import Json, Refusal, unsupported
 
@@ -62,6 +63,10 @@ class Strictness:
     id_pattern: str = r"(?s).{1,40}"
     id_refusal: str = ""
     """The wording for an id that does not fit; OpenAI's when empty."""
+    tool_fields: frozenset[str] = frozenset()
+    """Further fields beside a function."""
+    server_tools: str = ""
+    """The pattern of the types of tools that it runs itself."""
     strict_tools: bool = True
     custom_tools: bool = False
     choices: tuple[str, ...] = ("none", "auto", "required")
@@ -87,7 +92,7 @@ STRICTNESS: dict[str, Strictness] = {strictness.name: strictness for strictness 
     Strictness("mistral", frozenset({
         "model", "messages", "temperature", "top_p", "max_tokens", "stream", "stop", "random_seed", "response_format",
         "tools", "tool_choice", "presence_penalty", "frequency_penalty", "n", "prediction", "parallel_tool_calls",
-        "prompt_mode", "safe_prompt", "metadata", "reasoning_effort", "guardrails"}),
+        "prompt_cache_key", "prompt_mode", "safe_prompt", "metadata", "reasoning_effort", "guardrails"}),
         message_fields={"assistant": frozenset({"prefix"}), "tool": frozenset({"name"})},
         user_parts=_TEXT_AND_IMAGES, assistant_parts=frozenset({"text", "thinking"}), id_pattern="[a-zA-Z0-9]{9}",
         id_refusal="Tool call id was {} but must be a-z, A-Z, 0-9, with a length of 9.",
@@ -109,12 +114,13 @@ STRICTNESS: dict[str, Strictness] = {strictness.name: strictness for strictness 
                checks=(cerebras, one_choice, no_format_beside_tools, text_only("gemma|llama-4"))),
     Strictness("zai", None, message_fields=_REASONED, user_parts=_TEXT_AND_IMAGES, choices=("auto",),
                named_choice=False, max_stop=1, formats=("text", "json_object"), developer_role=False,
-               checks=(at_most("temperature", 1), text_only(r"glm-\d(\.\d)?v"))),
+               checks=(zai, at_most("temperature", 1), text_only(r"glm-\d(\.\d)?v"))),
     Strictness("dashscope", None, message_fields={"assistant": frozenset({"reasoning_content", "partial"})},
                part_fields=frozenset({"cache_control"}), user_parts=_TEXT_AND_IMAGES, developer_role=False,
                checks=(dashscope, four_marks)),
     Strictness("openrouter", None, message_fields={"assistant": frozenset({"reasoning", "reasoning_details"})},
-               part_fields=frozenset({"cache_control"}), checks=(openrouter, four_marks)),
+               part_fields=frozenset({"cache_control"}), server_tools="openrouter:.+",
+               tool_fields=frozenset({"cache_control", "eager_input_streaming"}), checks=(openrouter, four_marks)),
     Strictness("fireworks", None, message_fields=_REASONED, user_parts=_TEXT_AND_IMAGES,
                checks=(no_format_beside_tools,)),
     Strictness("together", None, message_fields=_REASONED, user_parts=_TEXT_AND_IMAGES),

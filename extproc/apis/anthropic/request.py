@@ -301,10 +301,10 @@ def _thinking_config(raw: msgspec.Raw, effort: str | None, dropped: Dropped) -> 
         dropped.hint(f"thinking.{field}")
     if given(thinking.display):
         dropped.hint("thinking.display")
+    if thinking.type == "disabled" or thinking.budget_tokens == 0:
+        return ThinkingConfig("disabled", effort=effort)
     if thinking.type == "enabled":
         return ThinkingConfig("enabled", budget=thinking.budget_tokens, effort=effort)
-    if thinking.type == "disabled":
-        return ThinkingConfig("disabled", effort=effort)
     if thinking.type != "adaptive":
         dropped.hint(f"thinking.type.{thinking.type}")
     return ThinkingConfig("adaptive", budget=thinking.budget_tokens, effort=effort)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from extproc.apis.base import Dropped, NameMap, Target
-from extproc.apis.cache_marks import longest, put_in_order, sent_mark
+from extproc.apis.cache_marks import CacheControl, longest, put_in_order, sent_mark
 from extproc.apis.media import lost_media, text_of_media
 from extproc.apis.openai.media import carried_parts, parts_of_media
 from extproc.apis.openai.past_reasoning import put_back
@@ -23,6 +23,7 @@ from extproc.apis.openai.wire import (
     CustomCall,
     CustomInput,
     FunctionCall,
+    FunctionTool,
     Part,
     SystemMessage,
     TextPart,
@@ -35,32 +36,35 @@ from extproc.conversation import CacheMark, Media, Opaque, Text, Thinking, ToolC
 from extproc.ids import ProviderIds
 from extproc.notes import NO_OUTPUT
 from extproc.pairing import Exchange, Turn
+from extproc.profiles.profile import Profile
 
 ERROR_PREFIX = "[tool error] "
 """Begins the text of a result with `is_error`: the format has no field for it."""
+Marked = Part | FunctionTool
 MOST_MARKS = 4
 """Cache marks of a request, as Anthropic and DashScope allow; of more the last ones stay, which mark the longest
 prefixes."""
 
 
 def encode_messages(system: list[Text], turns: list[Turn], names: NameMap, target: Target, dropped: Dropped,
-                    custom: frozenset[str] = frozenset()) -> list[WireMessage]:
+                    custom: frozenset[str] = frozenset(), marked: Sequence[Marked] = ()) -> list[WireMessage]:
     """All messages of a request; `system` holds the texts of the system message at the head, `custom` the names of the
-    tools that take free text at this endpoint."""
-    return _Encoder(names, target, dropped, custom).encode(system, turns)
+    tools that take free text at this endpoint, `marked` what has cache marks before all messages."""
+    return _Encoder(names, target, dropped, custom, marked).encode(system, turns)
 
 
 class _Encoder:
     """Builds the list. `_parts` collects the open user message: it is written when another role follows, so that
     moved media and the text behind them share one message."""
 
-    def __init__(self, names: NameMap, target: Target, dropped: Dropped, custom: frozenset[str]) -> None:
+    def __init__(self, names: NameMap, target: Target, dropped: Dropped, custom: frozenset[str],
+                 marked: Sequence[Marked]) -> None:
         self._names = names.to_provider
         self._target = target
         self._profile = target.profile
         self._dropped = dropped
         self._custom = custom
-        self._marked: list[Part] = []
+        self._marked: list[Marked] = [*marked]
         self._out: list[WireMessage] = []
         self._parts: list[Part] = []
 
@@ -244,11 +248,7 @@ class _Encoder:
         if not self._profile.cache_marks:
             self._lose_mark()
             return
-        if not self._profile.cache_ttl and cache is not True:
-            if cache == "1h":
-                self._lose_time()
-            cache = True  # five minutes is what a plain mark means
-        part.cache_control = sent_mark(cache)
+        part.cache_control = taken_mark(cache, self._profile, self._dropped)
         self._marked.append(part)
 
     def _lose_mark(self) -> None:
@@ -287,6 +287,15 @@ class _Encoder:
             return
         last.prefix = self._profile.prefill == "prefix"
         last.partial = self._profile.prefill == "partial"
+
+
+def taken_mark(cache: CacheMark, profile: Profile, dropped: Dropped) -> CacheControl:
+    """A mark as the endpoint takes it."""
+    if not profile.cache_ttl and cache is not True:
+        if cache == "1h":
+            dropped.hint("cache_control.ttl")
+        cache = True  # five minutes is what a plain mark means
+    return sent_mark(cache)
 
 
 def _free_text(arguments: str) -> str:

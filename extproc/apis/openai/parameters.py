@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 
+import msgspec
+
 from extproc.apis.base import Dropped, Target
 from extproc.apis.efforts import format_in_words, output_limit
 from extproc.apis.extras import name_extra
@@ -20,6 +22,7 @@ from extproc.schema import clean_schema, fits_strict
 
 _LEGAL_USER = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ODD_IN_FORMAT_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+_object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 _ANY_OBJECT: dict[str, object] = {"type": "object", "additionalProperties": True}
 
 
@@ -97,14 +100,37 @@ def extra_fields(body: Body, request: Request, profile: Profile, dropped: Droppe
     every request of it carries. No field is there twice: what the conversation says counts."""
     taken: dict[str, object] = {}
     for name, value in request.extra.items():
-        if name in profile.extra_body or getattr(body, name, None) not in (None, [], {}, False):
-            continue
         known = profile.extra_fields is None or name in profile.extra_fields
         if request.api == "openai" and known and name not in profile.refuses:
-            taken[name] = value
-        else:
+            if getattr(body, name, None) in (None, [], {}, False):
+                taken[name] = value
+        elif getattr(body, name, None) in (None, [], {}, False):
             name_extra(name, value, dropped)
-    return {**taken, **profile.extra_body}
+    own = {**profile.extra_body, **(profile.streamed_tools_body if body.stream and body.tools else {})}
+    return {**taken, **{name: value for name, value in own.items() if name not in taken}}
+
+
+def merge_template_kwargs(body: Body, request: Request, profile: Profile) -> None:
+    """The switch of reasoning joins what the client says to the chat template."""
+    raw = request.extra.get("chat_template_kwargs")
+    if raw is None or not body.chat_template_kwargs or request.api != "openai":
+        return
+    try:
+        body.chat_template_kwargs = {**_object.decode(raw), **body.chat_template_kwargs}
+    except msgspec.ValidationError:
+        return
+
+
+def client_words(request: Request, profile: Profile, dropped: Dropped) -> dict[str, msgspec.Raw]:
+    """What the client says of reasoning in its own words, where the endpoint gets it so: one that nobody knows, and one
+    that is known to take the very field. Empty elsewhere."""
+    if request.api != "openai":
+        return {}
+    words = {name: value for name, value in request.thinking_words.items()
+             if profile.client_words or name in (profile.extra_fields or ())}
+    for name in words:
+        dropped.carried(name)
+    return words
 
 
 # --------------------------------------------------------------------------------------------------- structured output

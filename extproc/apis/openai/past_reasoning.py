@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from extproc.apis.base import Dropped, Target
 from extproc.apis.openai.signatures import ANTHROPIC, anthropic, of_call, unpacked
 from extproc.apis.openai.wire import AssistantMessage, Call, ExtraContent, GoogleContent, TextPart, ThinkingPart
+from extproc.carrying import unloaded_text
 from extproc.conversation import Thinking
 from extproc.pairing import Exchange, Turn
+
+_items_of: msgspec.json.Decoder[list[dict[str, object]]] = msgspec.json.Decoder(list[dict[str, object]])
 
 
 def put_back(message: AssistantMessage, turn: Turn, target: Target, dropped: Dropped) -> None:
@@ -22,6 +27,10 @@ def put_back(message: AssistantMessage, turn: Turn, target: Target, dropped: Dro
     _sign_calls(message, calls, target)
     thoughts = [block for block in turn.content if type(block) is Thinking]
     profile = target.profile
+    if profile.client_words and turn.extras:
+        message.reasoning_details = _client_items(turn, target, dropped)
+        if message.reasoning_details:
+            return
     if profile.reasoning_history == "drop" or (profile.reasoning_history == "with_tool_calls" and not calls):
         if thoughts:
             dropped.hint("messages.thinking")
@@ -76,6 +85,29 @@ def _items(thought: Thinking, target: Target) -> list[dict[str, object]]:
     if wanted == "unknown" and thought.text:
         return [{"type": "reasoning.text", "text": thought.text, "format": wanted}]
     return []
+
+
+def _client_items(turn: Turn, target: Target, dropped: Dropped) -> list[dict[str, object]]:
+    """The items of the client's own messages, as they stand there. What this gateway packed is unpacked for who issued
+    it, and left out elsewhere."""
+    kept: list[dict[str, object]] = []
+    for extra in turn.extras:
+        try:
+            items = _items_of.decode(extra.get("reasoning_details", b"[]"))
+        except msgspec.ValidationError:
+            continue
+        dropped.carried("messages.reasoning_details")
+        for item in items:
+            opaque = item.get("signature") or item.get("data")
+            if not isinstance(opaque, str) or unloaded_text(opaque) is None:
+                kept.append(item)
+                continue
+            if unpacked(opaque, target) is None:
+                dropped.hint("messages.thinking")
+                continue
+            text = item.get("text") or item.get("summary")
+            kept += _items(Thinking(text if isinstance(text, str) else "", signature=opaque), target)
+    return kept
 
 
 def _add_items(message: AssistantMessage, items: Sequence[dict[str, object]]) -> None:

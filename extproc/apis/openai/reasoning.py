@@ -103,6 +103,11 @@ def set_reasoning(body: Body, thinking: ThinkingConfig, profile: Profile, droppe
         body.reasoning_effort = reasoning_effort(thinking, profile, dropped)
     if profile.thinking_toggle is not None:
         _toggle(body, thinking, profile)
+    if body.thinking is not None and body.thinking.clear_thinking is not None:
+        dropped.carried("thinking.clear_thinking")
+    unsaid = (body.reasoning_effort, body.reasoning, body.thinking, body.enable_thinking) == (None,) * 4
+    if not is_asked(thinking) and unsaid and not body.chat_template_kwargs and profile.thinks != "when_asked":
+        dropped.hint("thinking")  # the model reasons, or may do so, and cannot be told not to
 
 
 def reasoning_effort(thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> str | None:
@@ -114,12 +119,12 @@ def reasoning_effort(thinking: ThinkingConfig, profile: Profile, dropped: Droppe
     """
     if not is_asked(thinking):
         return "none" if profile.reasoning == "effort" and "none" in profile.efforts else None
+    if profile.reasoning == "none" or not profile.efforts:
+        if profile.thinking_toggle is None and profile.thinks in ("when_asked", "unknown"):
+            dropped.loss("thinking")
+        return None
     wanted = thinking.effort or effort_of_budget(thinking.budget)
     if wanted is None:
-        return None
-    if profile.reasoning == "none" or not profile.efforts:
-        if profile.thinking_toggle is None and profile.thinks == "when_asked":
-            dropped.loss("thinking")
         return None
     return _known_effort(wanted, profile)
 
@@ -152,7 +157,8 @@ def _toggle(body: Body, thinking: ThinkingConfig, profile: Profile) -> None:
     if not on and profile.thinks == "always":
         return
     if toggle == "thinking":
-        body.thinking = ThinkingToggle(profile.thinking_on if on else "disabled")
+        clear = None if thinking.preserved is None or not profile.preserved_thinking else not thinking.preserved
+        body.thinking = ThinkingToggle(profile.thinking_on if on else "disabled", clear)
     elif toggle == "enable_thinking":
         body.enable_thinking = on
     elif toggle == "reasoning":

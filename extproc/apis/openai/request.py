@@ -13,16 +13,18 @@ import msgspec
 from extproc.apis.base import Dropped, EncodedRequest, ProviderRequest, Target
 from extproc.apis.openai.messages import encode_messages
 from extproc.apis.openai.parameters import (
+    client_words,
     extra_fields,
     format_fits,
     format_note,
+    merge_template_kwargs,
     remove_refused,
     response_format,
     with_parameters,
 )
 from extproc.apis.openai.reasoning import plan, set_reasoning, thinks
 from extproc.apis.openai.tools import choose_tools, set_tools
-from extproc.apis.openai.wire import StreamOptions
+from extproc.apis.openai.wire import FunctionTool, StreamOptions
 from extproc.conversation import Request, Text
 from extproc.dialects import writing
 from extproc.errors import BadRequest
@@ -51,8 +53,10 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     notes: list[str] = []
     if chosen.offered or request.server_tools:
         notes = set_tools(body, request, chosen, target, names, dropped, may_force=planned.choice)
-    if planned.thinking is not None:
+    words = client_words(request, profile, dropped)
+    if planned.thinking is not None and not words:
         set_reasoning(body, planned.thinking, profile, dropped)
+        merge_template_kwargs(body, request, profile)
     # A whole answer may come as a stream as well: the decoder puts it together.
     if request.stream or (profile.thinking_needs_stream and thinks(planned.thinking, profile)):
         body.stream = True
@@ -66,7 +70,10 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     remove_refused(body, profile, dropped)
     custom = frozenset([tool.name for tool in chosen.offered if tool.custom]) if profile.custom_tools else frozenset()
     system = [*request.system, *map(Text, notes)]
-    body.messages = encode_messages(system, turns, names, target, dropped, custom)
+    if profile.preserved_thinking and request.thinking is not None and request.thinking.preserved:
+        target = msgspec.structs.replace(target, profile=msgspec.structs.replace(profile, reasoning_history="always"))
+    marked = [tool for tool in body.tools if isinstance(tool, FunctionTool) and tool.cache_control is not None]
+    body.messages = encode_messages(system, turns, names, target, dropped, custom, marked)
     if not body.messages:
         raise BadRequest("messages: the conversation holds nothing that can be sent to this model; add a user message "
                          "with text")
@@ -76,8 +83,8 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
         "accept-encoding": "identity",
     }
     data = _ENCODER.encode(body)
-    if request.extra or profile.extra_body:
-        data = _with_extra(data, extra_fields(body, request, profile, dropped))
+    if request.extra or words or profile.extra_body or profile.streamed_tools_body:
+        data = _with_extra(data, {**words, **extra_fields(body, request, profile, dropped)})
     sent = ProviderRequest(method="POST", path=chat_path(target), headers=head, body=data)
     return EncodedRequest(sent, names, styled)
 

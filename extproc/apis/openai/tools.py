@@ -7,15 +7,16 @@ that go into the system text. Called by the request encoder.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Literal, cast
 
 import msgspec
 
 from extproc.apis.base import Dropped, NameMap, Target
+from extproc.apis.openai.messages import taken_mark
 from extproc.apis.openai.wire import (
     AllowedChoice,
     AllowedTools,
-    AnyTool,
     Body,
     Choice,
     Custom,
@@ -26,7 +27,7 @@ from extproc.apis.openai.wire import (
     NamedCustomChoice,
     ToolName,
 )
-from extproc.conversation import Request, Tool, ToolChoice
+from extproc.conversation import Request, ServerTool, Tool, ToolChoice
 from extproc.errors import BadRequest
 from extproc.function_schema import clean_parameters
 from extproc.notes import NO_SERVER_TOOLS, ONE_CALL
@@ -60,8 +61,10 @@ class ChosenTools(msgspec.Struct):
 def choose_tools(request: Request, target: Target, dropped: Dropped) -> ChosenTools:
     """The tools to offer and the choice to send, as far as the endpoint takes it. Raises `BadRequest` for too many
     tools, for tools where the model takes none, and for a choice of a tool that is not offered."""
+    served = [] if target.tool_style == "off" else own_server_tools(request, target.profile)
     for tool in request.server_tools:
-        dropped.loss(f"tools.{tool.type}")
+        if tool not in served:
+            dropped.loss(f"tools.{tool.type}")
     if not request.tools:
         if request.tool_choice is not None:
             _choice_without_tools(request, request.tool_choice, dropped)
@@ -90,8 +93,10 @@ def set_tools(body: Body, request: Request, chosen: ChosenTools, target: Target,
     """Fills the three fields, where tools are offered or the provider would have to run some. `may_force`: the model
     takes a forced choice now. Returns what the model should be told in words."""
     profile = target.profile
+    served = [] if target.tool_style == "off" else own_server_tools(request, profile)
+    body.tools = [msgspec.Raw(tool.raw) for tool in served]
     if not chosen.offered:
-        if request.tools:
+        if request.tools or served:
             return []
         return [NO_SERVER_TOOLS.format(names=", ".join(tool.name for tool in request.server_tools))]
     notes: list[str] = []
@@ -99,7 +104,7 @@ def set_tools(body: Body, request: Request, chosen: ChosenTools, target: Target,
         dropped.loss("tool_choice")
         notes.append(CALL_ONE.format(name=names.to_provider[chosen.tool.name]) if chosen.tool is not None else CALL_ANY)
         chosen = ChosenTools(chosen.offered, "auto", allowed=chosen.allowed)
-    body.tools = [_tool(tool, names, profile, dropped) for tool in chosen.offered]
+    body.tools = [*(_tool(tool, names, profile, dropped) for tool in chosen.offered), *body.tools]
     body.tool_choice = _choice(chosen, names, profile)
     parallel = _parallel(request, target, dropped)
     if parallel is not None and not profile.parallel_tool_calls:
@@ -109,6 +114,13 @@ def set_tools(body: Body, request: Request, chosen: ChosenTools, target: Target,
     else:
         body.parallel_tool_calls = parallel
     return notes
+
+
+def own_server_tools(request: Request, profile: Profile) -> list[ServerTool]:
+    """Those that the endpoint runs itself: in the client's own words, which are those of the endpoint's API."""
+    types = profile.server_tools
+    return [] if types is None else [tool for tool in request.server_tools
+                                     if tool.api == "openai" and fnmatchcase(tool.type, types)]
 
 
 # ------------------------------------------------------------------------------------------------------------- choice
@@ -187,11 +199,17 @@ def _parallel(request: Request, target: Target, dropped: Dropped) -> bool | None
 # -------------------------------------------------------------------------------------------------------- definitions
 
 
-def _tool(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> AnyTool:
-    if tool.cache:
+def _tool(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> FunctionTool | CustomTool:
+    if tool.cache and (tool.custom or not profile.tool_cache_marks):
         dropped.hint("cache_control")
     if not tool.custom:
-        return _function(tool, names, profile, dropped)
+        function = _function(tool, names, profile, dropped)
+        if tool.cache and profile.tool_cache_marks:
+            function.cache_control = taken_mark(tool.cache, profile, dropped)
+        if tool.eager is not None and profile.eager_tools:
+            function.eager_input_streaming = tool.eager
+            dropped.carried("tools.eager_input_streaming")
+        return function
     if profile.custom_tools:
         return CustomTool(Custom(names.to_provider[tool.name], tool.description or None, tool.format))
     if tool.format is not None:

@@ -135,8 +135,10 @@ class Function(msgspec.Struct, frozen=True, omit_defaults=True):
     strict: bool | None = None
 
 
-class FunctionTool(msgspec.Struct, tag_field="type", tag="function", frozen=True):
+class FunctionTool(msgspec.Struct, tag_field="type", tag="function", omit_defaults=True):
     function: Function
+    cache_control: CacheControl | None = None
+    eager_input_streaming: bool | None = None
 
 
 class Custom(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -149,7 +151,8 @@ class CustomTool(msgspec.Struct, tag_field="type", tag="custom", frozen=True):
     custom: Custom
 
 
-AnyTool = FunctionTool | CustomTool
+AnyTool = FunctionTool | CustomTool | msgspec.Raw
+"""A tool that the endpoint runs itself stands as the client wrote it."""
 
 
 class ToolName(msgspec.Struct, frozen=True, gc=False):
@@ -196,10 +199,11 @@ class JsonSchema(msgspec.Struct, tag_field="type", tag="json_schema", frozen=Tru
     json_schema: NamedSchema
 
 
-class ThinkingToggle(msgspec.Struct, frozen=True, gc=False):
+class ThinkingToggle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """`thinking` as DeepSeek, Moonshot, Z.AI and others take it."""
 
     type: Literal["enabled", "adaptive", "disabled"]
+    clear_thinking: bool | None = None
 
 
 class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -234,7 +238,7 @@ class Body(msgspec.Struct, omit_defaults=True, kw_only=True):
     thinking: ThinkingToggle | None = None
     enable_thinking: bool | None = None
     thinking_budget: int | None = None
-    chat_template_kwargs: dict[str, bool] = {}
+    chat_template_kwargs: dict[str, object] = {}
     response_format: JsonObject | JsonSchema | None = None
     user: str | None = None
     parallel_tool_calls: bool | None = None

@@ -84,7 +84,8 @@ def _read(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.AnyTurn:
 
 def _message(turn: wire.AnyTurn, at: int, dropped: Dropped) -> Message:
     if turn.role == "assistant":
-        return Message("assistant", _marked(_assistant(turn, at, dropped), turn))
+        extra = {"reasoning_details": turn.reasoning_details} if given(turn.reasoning_details) else {}
+        return Message("assistant", _marked(_assistant(turn, at, dropped), turn), extra)
     if turn.tool_calls:
         raise refused(f"{_place(at)}.tool_calls", f"a message of the role {turn.role} cannot call tools")
     content = _marked(read_content(turn.content, turn.role, at, dropped), turn)

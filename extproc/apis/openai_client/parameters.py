@@ -6,6 +6,7 @@ side's affair.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,6 +22,11 @@ _format = Shape(wire.Format)
 _json_schema = Shape(wire.JsonSchema)
 _reasoning = Shape(wire.Reasoning)
 _thinking = Shape(wire.ThinkingBody)
+_template: msgspec.json.Decoder[wire.TemplateSwitches] = msgspec.json.Decoder(wire.TemplateSwitches)
+_extra_body: msgspec.json.Decoder[wire.ExtraBody] = msgspec.json.Decoder(wire.ExtraBody)
+_ABSENT, _NULL = msgspec.Raw(), msgspec.Raw(b"null")
+_any = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
 _usage: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
@@ -91,9 +97,12 @@ def output_format(raw: msgspec.Raw, dropped: Dropped) -> OutputFormat | None:
 # ------------------------------------------------------------------------------------------------------------ reasoning
 
 
-def thinking_config(wired: wire.RequestBody[Any], dropped: Dropped) -> tuple[ThinkingConfig | None, bool]:
-    """What the client asks of reasoning, and whether it wants to read it. `reasoning_effort` (OpenAI) gives the effort,
-    `reasoning` (OpenRouter), `thinking` (Anthropic, DeepSeek, Z.AI) and `enable_thinking` (DashScope) add to it."""
+def thinking_config(wired: wire.RequestBody[Any], extra: Mapping[str, msgspec.Raw],
+                    dropped: Dropped) -> tuple[ThinkingConfig | None, bool]:
+    """What the client asks of reasoning, and whether it wants to read it. `reasoning_effort` (OpenAI) gives the effort;
+    `reasoning` (OpenRouter), `thinking` (Anthropic, DeepSeek, Z.AI), `enable_thinking` and `thinking_budget`
+    (DashScope), and of the further fields `chat_template_kwargs` (vLLM), `extra_body.google` (Gemini) and `think`
+    (Ollama) add to it."""
     config = _effort(wired.reasoning_effort, "reasoning_effort", dropped)
     shown = wired.include_reasoning is not False
     if given(wired.reasoning):
@@ -108,8 +117,22 @@ def thinking_config(wired: wire.RequestBody[Any], dropped: Dropped) -> tuple[Thi
     if wired.enable_thinking is not None:
         config = _merged(config, ThinkingConfig("enabled" if wired.enable_thinking else "disabled"))
     if wired.thinking_budget is not None:
-        config = _merged(config, ThinkingConfig(budget=wired.thinking_budget))
+        config = _merged(config, _budgeted(wired.thinking_budget))
+    for name, read in _FURTHER.items():
+        if name in extra:
+            config = _merged(config, read(extra[name]))
     return config, shown
+
+
+def thinking_words(wired: wire.RequestBody[Any], extra: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    """See `Request.thinking_words`."""
+    said = {name: getattr(wired, name) for name in _WORDS}
+    words = {name: value if isinstance(value, msgspec.Raw) else msgspec.Raw(_encode(value))
+             for name, value in said.items() if value is not None and value not in (_ABSENT, _NULL)}
+    words |= {name: extra[name] for name, read in _FURTHER.items() if name in extra and read(extra[name]) is not None}
+    if wired.reasoning_effort and (words or wired.reasoning_effort == "none"):
+        words["reasoning_effort"] = msgspec.Raw(_encode(wired.reasoning_effort))
+    return words
 
 
 def _merged(first: ThinkingConfig | None, second: ThinkingConfig | None) -> ThinkingConfig | None:
@@ -117,7 +140,51 @@ def _merged(first: ThinkingConfig | None, second: ThinkingConfig | None) -> Thin
     if first is None or second is None:
         return first or second
     return ThinkingConfig(first.mode or second.mode,
-                          first.budget if first.budget is not None else second.budget, first.effort or second.effort)
+                          first.budget if first.budget is not None else second.budget, first.effort or second.effort,
+                          first.preserved if first.preserved is not None else second.preserved)
+
+
+def _budgeted(budget: int) -> ThinkingConfig:
+    """No tokens for reasoning is none of it, whatever a switch beside says; -1 leaves it to the model (Gemini)."""
+    if budget == 0:
+        return ThinkingConfig("disabled")
+    return ThinkingConfig("adaptive") if budget < 0 else ThinkingConfig(budget=budget)
+
+
+def _switches(raw: msgspec.Raw) -> ThinkingConfig | None:
+    try:
+        switches = _template.decode(raw)
+    except msgspec.ValidationError:
+        return None
+    on = switches.thinking if switches.enable_thinking is None else switches.enable_thinking
+    return None if on is None else ThinkingConfig("enabled" if on else "disabled")
+
+
+def _google(raw: msgspec.Raw) -> ThinkingConfig | None:
+    try:
+        google = _extra_body.decode(raw).google
+    except msgspec.ValidationError:
+        return None
+    config = google.thinking_config if google is not None else None
+    if config is None:
+        return None
+    budget = config.thinkingBudget if config.thinking_budget is None else config.thinking_budget
+    level = (config.thinking_level or config.thinkingLevel or "").lower()
+    known = ThinkingConfig(effort=level) if level in _EFFORTS else None
+    return _merged(None if budget is None else _budgeted(budget), known)
+
+
+def _think(raw: msgspec.Raw) -> ThinkingConfig | None:
+    value = _any.decode(raw)
+    if isinstance(value, bool):
+        return ThinkingConfig("enabled" if value else "disabled")
+    return ThinkingConfig(effort=value) if value in _EFFORTS else None
+
+
+_FURTHER: dict[str, Callable[[msgspec.Raw], ThinkingConfig | None]] = {
+    "chat_template_kwargs": _switches, "extra_body": _google, "think": _think}
+"""Fields of other servers that may speak of reasoning among other things."""
+_WORDS = ("reasoning", "include_reasoning", "thinking", "enable_thinking", "thinking_budget")
 
 
 def _effort(effort: str | None, path: str, dropped: Dropped) -> ThinkingConfig | None:
@@ -145,10 +212,13 @@ def _openrouter(reasoning: wire.Reasoning, dropped: Dropped) -> ThinkingConfig |
 def _toggled(raw: msgspec.Raw, dropped: Dropped) -> ThinkingConfig | None:
     thinking, unknown = _thinking.read(raw, "thinking")
     note(dropped, "thinking", unknown)
-    if thinking.type == "enabled":
-        return ThinkingConfig("enabled", budget=thinking.budget_tokens)
-    if thinking.type == "disabled":
-        return ThinkingConfig("disabled")
-    if thinking.type not in ("adaptive", "auto"):
+    preserved = None
+    if thinking.clear_thinking is not None:
+        preserved = not thinking.clear_thinking
+        dropped.hint("thinking.clear_thinking")  # most providers do not know it
+    if thinking.type == "disabled" or thinking.budget_tokens == 0:
+        return ThinkingConfig("disabled", preserved=preserved)
+    if thinking.type not in ("enabled", "adaptive", "auto"):
         dropped.hint(f"thinking.type.{thinking.type}")
-    return ThinkingConfig("adaptive", budget=thinking.budget_tokens)
+    return ThinkingConfig("enabled" if thinking.type == "enabled" else "adaptive", budget=thinking.budget_tokens,
+                          preserved=preserved)

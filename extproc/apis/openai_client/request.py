@@ -22,6 +22,7 @@ from extproc.apis.openai_client.parameters import (
     output_limit,
     stop_sequences,
     thinking_config,
+    thinking_words,
     wants_usage,
 )
 from extproc.apis.openai_client.tools import decode_choice, decode_tools
@@ -110,7 +111,7 @@ def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, limits
         raise refused("n", f"expected 1 to {_MOST_CHOICES}, got {wired.n}")
     system, messages = decode_messages(wired.messages, dropped, strays=strays)
     tools, server_tools = decode_tools(wired.tools or (), wired.functions or (), dropped, limits.json_depth)
-    thinking, shown = thinking_config(wired, dropped)
+    thinking, shown = thinking_config(wired, extra, dropped)
     legacy = bool(wired.functions) and not wired.tools
     stream = bool(wired.stream)
     return ChatRequest(
@@ -120,9 +121,10 @@ def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, limits
         max_output_tokens=output_limit(wired, dropped), temperature=wired.temperature, top_p=wired.top_p,
         top_k=wired.top_k if wired.top_k and wired.top_k > 0 else None,  # 0 and -1 mean all (vLLM)
         stop=stop_sequences(wired.stop, dropped), stream=stream, thinking=thinking,
+        thinking_words=thinking_words(wired, extra),
         output_format=output_format(wired.response_format, dropped), user=wired.user or None, seed=wired.seed,
         presence_penalty=wired.presence_penalty, frequency_penalty=wired.frequency_penalty,
         logprobs=bool(wired.logprobs), top_logprobs=wired.top_logprobs, choices=wired.n or 1,
         want_usage=not stream or wants_usage(wired.stream_options, extra.get("usage", msgspec.Raw())),
-        extra={name: value for name, value in extra.items() if name != "usage"}, api="openai", cites=True,
+        extra=extra, api="openai", cites=True,
         legacy_functions=legacy, show_reasoning=shown)

@@ -28,6 +28,9 @@ _named = Shape(wire.Named)
 _decode = msgspec.json.Decoder().decode
 _string = msgspec.json.Decoder(str)
 
+_members: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_HEAD = frozenset(wire.ToolHead.__struct_fields__)
+
 _MODES = {"auto": "auto", "required": "required", "any": "required", "none": "none"}
 """`any` is Mistral's and Anthropic's word for required."""
 
@@ -63,7 +66,9 @@ def _tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
     cache = read_mark(head.cache_control)
     if head.type in ("function", None, ""):
         if given(head.function):
-            return _own(head.function, f"{path}.function", "tools.function", dropped, cache=cache)
+            note(dropped, "tools", [name for name in _members.decode(raw) if name not in _HEAD])
+            return _own(head.function, f"{path}.function", "tools.function", dropped, cache=cache,
+                        eager=head.eager_input_streaming)
         return _own(raw, path if head.name is not None else f"{path}.function", "tools", dropped, cache=cache)
     if head.type == "custom":
         if given(head.custom):
@@ -72,14 +77,18 @@ def _tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
     return ServerTool("openai", head.type, head.name or head.type, bytes(raw))
 
 
-def _own(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: CacheMark = False) -> Tool:
+def _own(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: CacheMark = False,
+         eager: bool | None = None) -> Tool:
     function, unknown = _function.read(raw, path)
     note(dropped, place, unknown)
     if not function.name:
         raise refused(f"{path}.name", "expected the name of the tool, got an empty string")
     schema = function.parameters if given(function.parameters) else function.input_schema
+    eager = function.eager_input_streaming if eager is None else eager
+    if eager is not None:
+        dropped.hint("tools.eager_input_streaming")  # most providers do not know it
     return Tool(function.name, function.description, _schema(schema), strict=function.strict,
-                cache=longest(cache, read_mark(function.cache_control)))
+                cache=longest(cache, read_mark(function.cache_control)), eager=eager)
 
 
 _kept_tools = KeptTools(_tool)

@@ -286,6 +286,33 @@ class ToolHead(msgspec.Struct):
     function: Raw = Raw()
     custom: Raw = Raw()
     cache_control: Raw = Raw()
+    eager_input_streaming: bool | None = None
+
+
+class TemplateSwitches(msgspec.Struct):
+    """What `chat_template_kwargs` of vLLM, SGLang and llama.cpp says of reasoning."""
+
+    enable_thinking: bool | None = None
+    thinking: bool | None = None
+
+
+class GoogleThinking(msgspec.Struct):
+    """`thinking_config` of Gemini's endpoint in this format, in its two spellings."""
+
+    thinking_budget: int | None = None
+    thinkingBudget: int | None = None  # noqa: N815 - the wire's name
+    thinking_level: str | None = None
+    thinkingLevel: str | None = None  # noqa: N815
+
+
+class GoogleBody(msgspec.Struct):
+    thinking_config: GoogleThinking | None = None
+
+
+class ExtraBody(msgspec.Struct):
+    """`extra_body` of the same endpoint."""
+
+    google: GoogleBody | None = None
 
 
 class Function(msgspec.Struct, forbid_unknown_fields=True):
@@ -298,6 +325,7 @@ class Function(msgspec.Struct, forbid_unknown_fields=True):
     input_schema: Raw = Raw()
     strict: bool | None = None
     cache_control: Raw = Raw()
+    eager_input_streaming: bool | None = None
 
 
 class Custom(msgspec.Struct, forbid_unknown_fields=True):
@@ -364,7 +392,8 @@ class Reasoning(msgspec.Struct, forbid_unknown_fields=True):
 class ThinkingBody(msgspec.Struct, forbid_unknown_fields=True):
     """`thinking` of Anthropic, DeepSeek, Moonshot, Z.AI."""
 
-    type: str
+    type: str = "enabled"
+    """Z.AI's default."""
     budget_tokens: int | None = None
-    clear_thinking: Raw = Raw()
+    clear_thinking: bool | None = None
     display: Raw = Raw()

@@ -218,7 +218,7 @@ def test_fields_of_a_client_of_another_api_never_pass():
 
 def test_what_the_conversation_or_the_profile_says_counts_over_a_clients_field():
     assert sent("groq", "qwen/qwen3-32b", extra=raw(reasoning_format='"raw"'),
-                api="openai")["reasoning_format"] == "parsed"
+                api="openai")["reasoning_format"] == "raw"
     data = encode_request(
         Request(model="m", messages=[user("hi")], max_output_tokens=5, extra=raw(max_tokens="9"), api="openai"),
         Target(model="m", profile=find_profile("vllm", None, "m")), Dropped()).request.body
