@@ -40,7 +40,7 @@ def plan(request: Request, turns: Sequence[Turn], target: Target, dropped: Dropp
     """`turns`: the conversation as it is sent. `tools`: tools would be offered, `forced`: a tool choice would be
     forced, `formatted`: a response format would be sent."""
     profile = target.profile
-    wanted = request.thinking
+    wanted = _switched(request.thinking, profile)
     if tools and profile.functions == "without_reasoning":
         if thinks(wanted, profile):
             dropped.loss("thinking")
@@ -59,6 +59,15 @@ def plan(request: Request, turns: Sequence[Turn], target: Target, dropped: Dropp
     if is_asked(wanted):
         dropped.loss("thinking")
     return Plan(_off(profile))
+
+
+def _switched(wanted: ThinkingConfig | None, profile: Profile) -> ThinkingConfig | None:
+    """Where there is nothing but a switch, the least effort is nearest to off: OpenAI's "minimal" means few thoughts or
+    none."""
+    only_switch = profile.thinking_toggle is not None and profile.reasoning == "none" and profile.thinks != "always"
+    if only_switch and wanted is not None and wanted.mode is None and wanted.effort == "minimal":
+        return _OFF
+    return wanted
 
 
 def is_asked(thinking: ThinkingConfig | None) -> bool:

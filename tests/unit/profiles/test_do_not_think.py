@@ -118,6 +118,18 @@ def test_geminis_own_words_stand_alone_at_geminis_endpoint() -> None:
     assert named == []
 
 
+@pytest.mark.parametrize(("provider", "model", "said"), [
+    ("dashscope", "qwen3.6-plus", {"enable_thinking": False}),
+    ("moonshot", "kimi-k2.5", {"thinking": {"type": "disabled"}}),
+    ("vllm", "Qwen/Qwen3-32B", {"chat_template_kwargs": {"enable_thinking": False}}),
+    ("openai", "gpt-5", {"reasoning_effort": "minimal"}), ("deepseek", "deepseek-v4", {"reasoning_effort": "low"}),
+    ("zai", "glm-5.2", {"reasoning_effort": "minimal"})])
+def test_the_least_effort_is_off_where_there_is_only_a_switch(provider: str, model: str, said: dict[str, Any]) -> None:
+    got, named = ask("openai", "https://proxy.example/v1", model, {"reasoning_effort": "minimal"}, provider)
+    assert {name: got[name] for name in said} == said
+    assert named == []
+
+
 # ------------------------------------------------------------------------------------------- thinking without a budget
 
 
