@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from extproc.conversation import Failure, FailureKind
 
+GATEWAY_REFUSALS: dict[FailureKind, str] = {
+    "authentication": "Missing or wrong API key. Send your team's key as x-api-key or as authorization: Bearer KEY.",
+    "permission": "The gateway refused the request.",
+    "too_large": "The request body is larger than this gateway takes.",
+    "rate_limit": "Too many requests. Please try again later.",
+}
+"""What a client reads when the proxy itself refused its request: in Envoy's own replies, and where the processor
+rewrites such a reply."""
+
 
 class BadRequest(Exception):  # noqa: N818 - the field's word
     """The client's request cannot be served. The message says what is wrong, where, and what to do."""

@@ -130,8 +130,13 @@ def _failure(status: int, facts: _Facts) -> Failure:
                    retry_after=None if wait is None else str(wait))
 
 
+def kind_of_status(status: int) -> FailureKind:
+    """The kind of failure that an HTTP status of 400 or more stands for by itself."""
+    return _KINDS.get(status, "invalid_request" if status < 500 else "server")
+
+
 def _kind(status: int, message: str, codes: list[str]) -> FailureKind:
-    kind = _KINDS.get(status, "invalid_request" if status < 500 else "server")
+    kind = kind_of_status(status)
     if status >= 500 and kind != "timeout":
         says_so = any(_CODES.get(code.lower()) == 529 for code in codes)
         return "overloaded" if says_so or _OVERLOADED.search(message) else kind

@@ -23,6 +23,7 @@ from envoy_data_plane.google import protobuf
 
 from extproc.bootstrap.key_files import NO_KEY_DETAILS
 from extproc.bootstrap.rendering import pack, shown_once
+from extproc.errors import GATEWAY_REFUSALS
 from extproc.limiting.refusal import MESSAGE_HEADER
 
 CLIENT_NAMESPACE, CLIENT_API, CLIENT_REQUEST_ID = "extproc.client", "api", "id"
@@ -53,9 +54,9 @@ class _Reply:
 
 _REPLIES = [
     _Reply("response.code == 401", "authentication_error", "invalid_request_error",
-           "Missing or wrong API key. Send your team's key as x-api-key or as authorization: Bearer KEY.",
-           "invalid_api_key"),
-    _Reply("response.code == 403", "permission_error", "invalid_request_error", "The gateway refused the request."),
+           GATEWAY_REFUSALS["authentication"], "invalid_api_key"),
+    _Reply("response.code == 403", "permission_error", "invalid_request_error",
+           GATEWAY_REFUSALS["permission"]),
     _Reply("response.code == 404", "not_found_error", "invalid_request_error",
            "Nothing is served here: %REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%. Served are /v1/messages, "
            "/v1/messages/count_tokens, /v1/chat/completions, /v1/events, /v1/embeddings, /v1/responses and "
@@ -63,7 +64,7 @@ _REPLIES = [
     # The processor says the same where its clock rings first.
     _Reply("response.code == 408", "timeout_error", "server_error", "The request did not arrive in time.", "timeout"),
     _Reply("response.code == 413", "request_too_large", "invalid_request_error",
-           "The request body is larger than this gateway takes.", "request_too_large"),
+           GATEWAY_REFUSALS["too_large"], "request_too_large"),
     # Said by our own service of limits, and made of the numbers of another one.
     _Reply(f"response.code == 429 && '{MESSAGE_HEADER}' in response.headers", "rate_limit_error", "rate_limit_error",
            f"%RESP({MESSAGE_HEADER})%", "rate_limit_exceeded"),
@@ -72,7 +73,7 @@ _REPLIES = [
            "are by window (w, in seconds): %RESP(X-RATELIMIT-LIMIT)%. It resets in %RESP(X-RATELIMIT-RESET)% seconds.",
            "rate_limit_exceeded", {"retry-after": "%RESP(X-RATELIMIT-RESET)%"}),
     _Reply("response.code == 429", "rate_limit_error", "rate_limit_error",
-           "Too many requests. Please try again later.", "rate_limit_exceeded"),
+           GATEWAY_REFUSALS["rate_limit"], "rate_limit_exceeded"),
     # 501 for a transfer encoding that Envoy does not know.
     _Reply("response.code < 500 || response.code_details.startsWith('http1.')", "invalid_request_error",
            "invalid_request_error", "The request is not valid HTTP for this gateway (%RESPONSE_CODE_DETAILS%)."),

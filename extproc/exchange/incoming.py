@@ -8,6 +8,7 @@ headers or bytes mean.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import final
 
 import msgspec
@@ -50,6 +51,8 @@ class Head(msgspec.Struct, frozen=True):
     response: bool
     modes: Modes | None = None
     """Told with the first message of a stream only."""
+    attributes: Mapping[str, str] = {}
+    """The Envoy attributes that the filter was told to send and that are text, such as `request.path`."""
 
 
 @final
@@ -147,7 +150,7 @@ def _head(message: bytes, response: bool) -> Head | None:
     if not after <= end <= len(message) or (ends and ends != _HEAD_ENDS):
         return None
     headers, rest = _headers(message, at, after), _RESTS[message[end:]]
-    return None if headers is None or rest is None else Head(headers, bool(ends), response, rest.modes)
+    return None if headers is None or rest is None else Head(headers, bool(ends), response, rest.modes, rest.attributes)
 
 
 def _headers(message: bytes, at: int, end: int) -> dict[str, str] | None:
@@ -215,6 +218,7 @@ class _Rest(msgspec.Struct, frozen=True, gc=False):
     """What stands behind a head, where it is nothing that matters."""
 
     modes: Modes | None
+    attributes: Mapping[str, str]
 
 
 def _read_rest(data: bytes) -> _Rest | None:
@@ -224,7 +228,7 @@ def _read_rest(data: bytes) -> _Rest | None:
         return None
     if rest.observability_mode or rest.WhichOneof("request") is not None:
         return None
-    return _Rest(_modes(rest))
+    return _Rest(_modes(rest), _attributes(rest))
 
 
 _RESTS = Remembered(_read_rest, entries=64, longest=100)
@@ -241,7 +245,7 @@ def _by_protobuf(message: bytes) -> Incoming:
     response = part.startswith("response")
     content = getattr(found, part)
     if isinstance(content, HttpHeaders):
-        return Head(_read_map(content.headers), content.end_of_stream, response, _modes(found))
+        return Head(_read_map(content.headers), content.end_of_stream, response, _modes(found), _attributes(found))
     if isinstance(content, HttpTrailers):
         return Trailers(_read_map(content.trailers), response)
     return Chunk(content.body, content.end_of_stream, response)
@@ -252,6 +256,11 @@ def _modes(message: ProcessingRequest) -> Modes | None:
         return None
     config = message.protocol_config
     return Modes(config.request_body_mode, config.response_body_mode)
+
+
+def _attributes(message: ProcessingRequest) -> dict[str, str]:
+    return {name: value.string_value for attributes in message.attributes.values()
+            for name, value in attributes.fields.items() if value.HasField("string_value")}
 
 
 def _read_map(headers: HeaderMap) -> dict[str, str]:

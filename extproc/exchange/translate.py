@@ -9,10 +9,12 @@ ends without an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from extproc.apis.provider_errors import kind_of_status
 from extproc.config import Config
 from extproc.conversation import Failure
+from extproc.errors import GATEWAY_REFUSALS
 from extproc.exchange import messages
 from extproc.exchange.accounting import Figures
 from extproc.exchange.attempt import Translating, make_translation
@@ -20,6 +22,7 @@ from extproc.exchange.base import HEAVY_ANSWER, HEAVY_BODY, METADATA, Responses
 from extproc.exchange.incoming import Chunk, Head, Incoming, Trailers
 from extproc.exchange.record import MAX_REPAIRS, Record
 from extproc.exchange.request_half import Phase, RequestHalf
+from extproc.exchange.routes import api_of
 from extproc.exchange.select import trailers_refused
 from extproc.failover import is_retried
 from extproc.head import LONGEST_VALUE
@@ -163,8 +166,7 @@ class TranslateExchange(RequestHalf):
         status = 200 if code == "200" else int(code)
         translation = self._translation
         if self._phase is not Phase.PROVIDER or translation is None:
-            # A local reply of Envoy may overtake a request that is still on its way in.
-            return self._local_reply(status, now)
+            return self._local_reply(status, message.attributes, now)
         self._phase = Phase.ANSWER
         self.due_sooner = True
         self._next_tick = now + TICK
@@ -281,9 +283,18 @@ class TranslateExchange(RequestHalf):
             remove = [name for name, value in given.items() if name in remove or len(value) > LONGEST_VALUE]
         return {":status": str(head.status), **head.headers}, remove
 
-    def _local_reply(self, status: int, now: float) -> Responses:
-        failure = Failure(kind="server", status=status if status >= 400 else 500,
-                          message="The gateway ended the request before a provider was asked.")
+    def _local_reply(self, status: int, attributes: Mapping[str, str], now: float) -> Responses:
+        """Rewrites a reply of Envoy itself into the client's error shape. It may overtake a request that is still on
+        its way in. A filter before ours may also have refused the request (Envoy Gateway checks keys there): then no
+        part of the request came here, and only `attributes` tell its path."""
+        if not self.record.path and (target := attributes.get("request.path")):
+            self.api = self.record.api = api_of(target, {})
+            self.record.path = target.partition("?")[0][:200]
+            self.record.request_id = attributes.get("request.id") or self.record.request_id
+        status = status if status >= 400 else 500
+        kind = kind_of_status(status)
+        message = GATEWAY_REFUSALS.get(kind, "The gateway ended the request before a provider was asked.")
+        failure = Failure(kind=kind, status=status, message=message)
         self.record.failed(failure, "error")
         return self._fail(failure, "local_reply", now)
 
