@@ -21,8 +21,16 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     unknown_makers: tuple[FormMaker, ...] = ()
     """The same for answers of unknown models: only openers that cannot occur in ordinary prose."""
     first: tuple[Form, ...] = ()
+    """Forms that may only begin the answer: looked for where tools are offered."""
+    opening: tuple[Form, ...] = ()
+    """The same of `frames`: headers of first messages that carry text and reasoning as well, also without tools."""
     think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
     think_anywhere: bool = False
+    answers: tuple[str, ...] = ()
+    """Tokens that begin the visible text: dropped, and they end a reasoning that was not closed."""
+    wraps: tuple[tuple[str, str], ...] = ()
+    """Tags around the whole visible text: taken off where the text begins with the opening one. Only where the dialect
+    is known."""
     noise: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
     """Tokens that end a turn: dropped behind the text; inside of it they are text."""

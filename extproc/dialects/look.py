@@ -27,6 +27,10 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Forms that may only begin the answer (bare JSON, Python lists); their openers are characters, not markers."""
     think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
     """Tags of reasoning."""
+    answers: tuple[str, ...] = ()
+    """Tokens that begin the visible text, and end a reasoning that was not closed."""
+    wraps: tuple[tuple[str, str], ...] = ()
+    """Tags around the whole visible text."""
     think_anywhere: bool = False
     """Reasoning may begin anywhere, not only at the very start."""
     reasoning_open: bool = False
@@ -51,8 +55,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Layout:
     """Of one `Look` and the names of the tools that are offered. Nothing in it is ever changed."""
 
-    __slots__ = ("behind_end", "closers", "content_marks", "ends", "makers", "openers", "opening_marks",
-                 "reasoning_marks", "think_closers", "think_openers")
+    __slots__ = ("answers", "behind_end", "closers", "content_marks", "ends", "makers", "openers", "opening_marks",
+                 "reasoning_marks", "think_closers", "think_openers", "wraps")
 
     def __init__(self, look: Look, names: tuple[str, ...]) -> None:
         made = [(form, make) for make in look.makers for form in make(names)]
@@ -63,7 +67,9 @@ class Layout:
             for opener in form.openers:
                 self.openers.setdefault(opener, []).append(form)
         self.think_openers = dict(look.think)
-        self.think_closers = frozenset(closer for _, closer in look.think)
+        self.answers = frozenset(look.answers)
+        self.think_closers = self.answers.union(closer for _, closer in look.think)
+        self.wraps = dict(look.wraps)
         self.ends = frozenset(look.ends) - self.think_closers
         self.behind_end = (*look.ends, *look.noise, *self.think_closers, *self.openers)
         """What is no text and may stand behind a token that ends a turn."""
@@ -71,9 +77,9 @@ class Layout:
         self.closers = frozenset((CLOSER,) if OPENER in self.openers else ()) - always
         """What may be left of a native call."""
         self.content_marks = Marks(() if look.only_beginning else always.union(
-            FENCES, self.closers, self.think_openers if look.think_anywhere else ()))
+            FENCES, self.closers, self.wraps.values(), self.think_openers if look.think_anywhere else ()))
         self.reasoning_marks = Marks(always.union(FENCES, self.think_openers))
-        self.opening_marks = Marks({*self.content_marks.options, *self.think_openers,
+        self.opening_marks = Marks({*self.content_marks.options, *self.think_openers, *self.wraps,
                                     *(opener for form in look.first for opener in form.openers)})
         """All that may stand at the very start of the content."""
 

@@ -25,9 +25,12 @@ from extproc.dialects.forms import (
     kimi,
     lists,
     llama,
+    messages,
     minimax,
     mistral,
+    objects,
     others,
+    pairs,
     prompted,
     pythonic,
     qwen_coder,
@@ -39,8 +42,8 @@ from extproc.dialects.look import Look
 from extproc.profiles.models import family_of
 from extproc.remembered import remembered
 
-_MODULES = (hermes, qwen_coder, glm, minimax, kimi, step, deepseek, dsml, mistral, harmony, granite, gemma, roo, llama,
-            pythonic, lists, others, prompted)
+_MODULES = (hermes, qwen_coder, glm, minimax, kimi, step, deepseek, dsml, mistral, messages, harmony, granite, gemma,
+            roo, llama, pythonic, lists, objects, pairs, others, prompted)
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for module in _MODULES for dialect in module.DIALECTS}
 """All dialects by name; where several share an opener, the earlier one is tried first."""
@@ -50,8 +53,8 @@ T = TypeVar("T")
 _OWNERS: dict[int, list[str]] = {}
 """The dialects of a form, or of what makes one, by its identity: some are shared."""
 for _dialect in DIALECTS.values():
-    for _one in (*_dialect.forms, *_dialect.loose, *_dialect.frames, *_dialect.first, *_dialect.makers,
-                 *_dialect.unknown_makers):
+    for _one in (*_dialect.forms, *_dialect.loose, *_dialect.frames, *_dialect.first, *_dialect.opening,
+                 *_dialect.makers, *_dialect.unknown_makers):
         _OWNERS.setdefault(id(_one), []).append(_dialect.name)
 _OWNERS[id(LAST_LINE_CALL)] = _OWNERS[id(BARE_CALL_ONLY)] = ["llama3-json"]
 
@@ -94,8 +97,10 @@ def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning
     everything = [dialect for dialect in DIALECTS.values() if dialect.unambiguous]
     look = _look(everything, tools=True, reasoning_open=bool(reasoning_open), known=False)
     makers = _once(make for dialect in DIALECTS.values() for make in dialect.unknown_makers)
-    return Look(forms=(*look.forms, LAST_LINE_CALL), makers=makers, first=(BARE_CALL_ONLY,), think=look.think,
-                reasoning_open=look.reasoning_open, noise=look.noise, ends=look.ends, name_of=look.name_of)
+    opening = _once(form for dialect in everything for form in dialect.opening)
+    return Look(forms=(*look.forms, LAST_LINE_CALL), makers=makers, first=(BARE_CALL_ONLY, *opening), think=look.think,
+                answers=look.answers, reasoning_open=look.reasoning_open, noise=look.noise, ends=look.ends,
+                name_of=look.name_of)
 
 
 def _look(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_anywhere: bool = False,
@@ -106,8 +111,10 @@ def _look(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_a
                     for form in (*dialect.frames, *(dialect.forms if tools else ()),
                                  *(dialect.loose if tools and known else ()))),
         makers=_once(make for dialect in dialects for make in dialect.makers) if tools else (),
-        first=_once(form for dialect in dialects for form in dialect.first) if tools else (),
+        first=_once(form for dialect in dialects for form in (*dialect.opening, *(dialect.first if tools else ()))),
         think=_once(pair for dialect in dialects for pair in dialect.think),
+        answers=_once(token for dialect in dialects for token in dialect.answers),
+        wraps=_once(pair for dialect in dialects for pair in dialect.wraps) if known else (),
         think_anywhere=think_anywhere or any(dialect.think_anywhere for dialect in dialects),
         reasoning_open=reasoning_open,
         name_of=partial(_name_of, dialects),

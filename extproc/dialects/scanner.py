@@ -59,6 +59,8 @@ class Scanner:
         self._think_openers, self._think_closers = layout.think_openers, layout.think_closers
         self._content_marks, self._reasoning_marks = layout.content_marks, layout.reasoning_marks
         self._opening_marks = layout.opening_marks
+        self._answers, self._wraps, self._wrapped = layout.answers, layout.wraps, ""
+        """`_wrapped`: the tag that closes the visible text, where one opened it."""
         self._ends, self._behind_end, self._closers = layout.ends, layout.behind_end, layout.closers
         self._beside_calls = self._in_call = self._left_alone = False
         """A native call came, or comes now; a form reads; a native call came right behind its opener."""
@@ -226,8 +228,10 @@ class Scanner:
                 self._text((yield from end_of_turn(self._tape, mark, self._ends, self._behind_end, self._limit)))
             elif mark in self._closers:
                 self._text((yield from self._unless_left_over(mark)))
-            elif mark in self._think_closers and self._look.first:
+            elif mark in self._think_closers and (self._look.first or self._wraps):
                 yield from self._beginning()
+            elif mark in self._wraps.values():
+                yield from self._wrap_closes(mark)
             # a stray closing tag or a token of the template: dropped
 
     def _beginning(self) -> Steps[None]:
@@ -240,6 +244,10 @@ class Scanner:
                 break
             yield from self._in_think(self._think_openers[tag])
             blank = ""
+        if self._wraps and (tag := (yield from tape.literal(*self._wraps))):
+            self._wrapped = self._wraps[tag]
+            yield from tape.space(self._limit)
+            blank = ""
         for form in self._look.first:
             tape.hold()
             opener = yield from tape.literal(*form.openers)
@@ -249,6 +257,14 @@ class Scanner:
             tape.release()
         if blank:
             self._text(blank)
+
+    def _wrap_closes(self, mark: str) -> Steps[None]:
+        """A tag that closes what may stand around the whole text: framing behind all of it, else text."""
+        if mark == self._wrapped or self._sequencer.ends_with_whole_calls:
+            mark = yield from end_of_turn(self._tape, mark, (mark, *self._ends), self._behind_end, self._limit)
+            if not mark:
+                self._blank = ""
+        self._text(mark)
 
     def _in_think(self, closer: str | None) -> Steps[None]:
         """Reasoning in the content. `closer` None: any closing tag ends it. The opener of a call ends it, too."""
@@ -274,7 +290,7 @@ class Scanner:
             elif fence and mark in self._openers:
                 self._think(mark)
             elif tagged and mark in self._think_closers:
-                if closer is None or mark == closer:
+                if closer is None or mark == closer or mark in self._answers:
                     self._think_closed = True
                     yield from self._tape.space()
                     self._blank_thought = ""

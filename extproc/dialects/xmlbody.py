@@ -14,7 +14,7 @@ import msgspec
 from extproc.dialects.reading import CallWriter, NotACall, Reading
 from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
 from extproc.dialects.xmltext import WINDOW, Tags, ValueReader
-from extproc.dialects.xmlvalue import Framing
+from extproc.dialects.xmlvalue import Framing, Ignored
 
 Header = Callable[[Tape], Steps[tuple[str | None, str]]]
 """Reads a name: (the name, or None when it is damaged; what was consumed)."""
@@ -38,6 +38,9 @@ class Grammar(msgspec.Struct, frozen=True, kw_only=True):
     key: Header
     """Reads the key of a parameter, behind `parameter`."""
     framing: Framing = "verbatim"
+    first_wins: bool = False
+    """Of a parameter that comes twice the first value counts. Else the later one is sent as well, and readers of JSON
+    take that."""
 
 
 class TaggedCall:
@@ -87,6 +90,25 @@ class TaggedCall:
         if not follows and not (in_region and at_end(tape)) and not tape.cut_mark(self._marks):
             raise NotACall
         yield from self._parameters(io, io.call(name), in_region)
+        while in_region and self._call and (yield from self._next_call(io)):
+            pass
+
+    def _next_call(self, io: Reading) -> Steps[bool]:
+        """A further call of the same region. Nothing is consumed where none follows: the region may be over."""
+        tape = io.tape
+        tape.hold()
+        yield from tape.space()
+        if (yield from tape.literal(*self._call)):
+            name, _ = yield from self._grammar.name(tape)
+            yield from tape.space()
+            follows = yield from tape.literal(*self._tags)
+            if name is not None and follows and io.offered(name) is not None:
+                tape.push_back(follows)
+                yield from self._parameters(io, io.call(name), in_region=True)
+                return True
+        tape.hand_back()
+        tape.release()
+        return False
 
     def _damaged(self, io: Reading, raw: str, in_region: bool) -> Steps[None]:
         """A header that never ends is no prose when whole parameters, the end of the call or a further call follow: it
@@ -177,7 +199,8 @@ class TaggedCall:
                 writer.repaired("dropped_parameter")
                 return True
             writer.repaired("header")
-        return (yield from ValueReader(self._text_tags, io, writer, key).read())
+        value = Ignored(writer, key) if self._grammar.first_wins and writer.has(key) else None
+        return (yield from ValueReader(self._text_tags, io, writer, key, value).read())
 
 
 def at_end(tape: Tape) -> bool:

@@ -81,6 +81,17 @@ class Value:
         self._pieces.append(text)
 
 
+class Ignored(Value):
+    """A value that does not count."""
+
+    def __init__(self, writer: CallWriter, key: str) -> None:
+        super().__init__(writer, key, "verbatim")
+        writer.repaired("repeated_parameter")
+
+    def say(self, text: str) -> None:
+        """It goes nowhere."""
+
+
 def _framing_length(text: str, framing: Framing) -> int:
     """How many characters at the end of `text` may be framing."""
     if framing == "newline":

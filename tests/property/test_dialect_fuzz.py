@@ -23,7 +23,7 @@ from extproc.dialects.writing import WRITABLE, write
 from extproc.limits import Limits
 from extproc.translation import Translation
 from tests.unit.dialects.cases import request_body, sse_bytes, text_chunks
-from tests.unit.dialects.test_short_forms_round_trip import WRITERS
+from tests.unit.dialects.test_short_forms_round_trip import TAGGED, WRITERS
 
 TOOLS = [
     {"type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {
@@ -65,8 +65,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 def seed(name: str | None) -> list[str]:
     """Undamaged answers with two calls, as the dialect writes them."""
-    if name in WRITERS:
-        return [WRITERS[name](CALLS)]
+    writer = WRITERS.get(name or "") or TAGGED.get(name or "")
+    if writer is not None:
+        return [writer(CALLS)]
     blocks = [ToolCall(f"c{number}", tool, json.dumps(arguments)) for number, (tool, arguments) in enumerate(CALLS)]
     request = Request(model="m", tools=[*TOOL_MAP.values()], messages=[
         Message("assistant", [Text("Well."), *blocks]), Message("user", [ToolResult(one.id, []) for one in blocks])])

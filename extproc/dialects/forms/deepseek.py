@@ -3,6 +3,10 @@
 V3, R1: `call begin`, the word `function`, separator, NAME, newline, the JSON in a fence marked json, `call end`.
 V3.1: `call begin`, NAME, separator, JSON, `call end`; no word, no fence. One reader takes both and what lies between
 (a fence without the word, the word without a fence). R1 also opens the section in other spellings.
+
+Solar Open 100B writes an id, the name and the JSON between tokens of its own: `<|tool_calls|><|tool_call:begin|>ID
+<|tool_call:name|>NAME<|tool_call:args|>{...}<|tool_call:end|><|calls|>`; its visible text begins with `<|content|>`.
+Source: its chat template.
 """
 
 from __future__ import annotations
@@ -25,11 +29,11 @@ _FENCES = ("```json", "```JSON", "```")
 
 
 class DeepSeekSections(TokenSections):
-    """The header is a name, or the word `function` and the name behind the separator."""
+    """The header is a name, or the word `function` (Solar: an id) and the name behind the separator."""
 
     def __init__(self, tokens: Tokens) -> None:
         super().__init__(tokens)
-        self._name_ends = Marks([*tokens.structure, "\n", "\r", "{", "`"])
+        self._name_ends = Marks([*tokens.structure, *tokens.separators, "\n", "\r", "{", "`"])
 
     def title(self, io: Reading, header: str) -> Steps[str]:
         tape = io.tape
@@ -39,7 +43,8 @@ class DeepSeekSections(TokenSections):
                 name, mark = yield from tape.collect(self._name_ends, 256)
             except TooMuch:
                 name, mark = "", ""
-            tape.at -= len(mark)
+            if mark not in self.tokens.separators:
+                tape.at -= len(mark)
             header = name.strip() or header
             yield from tape.space()
         if (yield from tape.literal(*_FENCES)):
@@ -49,6 +54,14 @@ class DeepSeekSections(TokenSections):
 
 DEEPSEEK_SECTIONS = DeepSeekSections(TOKENS)
 
-DIALECTS: tuple[Dialect, ...] = tuple(
-    Dialect(name=name, forms=(DEEPSEEK_SECTIONS,), strays=TOKENS.strays, ends=(END_OF_SENTENCE,))
-    for name in ("deepseek-v3", "deepseek-r1", "deepseek-v3.1"))
+SOLAR_OPEN = Tokens(
+    sections=("<|tool_calls|>",), section_ends=("<|calls|>",), calls=("<|tool_call:begin|>",),
+    separators=("<|tool_call:name|>", "<|tool_call:args|>"), call_ends=("<|tool_call:end|>",))
+
+DIALECTS: tuple[Dialect, ...] = (
+    *(Dialect(name=name, forms=(DEEPSEEK_SECTIONS,), strays=TOKENS.strays, ends=(END_OF_SENTENCE,))
+      for name in ("deepseek-v3", "deepseek-r1", "deepseek-v3.1")),
+    Dialect(name="solar-open", forms=(DeepSeekSections(SOLAR_OPEN),), strays=SOLAR_OPEN.strays,
+            think=(("<|think|>", "<|end|>"), ("<think>", "</think>")), think_anywhere=True, answers=("<|content|>",),
+            noise=("<|begin|>assistant",), ends=("<|flush|>",)),
+)

@@ -5,6 +5,8 @@
 JSON. V4 calls the wrapper `tool_calls`, with variants that occur in production, and lets a call without parameters
 close itself; V4.1 puts a space before every tag name and calls the wrapper `calls`. The bars are U+FF5C; plain ones are
 read as well. The block ends the turn by rule; text that follows all the same is content.
+
+GigaChat 3.5 writes the same language, with GCML for DSML. Source: its chat template.
 """
 
 from __future__ import annotations
@@ -15,14 +17,27 @@ from extproc.dialects.forms.elements import ElementCalls, Grammar
 
 WRAPPERS = ("function_calls", "tool_calls", "toolcalls", "tool", "calls")
 
-DSML = ElementCalls(Grammar(
-    open=("<｜DSML｜", "<|DSML|"), close=("</｜DSML｜", "</|DSML|"), tag_end=">",
-    wrappers=frozenset(WRAPPERS), call="invoke", call_name="name", parameter="parameter", parameter_name="name",
-    marks_string=("string", "true")))
 
-_STRAYS = tuple(f"</{bar}DSML{bar}{blank}{name}>" for bar in ("｜", "|") for blank in ("", " ")
-                for name in (*WRAPPERS, "invoke", "parameter"))
 
-DIALECTS: tuple[Dialect, ...] = tuple(
-    Dialect(name=name, forms=(DSML,), strays=_STRAYS, ends=(END_OF_SENTENCE,))
-    for name in ("deepseek-v3.2", "deepseek-v4", "deepseek-v4.1"))
+def markup(mark: str) -> ElementCalls:
+    """The form of the language whose tags are marked like this."""
+    return ElementCalls(Grammar(
+        open=(f"<｜{mark}｜", f"<|{mark}|"), close=(f"</｜{mark}｜", f"</|{mark}|"), tag_end=">",
+        wrappers=frozenset(WRAPPERS), call="invoke", call_name="name", parameter="parameter", parameter_name="name",
+        marks_string=("string", "true")))
+
+
+def closing_tags(mark: str) -> tuple[str, ...]:
+    """All closing tags: left over where a call is, they mean nothing."""
+    return tuple(f"</{bar}{mark}{bar}{blank}{name}>" for bar in ("｜", "|") for blank in ("", " ")
+                 for name in (*WRAPPERS, "invoke", "parameter"))
+
+
+DSML = markup("DSML")
+
+DIALECTS: tuple[Dialect, ...] = (
+    *(Dialect(name=name, forms=(DSML,), strays=closing_tags("DSML"), ends=(END_OF_SENTENCE,))
+      for name in ("deepseek-v3.2", "deepseek-v4", "deepseek-v4.1")),
+    Dialect(name="gigachat-3.5", forms=(markup("GCML"),), strays=closing_tags("GCML"),
+            ends=("</s>", "<|message_sep|>")),
+)

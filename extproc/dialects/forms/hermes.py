@@ -9,22 +9,25 @@ from __future__ import annotations
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.jsonbody import read_array, read_call
+from extproc.dialects.jsonvalue import raw_value
 from extproc.dialects.reading import NotACall, Reading
 from extproc.dialects.tape import Marks, Steps
 
 
 class TaggedJson:
-    """A call object, or an array of them, between an opener and its closer."""
+    """Call objects, or an array of them, between an opener and a closer. `others`: further openers, or tags around
+    several of these regions, and what closes them."""
 
-    def __init__(self, opener: str, closer: str) -> None:
-        self.openers: tuple[str, ...] = (opener,)
-        self._closer = closer
-        self._ends = Marks([closer, opener])
+    def __init__(self, opener: str, closer: str, *others: tuple[str, str]) -> None:
+        pairs = ((opener, closer), *others)
+        self.openers: tuple[str, ...] = tuple(dict.fromkeys(begin for begin, _ in pairs))
+        self._closers = tuple(dict.fromkeys(end for _, end in pairs))
+        self._ends = Marks([*self._closers, *self.openers])
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape
         yield from tape.space()
-        if (yield from tape.literal(opener)):  # models double the tags
+        if (yield from tape.literal(*self.openers)):  # models double the tags
             yield from tape.space()
         fenced = yield from tape.literal("```json", "```")
         yield from tape.space()
@@ -54,7 +57,25 @@ class TaggedJson:
             except NotACall:
                 tape.hand_back()
                 tape.release()
-                return
+                if not (yield from self._skips(io)):
+                    return
+
+    def _skips(self, io: Reading) -> Steps[bool]:
+        """Behind a call an object that is none, or calls no offered tool: text where a further object follows it."""
+        tape = io.tape
+        tape.hold()
+        blank = yield from tape.space()
+        raw = ""
+        if (yield from tape.peek()) == "{":
+            raw = yield from raw_value(io, self._ends)
+            yield from tape.space()
+        if not raw or (yield from tape.peek()) != "{":
+            tape.hand_back()
+            tape.release()
+            return False
+        tape.release()
+        io.emit_text(blank + raw)
+        return True
 
     def _close(self, io: Reading, fenced: str) -> Steps[None]:
         """The closing tags, however many there are; anything else is text again."""
@@ -63,7 +84,7 @@ class TaggedJson:
             blank = yield from tape.space()
             if not (yield from tape.literal("```")):
                 tape.push_back(blank)
-        blank = yield from tape.skip(self._closer)
+        blank = yield from tape.skip(*self._closers)
         tape.drop_cut_mark(self._ends)
         tape.push_back(blank)
 

@@ -1,9 +1,9 @@
 """Arrays of call objects: `[{"name": ..., "arguments": {...}}, ...]` behind a marker, in a code fence or all alone.
 
 xLAM writes the bare array at the start of the answer, in a fence, or in the tags of other families. Phi-4-mini writes
-`functools[...]`, Jamba and Hunyuan A13B `<tool_calls>[...]</tool_calls>`. Apertus makes the name the key of the
-arguments, `<|tools_prefix|>[{"N": {...}}]<|tools_suffix|>`, and thinks between tokens of its own. The array ends the
-region; what follows it is content. What is no array of calls of offered tools is text.
+`functools[...]`. Apertus makes the name the key of the arguments, `<|tools_prefix|>[{"N": {...}}]<|tools_suffix|>`, and
+thinks between tokens of its own. The array ends the region; what follows it is content. What is no array of calls of
+offered tools is text.
 """
 
 from __future__ import annotations
@@ -63,5 +63,4 @@ DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="apertus", forms=(TaggedArray(["<|tools_prefix|>"], "<|tools_suffix|>", read=read_keyed_call),),
             think=(("<|inner_prefix|>", "<|inner_suffix|>"), ("<think>", "</think>")), strays=("<|tools_suffix|>",),
             ends=("<|assistant_end|>",)),
-    Dialect(name="jamba", forms=(TaggedArray(["<tool_calls>"], "</tool_calls>"),)),
 )

@@ -4,7 +4,8 @@
 A raw value ends as in the other tag dialects (`xmltext.py`); a value in CDATA sections only where `]]>` is followed by
 what may follow it. `type` says how a value is meant as far as the schema leaves a choice: models repeat the types of
 the definitions there. Read as well: quotes of any kind or none, a call that closes itself, `invoke` for `tool_call`,
-one JSON object in place of the parameters, missing closing tags. Models that were trained on Hermes JSON or
+one JSON object in place of the parameters, missing closing tags. MiniCPM5 writes the same with `function` and `param`,
+and Python's literals for what is no string. Models that were trained on Hermes JSON or
 Qwen3-Coder's XML fall back into these, so both are looked for, too.
 """
 
@@ -25,8 +26,6 @@ from extproc.dialects.xmlbody import at_end
 from extproc.dialects.xmltext import Tags, ValueReader
 from extproc.dialects.xmlvalue import Framing, Value
 
-_PARAMETER = "<parameter "
-_PARAMETER_END = "</parameter>"
 _CDATA = "<![CDATA["
 _CDATA_END = "]]>"
 _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|[“”]([^“”]*)[“”]|([^\s"'/>]+))""")
@@ -73,19 +72,20 @@ def _entity(found: re.Match[str]) -> str:
 
 
 class PromptedCalls:
-    """Calls of one spelling of the element."""
+    """Calls of one spelling of the elements."""
 
-    def __init__(self, element: str) -> None:
+    def __init__(self, element: str, parameter: str = "parameter") -> None:
         opener, closer = f"<{element} ", f"</{element}>"
+        self._begins, self._ends = f"<{parameter} ", f"</{parameter}>"
         outer = (opener, closer)
         self.openers: tuple[str, ...] = (opener,)
         self._opener, self._closer = outer
-        self._marks = Marks([*outer, _PARAMETER])
-        self._tags = Tags(begins=(), ends=(), call=opener, call_end=closer, outer=outer, parameter=_PARAMETER,
-                          parameter_end=_PARAMETER_END, marks=Marks([*outer, _PARAMETER, _PARAMETER_END]),
+        self._marks = Marks([*outer, self._begins])
+        self._tags = Tags(begins=(), ends=(), call=opener, call_end=closer, outer=outer, parameter=self._begins,
+                          parameter_end=self._ends, marks=Marks([*outer, self._begins, self._ends]),
                           name=_read_name, key=_read_name, framing="newline")
-        self._dropped = Marks([_PARAMETER_END, closer])
-        self._in_section = Marks([_CDATA_END, _PARAMETER_END])
+        self._dropped = Marks([self._ends, closer])
+        self._in_section = Marks([_CDATA_END, self._ends])
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape
@@ -96,7 +96,7 @@ class PromptedCalls:
             io.call(header.name).close()
             return
         yield from tape.space()
-        follows = yield from tape.literal(_PARAMETER, self._closer)
+        follows = yield from tape.literal(self._begins, self._closer)
         tape.push_back(follows)
         if not follows and (yield from tape.peek()) != "{" and not tape.cut_mark(self._marks) \
                 and not (at_end(tape) and io.at_line_start):
@@ -109,8 +109,8 @@ class PromptedCalls:
         alone = True
         while True:
             yield from tape.space()
-            mark = yield from tape.literal(self._closer, self._opener, _PARAMETER)
-            if mark == _PARAMETER:
+            mark = yield from tape.literal(self._closer, self._opener, self._begins)
+            if mark == self._begins:
                 alone = False
                 if not (yield from self._parameter(io, writer)):
                     return
@@ -164,7 +164,7 @@ class PromptedCalls:
                 writer.repaired("unclosed_value")
                 break
             blank = yield from tape.space()
-            if mark == _PARAMETER_END:
+            if mark == self._ends:
                 closer = yield from tape.literal(self._closer)
                 rest = yield from tape.space()
                 if closer and at_end(tape):
@@ -173,10 +173,10 @@ class PromptedCalls:
                 tape.push_back(rest)
                 value.text(mark + blank + closer)
                 continue
-            follows = yield from tape.literal(_PARAMETER_END, _CDATA, self._closer, _PARAMETER)
+            follows = yield from tape.literal(self._ends, _CDATA, self._closer, self._begins)
             if follows == _CDATA:
                 continue
-            if follows in (self._closer, _PARAMETER):
+            if follows in (self._closer, self._begins):
                 tape.push_back(follows)
             if follows or at_end(tape):
                 break
@@ -214,6 +214,7 @@ class _Typed(Value):
 
 
 DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="minicpm5", forms=(PromptedCalls("function", "param"),), ends=("<|im_end|>",)),
     Dialect(name="prompted", unambiguous=False,
             forms=(PromptedCalls("tool_call"), PromptedCalls("invoke"), HERMES, QWEN_CODER)),
 )

@@ -43,6 +43,51 @@ def step3_call(call: Call) -> str:
             "<｜tool_call_end｜>")
 
 
+def plain(value: Any) -> str:
+    """Strings as they are, all other values as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def pairs(call: Call, prefix: str = "", suffix: str = "") -> str:
+    """The name and the pairs of a call as GLM writes them."""
+    key, value = f"{prefix}arg_key{suffix}", f"{prefix}arg_value{suffix}"
+    return call[0] + "\n" + "".join(f"<{key}>{name}</{key}>\n<{value}>{plain(text)}</{value}>\n"
+                                    for name, text in call[1].items())
+
+
+def solar_call(call: Call) -> str:
+    return f"<|tool_call:start|>{call[0]}\n" + "".join(
+        f"<|tool_arg:start|>{key}<|tool_arg:value|>{plain(value)}<|tool_arg:end|>\n" for key, value in call[1].items()
+    ) + "<|tool_call:end|>"
+
+
+def atem(call: Call) -> str:
+    inner = "".join(f'<atem:parameter name="{key}">{plain(value)}</atem:parameter>\n' for key, value in call[1].items())
+    return (f'<|start|>assistant to={call[0]}<|message|><atem:function_calls>\n<atem:invoke name="{call[0]}">\n{inner}'
+            "</atem:invoke>\n</atem:function_calls><|eom|>")
+
+
+def gcml(call: Call) -> str:
+    return f'<｜GCML｜invoke name="{call[0]}">' + "".join(
+        f'<｜GCML｜parameter name="{key}" string="{str(isinstance(value, str)).lower()}">{plain(value)}</｜GCML｜parameter>'
+        for key, value in call[1].items()) + "</｜GCML｜invoke>"
+
+
+def cdata(text: str) -> str:
+    return "<![CDATA[" + text.replace("]]>", "]]]]><![CDATA[>") + "]]>"
+
+
+def param(call: Call) -> str:
+    return f'<function name="{call[0]}">' + "".join(
+        f'<param name="{key}">{cdata(value) if isinstance(value, str) else repr(value)}</param>'
+        for key, value in call[1].items()) + "</function>"
+
+
+def cohere(calls: list[Call]) -> str:
+    return json.dumps([{"tool_call_id": str(number), "tool_name": name, "parameters": arguments}
+                       for number, (name, arguments) in enumerate(calls)], indent=1)
+
+
 WRITERS: dict[str, Callable[[list[Call]], str]] = {
     "llama3-json": lambda calls: "; ".join(objects(calls, "parameters")),
     "llama-pythonic": lambda calls: "[" + ", ".join(pythonic(calls)) + "]",
@@ -62,7 +107,40 @@ WRITERS: dict[str, Callable[[list[Call]], str]] = {
     + "<|tools_suffix|>",
     "step3": lambda calls: "<｜tool_calls_begin｜>" + "".join(map(step3_call, calls)) + "<｜tool_calls_end｜>",
     "internlm2": lambda calls: "".join(f"<|action_start|><|plugin|>{call}<|action_end|>" for call in objects(calls)),
+    "command-a": lambda calls: f"<|START_ACTION|>{cohere(calls)}<|END_ACTION|><|END_OF_TURN_TOKEN|>",
+    "command-r": lambda calls: f"Action: ```json\n{cohere(calls)}\n```",
+    "nemotron": lambda calls: "<TOOLCALL>[" + ", ".join(objects(calls)) + "]</TOOLCALL>",
+    "minimax-m1": lambda calls: "<tool_calls>\n" + "\n".join(objects(calls)) + "\n</tool_calls>",
+    "hunyuan-a13b": lambda calls: "<answer>\n<tool_calls>[" + ", ".join(objects(calls)) + "]</tool_calls>\n</answer>",
+    "gigachat-3": lambda calls: "".join(f"<|message_sep|>\n\nfunction call<|role_sep|>\n{call}"
+                                        for call in objects(calls)) + "<|message_sep|>",
+    "sarashina": lambda calls: "<|tool_calls|>" + repr([{"name": name, "arguments": arguments}
+                                                       for name, arguments in calls]),
+    "muse-glimmer": lambda calls: " to=self<|message|><|eom|>" + "".join(map(atem, calls)),
+    "functionary-v2": lambda calls: "<|from|>assistant\n<|recipient|>".join(
+        f"{name}\n<|content|>{json.dumps(arguments)}" for name, arguments in calls) + "<|stop|>",
+    "functionary-v3.2": lambda calls: ">>>".join(f"{name}\n{json.dumps(arguments)}"
+                                                 for name, arguments in calls) + "<|eot_id|>",
+    "inkling": lambda calls: "<|message_model|>".join(
+        name + "<|content_invoke_tool_json|>" + json.dumps({"name": name, "args": arguments}) + "<|end_message|>"
+        for name, arguments in calls) + "<|content_model_end_sampling|>",
+    "solar-open": lambda calls: "<|begin|>assistant<|tool_calls|>" + "".join(
+        f"<|tool_call:begin|>{number}<|tool_call:name|>{name}<|tool_call:args|>{json.dumps(arguments)}<|tool_call:end|>"
+        for number, (name, arguments) in enumerate(calls)) + "<|calls|>",
+    "minicpm5": lambda calls: "\n".join(map(param, calls)),
 }
+TAGGED: dict[str, Callable[[list[Call]], str]] = {
+    "hy3": lambda calls: "<tool_calls:opensource>\n" + "\n".join(
+        f"<tool_call:opensource>{pairs(call, suffix=':opensource')}</tool_call:opensource>" for call in calls)
+    + "\n</tool_calls:opensource><｜hy_eos:opensource｜>",
+    "iquest": lambda calls: "".join(f"<iquest_tool_call>{pairs(call)}</iquest_tool_call>" for call in calls),
+    "k2-horizon": lambda calls: "<ifm|tool_calls>\n" + "\n".join(
+        f"<ifm|tool_call>{pairs(call, prefix='ifm|')}</ifm|tool_call>" for call in calls) + "\n</ifm|tool_calls>",
+    "solar-open-2": lambda calls: "\n".join(map(solar_call, calls)),
+    "poolside": lambda calls: "".join(f"<tool_call>{pairs(call)}</tool_call>" for call in calls) + "</assistant>",
+    "gigachat-3.5": lambda calls: f"<｜GCML｜tool_calls>{''.join(map(gcml, calls))}</｜GCML｜tool_calls>",
+}
+"""Forms without escapes: what a value may hold is not theirs to say."""
 
 # what no dialect can carry verbatim: lone surrogates, and Gemma's own quote
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=24).filter(lambda text: '<|"|>' not in text) \
@@ -94,14 +172,42 @@ def test_what_was_written_is_read(dialect: str, calls: list[Call], seed: int) ->
     assert got["content"] == ""
 
 
-@pytest.mark.parametrize("dialect", sorted(WRITERS))
+words = st.text("abc é\"'{}[],:\\/<>&", min_size=1, max_size=12)
+tame_calls = st.lists(st.one_of(
+    st.tuples(st.just("tide"), st.fixed_dictionaries({}, optional={"harbor": words, "day": words})),
+    st.tuples(st.just("valve"), st.fixed_dictionaries({}, optional={
+        "id": st.integers(-2**53, 2**53), "locked": st.booleans(), "tags": st.lists(words, max_size=3)})),
+    st.tuples(st.just("ping"), st.just({}))), min_size=1, max_size=3)
+
+
+@pytest.mark.parametrize("dialect", sorted(TAGGED))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(calls=tame_calls, seed=st.integers(0, 2**16))
+def test_forms_without_escapes(dialect: str, calls: list[Call], seed: int) -> None:
+    raw = TAGGED[dialect](calls)
+    rng = random.Random(seed)
+    cut = sorted(rng.randrange(len(raw) + 1) for _ in range(rng.randrange(12)))
+    pieces = [raw[a:b] for a, b in zip([0, *cut], [*cut, len(raw)], strict=True)]
+    got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect=dialect)
+    assert [(name, json.loads(text or "{}")) for name, text in got["tool_calls"]] == calls
+    assert got["content"] == ""
+
+
+@pytest.mark.parametrize("dialect", sorted({*WRITERS, *TAGGED}))
 @settings(max_examples=40, deadline=None)
 @given(pieces=st.lists(st.sampled_from([
     "[TOOL_CALLS]", "[ARGS]", "{", "}", "[", "]", "(", ")", '"', "'", "\\", ":", ",", "name", "tide", "ping", "call:",
     "=", "<|channel|>", "analysis", "<|message|>", "to=functions.ping", "<|tool_call>", '<|"|>', "<tool_call|>",
     "functools[", "<tool_call>", '{"name": "tide", "arguments": {', "<|python_tag|>", "<function_calls>", "\n", " ",
     "```", "<think>", "</think>", "harbor", "<|action_start|><|plugin|>", "<|end|>", "<function_call>",
-    "<｜tool_calls_begin｜>", '<steptml:invoke name="ping">', "<|tools_prefix|>", "<|assistant_end|>"]), max_size=14),
+    "<｜tool_calls_begin｜>", '<steptml:invoke name="ping">', "<|tools_prefix|>", "<|assistant_end|>",
+    "<|START_ACTION|>", "Action: ```json", "<tool_calls>", "</tool_calls>", "<answer>", "</answer>", "to=ping", "to=",
+    "<|start|>assistant", "<|eom|>", "<atem:function_calls>", '<atem:invoke name="ping">', ">>>", "<|recipient|>",
+    "<|content|>", "<|message_model|>", "<|content_text|>", "<|content_invoke_tool_json|>", "<|end_message|>",
+    "<|tool_call:start|>", "<|tool_arg:start|>", "<|tool_arg:value|>", "<|tool_arg:end|>", "<|tool_call:begin|>",
+    "<|tool_call:name|>", "<|tool_call:args|>", "<tool_calls:x>", "<tool_call:x>", "<tool_sep:x>", "<ifm|tool_calls>",
+    "<ifm|tool_call>", "<ifm|arg_key>", "<ifm|arg_type>", '<function name="ping">', '<param name="harbor">',
+    "[BEGIN FINAL RESPONSE]", "<|function_call|>"]), max_size=14),
        finish=st.sampled_from(["stop", "length"]))
 def test_any_text_has_one_reading(dialect: str, pieces: list[str], finish: str) -> None:
     """Markers in any order raise nothing, and give the same at every cut."""

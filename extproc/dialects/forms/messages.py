@@ -1,0 +1,230 @@
+"""Answers made of messages whose header says for whom they are: the user, the model itself (reasoning), or a tool.
+
+Muse Glimmer (ATEM): ` to=self<|message|>...<|eom|>`, `<|start|>assistant to=user<|message|>...<|eot|>`, and calls as
+`<|start|>assistant to=NAME<|message|><atem:function_calls><atem:invoke name="NAME"><atem:parameter name="K">value`.
+Functionary v2: `<|from|>assistant\\n<|recipient|>NAME\\n<|content|>{...}`, v3.2: `>>>NAME\\n{...}`, both with the
+recipient `all` for text. Inkling: `<|message_model|>NAME<|content_invoke_tool_json|>{"name": ..., "args": {...}}
+<|end_message|>`, with other tokens for text and reasoning.
+
+The prompt already holds what opens the first header, so an answer begins in the middle of one. A header that is none is
+text; a message to a tool that is not offered is text as a whole. Sources: the chat templates of the models and the
+parsers of vLLM, SGLang and llama.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from string import ascii_letters
+from typing import Literal
+
+import msgspec
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.headers import read_attribute
+from extproc.dialects.jsonbody import read_arguments, read_call
+from extproc.dialects.reading import NotACall, PlainText, Reading
+from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.turns import end_of_turn
+from extproc.dialects.xmlbody import Grammar, TaggedCall
+
+_MAX_HEADER = 256
+_MAX_WAIT = 1024
+"""Characters of white space behind a token that may end a message."""
+
+Body = Literal["addressed", "text", "reasoning", "call"]
+"""What a message holds: what its recipient says, or always the same. A call's body is an object with its name."""
+
+
+class Messages(msgspec.Struct, frozen=True, kw_only=True):
+    """How the messages of one family look."""
+
+    openers: tuple[str, ...]
+    """How a message begins that is not the first."""
+    header: re.Pattern[str]
+    """All of a header between its opener and the mark that ends it. The group `to` is the recipient."""
+    bodies: dict[str, Body]
+    """The marks that end a header, and what follows each of them."""
+    text: frozenset[str] = frozenset()
+    """Recipients of visible text; a message without a recipient is text as well."""
+    reasoning: frozenset[str] = frozenset()
+    ends: tuple[str, ...]
+    """Tokens that end a message."""
+    calls: TaggedCall | None = None
+    """How calls are written; None: the message is the JSON of the arguments."""
+
+
+class Message:
+    """A message from its opener on."""
+
+    def __init__(self, family: Messages) -> None:
+        self.openers: tuple[str, ...] = family.openers
+        self._family = family
+        self._header_ends = Marks([*family.bodies, *family.openers, *(end for end in family.ends if end != "\n")])
+        self._next = (*family.openers, *(family.bodies if len(family.bodies) > 1 else ()))
+        """How the next message begins; where the kind of a message has a token, its header may be missing."""
+        self._ends = Marks([*family.ends, *self._next])
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        to, body = yield from self._header(io)
+        if body == "text":
+            io.tape.release()
+            if self._family.calls is not None:  # markup of calls in it is text
+                yield from self._text(io)
+        elif body == "reasoning":
+            io.tape.release()
+            io.begin_thinking()
+            yield from self._until_end(io, io.emit_thinking)
+        else:
+            yield from self._call(io, to)
+
+    def _header(self, io: Reading) -> Steps[tuple[str, Body]]:
+        """The recipient and what the message holds. Raises NotACall for anything but a header."""
+        family, pieces = self._family, [""]
+
+        def keep(piece: str) -> None:
+            pieces.append(piece)
+            if sum(map(len, pieces)) > _MAX_HEADER:
+                raise NotACall
+
+        mark = yield from io.tape.until(self._header_ends, keep)
+        found = family.header.fullmatch("".join(pieces))
+        if found is None or mark not in family.bodies:
+            raise NotACall
+        to, body = found["to"] or "", family.bodies[mark]
+        if body == "addressed":
+            body = "reasoning" if to in family.reasoning else "text" if not to or to in family.text else "call"
+        return to, body
+
+    def _until_end(self, io: Reading, out: Callable[[str], None]) -> Steps[None]:
+        """Passes a message on through the token that ends it; where another one begins, it stands on the tape."""
+        mark = yield from io.tape.until(self._ends, out)
+        if mark in self._next:
+            io.tape.at -= len(mark)
+
+    def _text(self, io: Reading) -> Steps[None]:
+        """Visible text. A token that ends a message is text where more text follows it."""
+        ends, tape = self._family.ends, io.tape
+        while True:
+            mark = yield from tape.until(self._ends, io.emit_text)
+            if mark not in ends:
+                tape.at -= len(mark)
+                return
+            shown = yield from end_of_turn(tape, mark, ends, self._next, _MAX_WAIT)
+            if not shown:
+                return
+            io.emit_text(shown)
+
+    def _call(self, io: Reading, to: str) -> Steps[None]:
+        """A message to a tool, through the token that ends it. All of it is text where it calls no offered tool."""
+        tape, family, before = io.tape, self._family, io.calls
+        yield from tape.space()
+        if family.calls is None and to and "call" not in family.bodies.values():
+            yield from self._arguments(io, to)
+        else:
+            opener = ""
+            if family.calls is not None and not (opener := (yield from tape.literal(*family.calls.openers))):
+                raise NotACall
+            try:
+                yield from family.calls.read(opener, io) if family.calls is not None else read_call(io, self._ends)
+            except NotACall:
+                if io.calls == before:
+                    yield from self._until_end(io, _drop)
+                    raise PlainText from None
+        blank = yield from tape.space(_MAX_WAIT)
+        if not (yield from tape.literal(*family.ends)):
+            tape.push_back(blank)
+
+    def _arguments(self, io: Reading, to: str) -> Steps[None]:
+        """Arguments as JSON. Other text is the value of the one parameter of a tool, of one that runs code for example.
+        """
+        tape = io.tape
+        name = io.offered(to)
+        if name is None:
+            raise NotACall
+        first = yield from tape.peek()
+        if first in ("{", '"'):
+            writer = io.call(name)
+            if (yield from read_arguments(io, writer, self._ends)):
+                writer.close()
+            return
+        declared = list(io.shape(name).parameters)
+        if not first or len(declared) != 1 or not io.shape(name).parameters[declared[0]].streams:
+            raise NotACall
+        writer = io.call(name)
+        writer.begin(declared[0])
+        mark = yield from tape.until(self._ends, writer.piece)
+        if mark or tape.clean:
+            tape.at -= len(mark)
+            writer.end()
+            writer.close()
+
+
+def _drop(text: str) -> None:
+    """A message that is handed back as text."""
+
+
+class FirstMessage(Message):
+    """The first message of an answer: `begins` are the words, or letters, that its header may begin with. Where it may
+    begin with any letter, its first word is the recipient."""
+
+    def __init__(self, family: Messages, begins: tuple[str, ...]) -> None:
+        super().__init__(family)
+        self.openers = begins
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        tape.at -= len(opener)
+        if len(opener) == 1:
+            word = yield from tape.run(lambda char: char.isalnum() or char in "_-.:/", _MAX_HEADER)
+            known = word in self._family.text or word in self._family.reasoning or io.offered(word) is not None
+            tape.push_back(word)
+            if not known:
+                raise NotACall
+        try:
+            yield from super().read(opener, io)
+        except PlainText:
+            raise
+        except NotACall:
+            if len(opener) == 1:  # a word alone is no piece of a call, also where the answer was cut off behind it
+                tape.hand_back()
+            raise
+
+
+ATEM = TaggedCall(Grammar(
+    regions=(("<atem:function_calls>", "</atem:function_calls>"),),
+    call="<atem:invoke name=", call_end="</atem:invoke>", name=read_attribute,
+    parameter="<atem:parameter name=", parameter_end="</atem:parameter>", key=read_attribute))
+
+MUSE = Messages(
+    openers=("<|start|>",), header=re.compile(r"\s*(?:assistant)?\s*(?:to=(?P<to>[\w.:/-]+))?\s*"),
+    bodies={"<|message|>": "addressed"}, text=frozenset({"user"}), reasoning=frozenset({"self"}),
+    ends=("<|eom|>", "<|eot|>"), calls=ATEM)
+
+FUNCTIONARY_2 = Messages(
+    openers=("<|from|>assistant\n<|recipient|>", "<|recipient|>"), header=re.compile(r"\s*(?P<to>[\w.:/-]+)\s*"),
+    bodies={"<|content|>": "addressed"}, text=frozenset({"all"}), ends=("<|stop|>",))
+
+FUNCTIONARY_3 = Messages(
+    openers=(">>>",), header=re.compile(r"(?P<to>[\w.:/-]+)"), bodies={"\n": "addressed"}, text=frozenset({"all"}),
+    ends=("<|eot_id|>", "<|eom_id|>"))
+
+INKLING = Messages(
+    openers=("<|message_model|>",), header=re.compile(r"\s*(?P<to>[^\s<]*)\s*"),
+    bodies={"<|content_text|>": "text", "<|content_thinking|>": "reasoning", "<|content_invoke_tool_json|>": "call"},
+    ends=("<|end_message|>",))
+
+_WORD = (*ascii_letters, "_")
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="muse-glimmer", frames=(Message(MUSE),), forms=(ATEM,),
+            opening=(FirstMessage(MUSE, ("to=", "assistant to=", "<|message|>")),), ends=MUSE.ends),
+    Dialect(name="functionary-v2", frames=(Message(FUNCTIONARY_2),), opening=(FirstMessage(FUNCTIONARY_2, _WORD),),
+            ends=FUNCTIONARY_2.ends, unambiguous=False),
+    Dialect(name="functionary-v3.2", frames=(Message(FUNCTIONARY_3),), opening=(FirstMessage(FUNCTIONARY_3, _WORD),),
+            ends=FUNCTIONARY_3.ends, unambiguous=False),
+    Dialect(name="inkling", frames=(Message(INKLING), FirstMessage(INKLING, tuple(INKLING.bodies))),
+            first=(FirstMessage(INKLING, _WORD),), think=(("<|content_thinking|>", "<|end_message|>"),
+                                                         ("<think>", "</think>")),
+            answers=("<|content_text|>",), noise=INKLING.ends, ends=("<|content_model_end_sampling|>",)),
+)

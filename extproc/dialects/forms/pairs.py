@@ -1,0 +1,155 @@
+"""Calls whose parameters are pairs of a key element and a value element, as GLM writes them, between other tags.
+
+Hunyuan Hy3 and Hy4: `<tool_calls><tool_call>NAME<tool_sep><arg_key>K</arg_key><arg_value>text</arg_value></tool_call>
+</tool_calls>`; Hy4 leaves `<tool_sep>` out, and a checkpoint may add a suffix of its own to every tag
+(`<tool_call:opensource>`). IQuest: `<iquest_tool_call>` and `<iquestcoder_tool_call>` around GLM's pairs. K2 Horizon:
+`<ifm|tool_call>` with `<ifm|arg_key>`, maybe `<ifm|arg_type>`, and `<ifm|arg_value>`; the body may be a JSON object.
+Solar Open 2: `<|tool_call:start|>NAME` and a newline, then `<|tool_arg:start|>K<|tool_arg:value|>text<|tool_arg:end|>`.
+Poolside: GLM's own tags, `<user>` for `<tool_call>`, or a JSON object behind the name.
+
+Values are verbatim, typed by the schema. Of a key that comes twice Solar Open 2 means the first value, all others the
+last. Sources: the models' chat templates, and the parsers of vLLM, SGLang and ollama with their tests.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.hermes import TaggedJson
+from extproc.dialects.headers import MAX_NAME
+from extproc.dialects.jsonbody import read_arguments
+from extproc.dialects.reading import NotACall, Reading
+from extproc.dialects.tape import Marks, Steps, Tape
+from extproc.dialects.xmlbody import Grammar, Header, TaggedCall
+
+
+def name_until_tag(separator: str = "") -> Header:
+    """The word behind an opening tag, through the `separator` that may follow it."""
+
+    def read(tape: Tape) -> Steps[tuple[str | None, str]]:
+        raw = yield from tape.space()
+        name = yield from tape.run(lambda char: not char.isspace() and char != "<", MAX_NAME)
+        raw += name
+        if separator:
+            blank = yield from tape.space()
+            found = yield from tape.literal(separator)
+            if not found:
+                tape.push_back(blank)
+            raw += blank + found if found else ""
+        return name or None, raw
+
+    return read
+
+
+def key_until_value(key_end: str, value: str, kind: tuple[str, str] | None = None) -> Header:
+    """A key, through the tag `value` that opens its value; one of the two tags may be missing where `key_end` is one.
+    `kind`: tags of an element between them that says the value's type, which the schema says as well."""
+
+    def read(tape: Tape) -> Steps[tuple[str | None, str]]:
+        raw = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
+        name = raw.strip()
+        closed = (yield from tape.literal(key_end)) if key_end else ""
+        raw += closed
+        if kind is not None:
+            blank = yield from tape.space()
+            if (yield from tape.literal(kind[0])):
+                text = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
+                raw += blank + kind[0] + text + (yield from tape.literal(kind[1]))
+            else:
+                tape.push_back(blank)
+        blank = yield from tape.space()
+        opened = yield from tape.literal(value)
+        if not opened:
+            if tape.ended and not tape.clean:
+                tape.at = len(tape.buffer)
+                return None, ""
+            tape.push_back(blank)
+            blank = ""
+        return name if name and (closed or opened) else None, raw + blank + opened
+
+    return read
+
+
+def pairs(region: str, call: str | None = None, *, prefix: str = "", suffix: str = "", separator: str = "",
+          typed: bool = False) -> TaggedCall:
+    """The form whose calls stand in elements `region`, or in `call` inside of it. `prefix` and `suffix` belong to every
+    tag; `separator` is a tag that may follow the name."""
+
+    def begin(tag: str) -> str:
+        return f"<{prefix}{tag}{suffix}>"
+
+    def end(tag: str) -> str:
+        return f"</{prefix}{tag}{suffix}>"
+
+    return TaggedCall(Grammar(
+        regions=((begin(region), end(region)),), call=begin(call) if call else None, call_end=end(call or region),
+        name=name_until_tag(begin(separator) if separator else ""), parameter=begin("arg_key"),
+        parameter_end=end("arg_value"),
+        key=key_until_value(end("arg_key"), begin("arg_value"),
+                            (begin("arg_type"), end("arg_type")) if typed else None)))
+
+
+@lru_cache(maxsize=64)
+def _hunyuan(suffix: str) -> TaggedCall:
+    return pairs("tool_calls", "tool_call", suffix=suffix, separator="tool_sep")
+
+
+class Suffixed:
+    """Hunyuan's form where a checkpoint adds a suffix to every tag: the first tag tells which."""
+
+    openers: tuple[str, ...] = ("<tool_calls:", "<tool_call:")
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        suffix = yield from io.tape.run(lambda char: char.isalnum() or char in "_-.", 64)
+        if not suffix or not (yield from io.tape.literal(">")):
+            raise NotACall
+        yield from _hunyuan(f":{suffix}").read(f"{opener}{suffix}>", io)
+
+
+class NamedObject:
+    """A name on its line and an object of arguments, between tags."""
+
+    def __init__(self, opener: str, closer: str) -> None:
+        self.openers: tuple[str, ...] = (opener,)
+        self._closer = closer
+        self._stop = Marks([opener, closer])
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        name, _ = yield from name_until_tag()(tape)
+        yield from tape.space()
+        if name is None or io.offered(name) is None or (yield from tape.peek()) != "{":
+            raise NotACall
+        writer = io.call(name)
+        if (yield from read_arguments(io, writer, self._stop)):
+            writer.close()
+        blank = yield from tape.skip(self._closer)
+        tape.drop_cut_mark(self._stop)
+        tape.push_back(blank)
+
+
+POOLSIDE = TaggedCall(Grammar(
+    regions=(("<tool_call>", "</tool_call>"), ("<user>", "</user>")), call_end="</tool_call>", name=name_until_tag(),
+    parameter="<arg_key>", parameter_end="</arg_value>", key=key_until_value("</arg_key>", "<arg_value>")))
+
+SOLAR_OPEN_2 = TaggedCall(Grammar(
+    regions=(("<|tool_call:start|>", "<|tool_call:end|>"),), call_end="<|tool_call:end|>", name=name_until_tag(),
+    parameter="<|tool_arg:start|>", parameter_end="<|tool_arg:end|>", key=key_until_value("", "<|tool_arg:value|>"),
+    first_wins=True))
+
+_HY_ENDS = tuple(f"<｜hy_{token}{suffix}｜>" for token in ("eos", "user") for suffix in (":opensource", ""))
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="hy3", forms=(_hunyuan(""), Suffixed()), ends=_HY_ENDS,
+            think=(("<think>", "</think>"), ("<think:opensource>", "</think:opensource>"))),
+    Dialect(name="iquest", forms=(pairs("iquest_tool_call"), pairs("iquestcoder_tool_call")), ends=("<|im_end|>",)),
+    Dialect(name="k2-horizon", ends=("<|im_end|>", "<|ifm|end|>"),
+            forms=(pairs("tool_calls", "tool_call", prefix="ifm|", typed=True),
+                   TaggedJson("<ifm|tool_call>", "</ifm|tool_call>", ("<ifm|tool_calls>", "</ifm|tool_calls>"))),
+            think=tuple((f"<ifm|{kind}>", f"</ifm|{kind}>") for kind in ("think", "think_fast", "think_faster"))),
+    Dialect(name="solar-open-2", forms=(SOLAR_OPEN_2,), ends=("<|im:end|>", "<|im_end|>"),
+            think=(("<|think:start|>", "<|think:end|>"), ("<think>", "</think>"))),
+    Dialect(name="poolside", forms=(POOLSIDE, NamedObject("<tool_call>", "</tool_call>")), ends=("</assistant>",),
+            unambiguous=False),
+)
