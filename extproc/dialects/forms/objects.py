@@ -4,9 +4,9 @@ Command R7B and A write `<|START_ACTION|>[{"tool_call_id": ..., "tool_name": ...
 and text between `<|START_RESPONSE|>` (later `<|START_TEXT|>`) and its end; Command R and R+ an array in a fence behind
 `Action:`, where the tool `directly-answer` means that no tool is called. Nemotron Nano 2: `<TOOLCALL>[...]</TOOLCALL>`.
 Hunyuan A13B, Apriel, Jamba: `<tool_calls>[...]</tool_calls>`, MiniMax M1 the same with one object a line. GigaChat 3:
-`function call<|role_sep|>` and one object, 3.1: `<|function_call|>`. Sarashina: `<|tool_calls|>` and a list in Python's
-syntax; servers take the token off. ERNIE 4.5 writes Hermes' form, and its text in a `response` element, as Hunyuan
-does in `answer`. Sources: the models' chat templates, and the parsers that vLLM and llama.cpp ship for them.
+`function call<|role_sep|>` and one object, 3.1: `<|function_call|>`. ERNIE 4.5 writes Hermes' form, and its text in a
+`response` element, as Hunyuan does in `answer`. Sources: the models' chat templates, and the parsers that vLLM and
+llama.cpp ship for them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import msgspec
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES, TaggedJson
-from extproc.dialects.forms.lists import BARE_ARRAY, TaggedArray
 from extproc.dialects.jsonbody import NAME_KEYS
 from extproc.dialects.jsonvalue import raw_value
 from extproc.dialects.reading import NotACall, Reading
@@ -61,7 +60,6 @@ COMMAND_A = TaggedJson("<|START_ACTION|>", "<|END_ACTION|>")
 NEMOTRON = TaggedJson("<TOOLCALL>", "</TOOLCALL>")
 TOOL_CALLS = TaggedJson("<tool_calls>", "</tool_calls>")
 GIGACHAT = TaggedJson("<|function_call|>", "<|message_sep|>", ("function call<|role_sep|>", "<|message_sep|>"))
-SARASHINA = TaggedArray(["<|tool_calls|>"])
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="command-a", forms=(COMMAND_A,), think=(("<|START_THINKING|>", "<|END_THINKING|>"),
@@ -78,5 +76,4 @@ DIALECTS: tuple[Dialect, ...] = (
             ends=("[END FINAL RESPONSE]", "<|end|>"), unambiguous=False),
     Dialect(name="ernie-4.5", forms=(HERMES,), wraps=(("<response>", "</response>"),), ends=("</s>",)),
     Dialect(name="gigachat-3", forms=(GIGACHAT,), ends=("<|message_sep|>", "</s>")),
-    Dialect(name="sarashina", forms=(SARASHINA,), first=(BARE_ARRAY,), ends=("</s>", "<|eos|>")),
 )

@@ -1,9 +1,10 @@
 """Calls in Python's syntax: `[lookup(harbor="Brest", day=2), ping()]`.
 
 Llama 3.2 and 4, ToolACE: at the very start of the answer, Llama 4 also between `<|python_start|>` and `<|python_end|>`.
-OLMo 3: one call a line between `<function_calls>` tags. LFM2: a list between its own tokens. Values are Python's
-literals, never evaluated. A list that is no list of calls ([1, 2, 3], a Markdown link) is text, so nothing goes out
-before the first keyword, or before the list ends.
+OLMo 3: one call a line between `<function_calls>` tags. LFM2: a list between its own tokens. Sarashina writes a list of
+dictionaries behind a token that servers take off, `<|tool_calls|>[{'name': 'N', 'arguments': {...}}]`. Values are
+Python's literals, never evaluated. A list that is no list of calls ([1, 2, 3], a Markdown link) is text, so nothing
+goes out before the first keyword, or before the list ends.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import re
 
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.jsonbody import read_array, read_call
+from extproc.dialects.forms.lists import TaggedArray
+from extproc.dialects.jsonbody import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
 from extproc.dialects.literals import read_literal, read_string
 from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
 from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
@@ -259,12 +261,38 @@ def _raw_value(tape: Tape, *, whole_call: bool = False) -> Steps[tuple[str, bool
             keep(inner)
 
 
+def read_dictionary(io: Reading, stop: Marks | None = None) -> Steps[None]:
+    """A call as a Python dictionary with its name and its arguments. Nothing goes out before it is closed."""
+    tape = io.tape
+    if (yield from tape.peek()) != "{":
+        raise NotACall
+    raw, _ = yield from _raw_value(tape)
+    try:
+        members = read_literal(raw)
+    except ValueError:
+        raise NotACall from None
+    if not isinstance(members, dict):
+        raise NotACall
+    name = next((members[key] for key in NAME_KEYS if key in members), None)
+    arguments: object = next((members[key] for key in ARGUMENT_KEYS if key in members), {})
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        raise NotACall
+    writer = io.call(name)
+    writer.whole = True
+    for key, value in arguments.items():
+        writer.value(key, value)
+    writer.close()
+
+
 PYTHON_LIST = PythonList("[")
+DICTIONARIES = TaggedArray(["<|tool_calls|>"], read=read_dictionary)
+BARE_DICTIONARIES = TaggedArray(["["], read=read_dictionary)
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="llama-pythonic", first=(PYTHON_LIST,), ends=("<|eom_id|>", "<|eot_id|>")),
     Dialect(name="llama4-pythonic", forms=(PythonList("<|python_start|>", "<|python_end|>"),),
             first=(PYTHON_LIST,), noise=("<|python_end|>",), ends=("<|eom|>", "<|eot|>")),
+    Dialect(name="sarashina", forms=(DICTIONARIES,), first=(BARE_DICTIONARIES,), ends=("</s>", "<|eos|>")),
     Dialect(name="olmo3", forms=(PythonList("<function_calls>", "</function_calls>"),), ends=("<|im_end|>",)),
     Dialect(name="lfm2", forms=(PythonList("<|tool_call_start|>", "<|tool_call_end|>"),), ends=("<|im_end|>",)),
 )
