@@ -98,6 +98,9 @@ class Reading:
         if name in self._tools:
             return name
         plain = name.removeprefix("functions.")
+        space, dot, inner = plain.partition(".")
+        if dot and space == inner:  # a prompt that shows each tool as a namespace
+            plain = inner
         if plain in self._tools:
             return plain
         # the provider's name may be a spelling that its API takes; the model may know the client's own

@@ -264,6 +264,7 @@ class Scanner:
             mark = yield from end_of_turn(self._tape, mark, (mark, *self._ends), self._behind_end, self._limit)
             if not mark:
                 self._blank = ""
+                yield from self._tape.space(self._limit)
         self._text(mark)
 
     def _in_think(self, closer: str | None) -> Steps[None]:

@@ -40,6 +40,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     # made of Llama, Qwen and others, and named after them as well: before those
     ModelFamily(patterns=("*nemotron*",), dialects=("nemotron", "qwen3-coder", "qwen3-hermes", "llama3-json")),
     ModelFamily(patterns=("*functionary*-v1*", "*functionary*-v2*"), dialects=("functionary-v2",)),
+    ModelFamily(patterns=("*functionary*v3.1*", "*functionary*v3-1*"), dialects=("functionary-v3.1",)),
     ModelFamily(patterns=("*functionary*",), dialects=("functionary-v3.2",)),
     ModelFamily(patterns=("*apriel*",), dialects=("apriel",), reasoning_open=True),
     # distilled into Qwen and Llama: before those

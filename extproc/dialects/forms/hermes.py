@@ -21,6 +21,7 @@ class TaggedJson:
     def __init__(self, opener: str, closer: str, *others: tuple[str, str]) -> None:
         pairs = ((opener, closer), *others)
         self.openers: tuple[str, ...] = tuple(dict.fromkeys(begin for begin, _ in pairs))
+        self.blocks = pairs
         self._closers = tuple(dict.fromkeys(end for _, end in pairs))
         self._ends = Marks([*self._closers, *self.openers])
 

@@ -5,7 +5,8 @@ Hunyuan Hy3 and Hy4: `<tool_calls><tool_call>NAME<tool_sep><arg_key>K</arg_key><
 (`<tool_call:opensource>`). IQuest: `<iquest_tool_call>` and `<iquestcoder_tool_call>` around GLM's pairs. K2 Horizon:
 `<ifm|tool_call>` with `<ifm|arg_key>`, maybe `<ifm|arg_type>`, and `<ifm|arg_value>`; the body may be a JSON object.
 Solar Open 2: `<|tool_call:start|>NAME` and a newline, then `<|tool_arg:start|>K<|tool_arg:value|>text<|tool_arg:end|>`.
-Poolside: GLM's own tags, `<user>` for `<tool_call>`, or a JSON object behind the name.
+Poolside: GLM's own tags, `<user>` for `<tool_call>`, or a JSON object behind the name, as Functionary v3.1 has it
+(`<function=NAME>{...}</function>`).
 
 Values are verbatim, typed by the schema. Of a key that comes twice Solar Open 2 means the first value, all others the
 last. Sources: the models' chat templates, and the parsers of vLLM, SGLang and ollama with their tests.
@@ -17,7 +18,7 @@ from functools import lru_cache
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import TaggedJson
-from extproc.dialects.headers import MAX_NAME
+from extproc.dialects.headers import MAX_NAME, read_plain
 from extproc.dialects.jsonbody import read_arguments
 from extproc.dialects.reading import NotACall, Reading
 from extproc.dialects.tape import Marks, Steps, Tape
@@ -108,16 +109,17 @@ class Suffixed:
 
 
 class NamedObject:
-    """A name on its line and an object of arguments, between tags."""
+    """A name and an object of arguments, between tags."""
 
-    def __init__(self, opener: str, closer: str) -> None:
+    def __init__(self, opener: str, closer: str, name: Header) -> None:
         self.openers: tuple[str, ...] = (opener,)
         self._closer = closer
+        self._name = name
         self._stop = Marks([opener, closer])
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape
-        name, _ = yield from name_until_tag()(tape)
+        name, _ = yield from self._name(tape)
         yield from tape.space()
         if name is None or io.offered(name) is None or (yield from tape.peek()) != "{":
             raise NotACall
@@ -150,6 +152,9 @@ DIALECTS: tuple[Dialect, ...] = (
             think=tuple((f"<ifm|{kind}>", f"</ifm|{kind}>") for kind in ("think", "think_fast", "think_faster"))),
     Dialect(name="solar-open-2", forms=(SOLAR_OPEN_2,), ends=("<|im:end|>", "<|im_end|>"),
             think=(("<|think:start|>", "<|think:end|>"), ("<think>", "</think>"))),
-    Dialect(name="poolside", forms=(POOLSIDE, NamedObject("<tool_call>", "</tool_call>")), ends=("</assistant>",),
+    Dialect(name="functionary-v3.1", forms=(NamedObject("<function=", "</function>", read_plain),),
+            ends=("<|eot_id|>", "<|eom_id|>")),
+    Dialect(name="poolside", forms=(POOLSIDE, NamedObject("<tool_call>", "</tool_call>", name_until_tag())),
+            ends=("</assistant>",),
             unambiguous=False),
 )
