@@ -56,7 +56,8 @@ class PlainText(NotACall):
 
 
 class Form(Protocol):
-    """One way of writing calls. `openers`: the marks it begins with; several forms may share one."""
+    """One way of writing calls. `openers`: the marks it begins with; several forms may share one. A form with `inline`
+    reads marks inside a text, no calls: a reasoning goes on behind it."""
 
     openers: tuple[str, ...]
 

@@ -324,7 +324,7 @@ class Scanner:
         for form in self._openers[opener]:
             self._tape.hold()
             if (yield from self._attempt(form, opener)):
-                return True
+                return not getattr(form, "inline", False)
             if self._cut_off():
                 return False
             self._tape.hand_back()

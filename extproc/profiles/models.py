@@ -81,7 +81,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     ModelFamily(patterns=("*step3", "*step3[!0-9]*", "*step-3", "*step-3[!0-9]*"), reasoning_open=True,
                 dialects=("step3", "qwen3-hermes")),
     ModelFamily(patterns=("*apertus*",), dialects=("apertus",)),
-    ModelFamily(patterns=("*command-a-reasoning*",), dialects=("command-a",), reasoning_open=True),
+    ModelFamily(patterns=("*command-a-reasoning*",), dialects=("command-a", "command-r"), reasoning_open=True),
     ModelFamily(patterns=("*command-a*", "*command-r7b*", "*command-4*", "*cohere2*", "*c4ai*aya*", "*aya-expanse*"),
                 dialects=("command-a", "command-r")),
     ModelFamily(patterns=("*command-r*", "*c4ai*"), dialects=("command-r", "command-a")),

@@ -2,11 +2,11 @@
 
 Command R7B and A write `<|START_ACTION|>[{"tool_call_id": ..., "tool_name": ..., "parameters": {...}}]<|END_ACTION|>`,
 and text between `<|START_RESPONSE|>` (later `<|START_TEXT|>`) and its end; Command R and R+ an array in a fence behind
-`Action:`, where the tool `directly-answer` means that no tool is called. Nemotron Nano 2: `<TOOLCALL>[...]</TOOLCALL>`.
-Hunyuan A13B, Apriel, Jamba: `<tool_calls>[...]</tool_calls>`, MiniMax M1 the same with one object a line. GigaChat 3:
-`function call<|role_sep|>` and one object, 3.1: `<|function_call|>`. ERNIE 4.5 writes Hermes' form, and its text in a
-`response` element, as Hunyuan does in `answer`. Sources: the models' chat templates, and the parsers that vLLM and
-llama.cpp ship for them.
+`Action:`, where the tool `directly-answer` means that no tool is called. Both mark what a source supports.
+Nemotron Nano 2: `<TOOLCALL>[...]</TOOLCALL>`. Hunyuan A13B, Apriel, Jamba: `<tool_calls>[...]</tool_calls>`, MiniMax M1
+the same with one object a line. GigaChat 3: `function call<|role_sep|>` and one object, 3.1: `<|function_call|>`. ERNIE
+4.5 writes Hermes' form, and its text in a `response` element, as Hunyuan does in `answer`.
+Sources: the models' chat templates, and the parsers that vLLM and llama.cpp ship for them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from extproc.dialects.relaxed import decode_json
 from extproc.dialects.tape import Steps
 
 _NO_TOOL = ("directly-answer", "directly_answer")
+_MAX_SOURCES = 256
 _FENCED_ACTION = tuple(f"Action:{gap}```{word}" for gap in (" ", "", "\n") for word in ("json", ""))
 
 
@@ -55,6 +56,20 @@ class Action(TaggedJson):
         io.emit_text("\n".join(text for found in parameters for text in found.values() if isinstance(text, str)))
 
 
+class Citation:
+    """The marks around a span that a source supports, `<co>span</co: 0:[1,2]>` or `<co: 0>span</co: 0>`: dropped."""
+
+    openers: tuple[str, ...] = ("<co>", "<co:", "</co:")
+    inline = True
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        if opener != "<co>":
+            yield from io.tape.run(lambda char: char in " 0123456789:,[]", _MAX_SOURCES)
+            if not (yield from io.tape.literal(">")):
+                raise NotACall
+        io.tape.release()
+
+
 COMMAND_R = Action(_FENCED_ACTION[0], "```", *((opener, "```") for opener in _FENCED_ACTION[1:]))
 COMMAND_A = TaggedJson("<|START_ACTION|>", "<|END_ACTION|>")
 NEMOTRON = TaggedJson("<TOOLCALL>", "</TOOLCALL>")
@@ -66,7 +81,8 @@ DIALECTS: tuple[Dialect, ...] = (
                                                         ("<think>", "</think>")),
             answers=("<|START_RESPONSE|>", "<|START_TEXT|>"), noise=("<|END_RESPONSE|>", "<|END_TEXT|>"),
             ends=("<|END_OF_TURN_TOKEN|>",)),
-    Dialect(name="command-r", forms=(COMMAND_R,), ends=("<|END_OF_TURN_TOKEN|>",), unambiguous=False),
+    Dialect(name="command-r", frames=(Citation(),), forms=(COMMAND_R,), ends=("<|END_OF_TURN_TOKEN|>",),
+            unambiguous=False),
     Dialect(name="nemotron", forms=(NEMOTRON,), ends=("<SPECIAL_12>", "<|eot_id|>")),
     Dialect(name="jamba", forms=(TOOL_CALLS,)),
     Dialect(name="minimax-m1", forms=(TOOL_CALLS,), ends=("<end_of_sentence>",)),

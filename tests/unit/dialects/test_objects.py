@@ -57,6 +57,13 @@ class TestCommandR:
         reads("command-r", self.action(("directly-answer", {})) + "\nHigh.", text="High.")
         reads("command-r", self.action(("directly_answer", {"answer": "High."})), text="High.")
 
+    def test_citations(self) -> None:
+        for model in ("CohereLabs/c4ai-command-r7b-12-2024", "command-a-03-2025", "command-r-plus"):
+            reads(None, "<|START_THINKING|>A <co>rainbow</co: 0:[1]>.<|END_THINKING|>\n<|START_RESPONSE|>foo <co>bar"
+                  "</co: 0:[1,2],1:[3,4]> and <co: 0>baz</co: 0>.<|END_RESPONSE|>", reasoning="A rainbow.",
+                  text="foo bar and baz.", exact=True, model=model)
+        stays_text("command-r", "The company Acme </co: x> and `<co>` too")
+
     def test_text(self) -> None:
         stays_text("command-r", self.action(("exec", {"cmd": "ls"})))
         stays_text("command-r", "Action: ```json\n[1, 2]\n``` and so on")
