@@ -154,7 +154,7 @@ class Message:
         writer = io.call(name)
         writer.begin(declared[0])
         mark = yield from tape.until(self._ends, writer.piece)
-        if mark or tape.clean:
+        if mark:  # else nothing says that the text is whole: half a program must not run
             tape.at -= len(mark)
             writer.end()
             writer.close()

@@ -118,9 +118,12 @@ class TestInkling:
 
 
 def test_functionary_gives_a_tool_its_code_as_it_is() -> None:
-    """A tool with one string takes the text of the message."""
+    """A tool with one string takes the text of the message; only a token says that the text is whole."""
     tools = [tool("python", code="string")]
-    for raw, stop in (('python\nprint("a")\nx = {1}', ""), ('all\nSo.>>>python\nprint("a")\nx = {1}', "<|eot_id|>")):
+    code = 'python\nprint("a")\nx = {1}'
+    for raw, stop in ((code, "<|eot_id|>"), (f"all\nSo.>>>{code}", "<|eot_id|>"), (code, "")):
         for pieces in cuts(raw + stop):
             got = answer(sse_bytes(text_chunks(pieces)), tools, dialect="functionary-v3.2")
-            assert got["tool_calls"] == [["python", '{"code": "print(\\"a\\")\\nx = {1}"}']]
+            if stop:
+                assert got["tool_calls"] == [["python", '{"code": "print(\\"a\\")\\nx = {1}"}']]
+            assert got["finish_reason"] == ("tool_calls" if stop else "length")
