@@ -105,6 +105,10 @@ class Suffixed:
         suffix = yield from io.tape.run(lambda char: char.isalnum() or char in "_-.", 64)
         if not suffix or not (yield from io.tape.literal(">")):
             raise NotACall
+        blank = yield from io.tape.space()
+        if (yield from io.tape.literal(f"</{opener[1:]}{suffix}>")):
+            return  # a block that holds nothing
+        io.tape.push_back(blank)
         yield from _hunyuan(f":{suffix}").read(f"{opener}{suffix}>", io)
 
 

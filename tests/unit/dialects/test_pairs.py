@@ -58,6 +58,9 @@ class TestHunyuan:
             reads("hy3", raw.removesuffix(missing), BREST)
         breaks_off("hy3", raw[:raw.index("</arg_value>")], "tide")
 
+    def test_a_suffixed_block_that_holds_nothing_is_dropped(self) -> None:
+        reads("hy3", "High.\n<tool_calls:opensource>\n</tool_calls:opensource><｜hy_eos:opensource｜>", text="High.")
+
     def test_what_calls_no_offered_tool_is_text(self) -> None:
         stays_text("hy3", hunyuan(("exec", {"cmd": "ls"})))
         stays_text("hy3", hunyuan(("exec", {"cmd": "ls"}), suffix=":opensource"))
