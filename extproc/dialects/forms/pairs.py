@@ -14,8 +14,6 @@ last. Sources: the models' chat templates, and the parsers of vLLM, SGLang and o
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import TaggedJson
 from extproc.dialects.headers import MAX_NAME, read_plain
@@ -23,6 +21,7 @@ from extproc.dialects.jsonbody import read_arguments
 from extproc.dialects.reading import NotACall, Reading
 from extproc.dialects.tape import Marks, Steps, Tape
 from extproc.dialects.xmlbody import Grammar, Header, TaggedCall
+from extproc.remembered import remembered
 
 
 def name_until_tag(separator: str = "") -> Header:
@@ -91,7 +90,7 @@ def pairs(region: str, call: str | None = None, *, prefix: str = "", suffix: str
                             (begin("arg_type"), end("arg_type")) if typed else None)))
 
 
-@lru_cache(maxsize=64)
+@remembered(entries=32, longest=65)
 def _hunyuan(suffix: str) -> TaggedCall:
     return pairs("tool_calls", "tool_call", suffix=suffix, separator="tool_sep")
 
