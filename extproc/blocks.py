@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from extproc.call_counts import CallTally
-from extproc.calls import PendingCall
+from extproc.calls import PendingCall, Place
 from extproc.conversation import (
     ArgumentsDelta,
     BlockStop,
@@ -66,7 +66,8 @@ class BlockSequencer:
         self._blank_thinking = ""
         self._blocks = 0
         self._reasoned = False
-        self._ends_with_call = False
+        self._ends_with_call = self._cut_off = False
+        """What came last is a call; a written call was left truncated."""
         self.before_fail: Callable[[], None] = lambda: None
         """Called before a failure goes out: whoever holds text back releases it then."""
         self.heal: Callable[[str, str], str | Failure] | None = None
@@ -134,9 +135,9 @@ class BlockSequencer:
             self._close_block()
 
     def new_call(self, id: str | None = None, *, told_end: bool = False,
-                 signature: Signature | None = None, written: bool = False) -> PendingCall:
+                 signature: Signature | None = None, written: Place | None = None) -> PendingCall:
         """A further tool call begins; fragments of it go to `call_delta`. `told_end`: it is whole only once `end_call`
-        said so. `written`: it was read from the model's text."""
+        said so. `written`: where in the model's text it was read; None: it is native."""
         call = PendingCall(id, told_end=told_end, signature=signature, written=written)
         if self._live is None:
             self._live = call
@@ -173,9 +174,16 @@ class BlockSequencer:
         call.finished, call.closing = True, closing
         self.characters += len(closing)
         if call is self._live:
-            self._end_live()
-            while self._waiting and self._live is None:
-                self._promote()
+            self._next_call()
+
+    def break_off(self, call: PendingCall, held: str, rest: str, give_up: Callable[[], Failure | None]) -> None:
+        """The text of this written call ended inside of it. `held`: arguments that were not sent yet, as the call is
+        sent only when it is whole; `rest`: what goes out behind them, and `give_up` is called, unless the call is the
+        beginning of a native one, which is known only at the end of the answer."""
+        call.give_up = give_up
+        call.add_arguments(held)
+        call.closing = rest
+        self.characters += len(held) + len(rest)
 
     @property
     def has_reasoned(self) -> bool:
@@ -187,7 +195,7 @@ class BlockSequencer:
     def flush(self, clean: bool) -> bool:
         """Sends all that waits and closes the open block: the provider says that its content is complete. `clean`:
         it finished of its own accord. Returns whether a call was left truncated."""
-        truncated = False
+        truncated = self._cut_off
         while self._live is not None or self._waiting:
             if self._live is not None:
                 if (self._live.closing or not self._live.finished) and self._is_beginning(self._live):
@@ -209,7 +217,7 @@ class BlockSequencer:
     def incomplete_call(self) -> bool:
         """A call is open whose JSON is not a whole value."""
         calls = [c for c in (self._live, *self._waiting) if isinstance(c, PendingCall)]
-        return any(c.truncated for c in calls)
+        return self._cut_off or any(c.truncated for c in calls)
 
     @property
     def ends_with_whole_calls(self) -> bool:
@@ -281,6 +289,8 @@ class BlockSequencer:
             self._waiting.append(Prose(kind, text))
         self._waiting_text += len(text)
         self._advance()
+        if self._waiting_text > self._held_back and self._live is not None and self._live.give_up is not None:
+            self._next_call()  # no native call that it begins came by now
         if self._waiting_text > self._held_back:
             self.fail(Failure("server", "The provider sent more text inside an unfinished tool call than can be "
                                         f"held back ({self._held_back} characters)."))
@@ -288,7 +298,8 @@ class BlockSequencer:
     def _flush_live(self, call: PendingCall) -> None:
         """Sends what the live call may send; its block opens with the first piece of arguments, once the name is
         known."""
-        if not call.has_arguments or (not call.ended and (self._heals(call) or self._may_repeat(call))):
+        if not call.has_arguments or (not call.ended and (
+                call.give_up is not None or self._heals(call) or self._may_repeat(call))):
             return
         if not call.opened and ((not call.ended and call.may_grow(self._offered)) or not self._open_call(call)):
             return
@@ -313,7 +324,7 @@ class BlockSequencer:
     def _is_beginning(self, call: PendingCall) -> bool:
         """Whether this call, whose text ran out, is the beginning of a native one. Then it goes out as that one; or not
         at all, where nothing of it did."""
-        twins = self.twins if call.written else None
+        twins = self.twins if call.written is not None else None
         found = twins and twins.begun(self._client_name(call.name), call, self._waiting, self.heal)
         if not found:
             return False
@@ -328,9 +339,10 @@ class BlockSequencer:
 
     def _dropped(self, call: PendingCall | None) -> None:
         """This call does not go out, as its twin does, and the live one is done."""
-        self.tally.twins += 1
-        if call is not None and call.signature is not None:
-            self.lost_signature()
+        if call is not None and call.written is None:
+            self.tally.native_twins += 1
+            if call.signature is not None:
+                self.lost_signature()
         self._close_block()  # what follows stands behind a call
         self._ends_with_call = True
         self._blank_text = self._blank_thinking = ""
@@ -344,6 +356,7 @@ class BlockSequencer:
         name = self._client_name(call.name)
         if call.name not in self._offered and name not in self._offered:
             self.unoffered += 1
+        self.tally.written += call.written is not None
         self._open_block(_CALL, ToolCallStart(self._call_id(self.calls, call.id), name, call.signature))
         self._blank_text = self._blank_thinking = ""
         self.calls += 1
@@ -352,12 +365,19 @@ class BlockSequencer:
     def _end_live(self) -> bool:
         call = self._live
         assert call is not None
-        if call.closing and self._is_beginning(call):
+        if not call.ended and (call.closing or call.give_up is not None) and self._is_beginning(call):
             return True
         if not call.ended:
             call.end(clean=False)
-        if not call.opened and not call.name and not call.has_arguments:
-            self._live = None  # an empty entry that some servers send along
+        if call.give_up is not None:
+            self._cut_off = True
+            if (failure := call.give_up()) is not None:
+                self.fail(failure)
+                return False
+        if not call.opened and not call.has_arguments and (not call.name or call.give_up is not None):
+            # an empty entry that some servers send along; or one that was cut off before its arguments: a client could
+            # take it for a call without arguments
+            self._live = None
             return True
         if not call.told_end:
             self.tally.native.unreadable += not call.readable
@@ -384,10 +404,16 @@ class BlockSequencer:
     def _advance(self) -> None:
         """Lets what waits go out as far as the calls before it are complete."""
         while self._waiting and self._live is not None and self._live.complete and self._live.name:
-            if not self._end_live():
+            if not self._next_call():
                 return
-            while self._waiting and self._live is None:
-                self._promote()
+
+    def _next_call(self) -> bool:
+        """The live call is done: what waits goes on. False: the answer failed."""
+        if not self._end_live():
+            return False
+        while self._waiting and self._live is None:
+            self._promote()
+        return True
 
     def _promote(self) -> None:
         """The first that waits takes its turn (no call is live)."""

@@ -39,8 +39,10 @@ class CallTally(msgspec.Struct):
     native: CallCounts = msgspec.field(default_factory=CallCounts)
     """Without a total: what reads native calls does not see which of them go out."""
     by_dialect: dict[str, CallCounts] = {}
-    twins: int = 0
-    """Calls that came both natively and as text: each counts both ways, and went out once."""
+    written: int = 0
+    """Calls from the model's text that went out."""
+    native_twins: int = 0
+    """Native calls that did not go out, as the same call in the text did: such a call counts both ways."""
 
     def of(self, dialect: str) -> CallCounts:
         """The counts of calls that were read as this dialect."""
@@ -52,7 +54,6 @@ class CallTally(msgspec.Struct):
     def counts(self, sent: int, unoffered: int) -> dict[str, CallCounts]:
         """All counts by dialect. `sent`: calls that went to the client; `unoffered`: native ones among them that name
         no offered tool."""
-        written = sum(one.total - one.refused for one in self.by_dialect.values())
         native = msgspec.structs.replace(self.native, unoffered=unoffered)
-        native.total = max(sent - written + self.twins, 0) + native.refused
+        native.total = max(sent - self.written, 0) + self.native_twins + native.refused
         return {NATIVE: native, **self.by_dialect} if native.total else dict(self.by_dialect)

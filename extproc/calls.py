@@ -8,11 +8,12 @@ decides when something goes out. It never decides which call a fragment belongs 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container
+from collections.abc import Callable, Collection, Container
+from typing import Literal
 
 import msgspec
 
-from extproc.conversation import Signature
+from extproc.conversation import Failure, Signature
 
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}\[\]]')
@@ -95,17 +96,24 @@ def is_json_object(text: str) -> bool:
         return False
 
 
+Place = Literal["text", "reasoning", "behind reasoning"]
+"""Where a model wrote a call: behind reasoning that was closed after a call in it, such a call may stand once more."""
+
+
 class PendingCall:
     """A call that is being received. `take` gives what may go out now; `opened` says that id and name went out."""
 
     __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_start", "_unsent", "buffered", "closing", "ended",
-                 "finished", "id", "mended", "name", "opened", "signature", "size", "told_end", "written")
+                 "finished", "give_up", "id", "mended", "name", "opened", "signature", "size", "told_end", "written")
 
     def __init__(self, id: str | None = None, *, told_end: bool = False, signature: Signature | None = None,
-                 written: bool = False) -> None:
+                 written: Place | None = None) -> None:
         self.id = id
         self.written = written
-        """It was read from the model's text; else it is native."""
+        """Where in the model's text it was read; None: it is native."""
+        self.give_up: Callable[[], Failure | None] | None = None
+        """Set once the text of a written call has ended inside of it. Called when the call is certain to be no
+        beginning of a native one: it is truncated then, or the answer fails."""
         self.signature = signature
         self.told_end = told_end
         """Its source says when it is whole; until then it is not, whatever the brackets say."""
@@ -226,16 +234,16 @@ class PendingCall:
     def complete(self) -> bool:
         """The arguments are a whole JSON value (no arguments yet is not complete: they may still come). Of a written
         call its reader says so: ended before, it would pass for truncated, and no twin would be found."""
-        return self.finished or (self._balance.complete and not self._held and not self.written)
+        return self.finished or (self._balance.complete and not self._held and self.written is None)
 
     @property
     def whole(self) -> bool:
         """As `complete`, also when the value may still turn out to be a stray prefix."""
-        return self.finished or self._balance.complete
+        return self.finished or (self._balance.complete and self.give_up is None)
 
     def end(self, clean: bool) -> None:
-        """No more fragments. A cleanly finished call gets its missing brackets, if that makes it valid JSON; a
-        truncated one is never closed."""
+        """No more fragments. A cleanly finished native call gets its missing brackets, if that makes it valid JSON; a
+        truncated one is never closed, nor is a written one: its reader knows what is missing."""
         self.ended = True
         closing, self.closing = self.closing, ""
         self.add_arguments(closing)
@@ -245,7 +253,7 @@ class PendingCall:
                 self._pieces, self.size = [], 0
             else:
                 self._release("".join(self._pieces))
-        if clean and self._balance.closers and not self._balance.in_string:
+        if clean and self.written is None and self._balance.closers and not self._balance.in_string:
             closers = "".join(reversed(self._balance.closers))
             if is_json_object("".join(self._pieces) + closers):
                 self._release(closers)

@@ -2,7 +2,8 @@
 
 Some servers tell a call by their API and leave the same call as text beside it (older parsers of vLLM and SGLang). A
 client would run it twice. The sequencer asks here; two native calls alike are two, and so are two written ones, as a
-model may well mean that. What went out is never taken back, so a call that may be a repetition waits until it is whole.
+model may well mean that, unless the model wrote one of them into its reasoning and closed it. What went out is never
+taken back, so a call that may be a repetition waits until it is whole.
 A written call whose text ran out may be the beginning of a native one: then both are that one.
 """
 
@@ -22,17 +23,20 @@ class Twins:
     compared; longer ones need not wait, and are never taken for a repetition. `typed` gives the arguments of a tool
     their schema's types: those of a written call have them, a server that reads the text itself may leave `"1"`."""
 
-    __slots__ = ("_limit", "_sent", "_typed")
+    __slots__ = ("_in_reasoning", "_limit", "_sent", "_typed")
 
     def __init__(self, limit: int, typed: Callable[[str, dict[str, object]], dict[str, object]]) -> None:
         self._limit = limit
         self._typed = typed
         self._sent: dict[tuple[str, bool], list[tuple[bytes, str]]] = {}
         """By the tool's name and whether they were written."""
+        self._in_reasoning: dict[str, list[bytes]] = {}
+        """Written calls from the reasoning that went out and have not been written again behind it."""
 
     def awaits(self, name: str, call: PendingCall) -> bool:
         """Whether `call`, of which nothing went out yet, may turn out to be a repetition."""
-        return call.size <= self._limit and (name, not call.written) in self._sent
+        return call.size <= self._limit and ((name, call.written is None) in self._sent or (
+            call.written == "behind reasoning" and name in self._in_reasoning))
 
     def repeats(self, name: str, call: PendingCall, healed: str | None = None) -> bool:
         """Whether `call`, which is whole, repeats one that went out the other way; that one is used up by it. Else it
@@ -42,13 +46,20 @@ class Twins:
         text = self._with_types(name, call.arguments if healed is None else healed)
         if (value := _value(text)) is None:
             return False
-        others = self._sent.get((name, not call.written), [])
+        written = call.written is not None
+        others = self._sent.get((name, not written), [])
         twin = None if call.opened else next((other for other in others if other[0] == value), None)
-        if twin is None:
-            self._sent.setdefault((name, call.written), []).append((value, text))
-            return False
-        self._use_up(name, not call.written, twin)
-        return True
+        if twin is not None:
+            self._use_up(name, not written, twin)
+            return True
+        drafts = self._in_reasoning.get(name, [])
+        if call.written == "behind reasoning" and not call.opened and value in drafts:
+            drafts.remove(value)
+            return True
+        if call.written == "reasoning":
+            self._in_reasoning.setdefault(name, []).append(value)
+        self._sent.setdefault((name, written), []).append((value, text))
+        return False
 
     def begun(self, name: str, call: PendingCall, waiting: Iterable[PendingCall | Prose],
               heal: Callable[[str, str], str | Failure] | None) -> tuple[PendingCall | None, str] | None:
@@ -61,7 +72,7 @@ class Twins:
                 self._use_up(name, False, sent)
                 return None, ""
         for native in waiting:
-            if isinstance(native, Prose) or native.written or native.name != call.name or not native.whole \
+            if isinstance(native, Prose) or native.written is not None or native.name != call.name or not native.whole \
                     or native.size > self._limit:
                 continue
             whole = native.arguments if heal is None else heal(name, native.arguments)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from extproc.calls import JsonBalance, closing_bracket
+from extproc.calls import closing_bracket
 from extproc.dialects.jsonvalue import NoString, raw_rest, raw_value, short_string, stream_string
-from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading, is_closed
 from extproc.dialects.repair import read_object
 from extproc.dialects.tape import Marks, Steps, Tape
 
@@ -200,7 +200,10 @@ def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -
             writer.whole = True
             return True
         if not mark:
-            return (yield from _ended(io, writer, ""))
+            if tape.comma:  # a further member was to follow
+                writer.break_off()
+            writer.text_ends()
+            return False
         if mark != '"':
             return (yield from _mend(io, writer, "", stop))
         try:
@@ -208,7 +211,7 @@ def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -
         except NoString as damaged:
             if not tape.ran_out:
                 return (yield from _mend(io, writer, damaged.raw, stop))
-            if tape.clean and stop is not None and stop.search(damaged.raw, 0) is not None:
+            if tape.finished and stop is not None and stop.search(damaged.raw, 0) is not None:
                 tape.push_back(damaged.raw[1:])  # the closing bracket became a quote
             return (yield from _mend(io, writer, "", stop))
         yield from tape.space()
@@ -224,8 +227,9 @@ def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -
             writer.end()
             continue
         raw = yield from raw_value(io, stop)
-        if tape.ended and tape.at >= len(tape.buffer) and (not tape.clean or _broken_off(raw)):
-            return (yield from _ended(io, writer, f"{_quoted(key)}: {raw}"))
+        if tape.ran_out and not is_closed(raw):
+            writer.break_off(f"{{{_quoted(key)}: {raw}")
+            return False
         try:
             writer.value(key, msgspec.json.decode(raw))
         except (msgspec.DecodeError, RecursionError):
@@ -234,12 +238,6 @@ def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -
 
 def _quoted(key: str) -> str:
     return msgspec.json.encode(key).decode()
-
-
-def _broken_off(raw: str) -> bool:
-    balance = JsonBalance()
-    balance.feed(raw)
-    return not raw or balance.in_string or bool(balance.closers)
 
 
 def _whole_arguments(io: Reading, writer: CallWriter) -> Steps[bool]:
@@ -253,28 +251,11 @@ def _whole_arguments(io: Reading, writer: CallWriter) -> Steps[bool]:
         if text.strip().startswith("{"):
             writer.repaired("double_encoded")
             raw = text
-    at_end = io.tape.ended and io.tape.at >= len(io.tape.buffer)
-    if at_end and (not io.tape.clean or (raw.startswith("{") and _broken_off(raw))):
+    if io.tape.ran_out and not is_closed(raw):
+        writer.break_off(raw)
         return False
     writer.arguments(raw)
     return True
-
-
-def _ended(io: Reading, writer: CallWriter, rest: str) -> Steps[bool]:
-    """The text ended inside the arguments, `rest` is the member that was being read. After a clean finish missing
-    brackets are added; a truncated call, or one that stops inside a string, is never completed."""
-    if io.tape.clean:
-        balance = JsonBalance()
-        balance.feed(rest)
-        if balance.in_string:
-            writer.break_off("{" + rest)
-        else:
-            if rest:
-                writer.arguments("{" + rest + "".join(reversed(balance.closers)) + "}", mended=True)
-            writer.repaired("missing_brackets")
-            writer.close()
-    return False
-    yield
 
 
 def _mend(io: Reading, writer: CallWriter, consumed: str, stop: Marks | None) -> Steps[bool]:
@@ -287,7 +268,7 @@ def _mend(io: Reading, writer: CallWriter, consumed: str, stop: Marks | None) ->
     else:
         raw, mark = yield from tape.collect(stop, MAX_VALUE)
     tape.at -= len(mark)
-    if tape.ended and not mark and not tape.clean:
+    if tape.ended and not mark and not tape.finished:
         return False
     text = "{" + consumed + raw
     end = closing_bracket(text)
@@ -296,6 +277,9 @@ def _mend(io: Reading, writer: CallWriter, consumed: str, stop: Marks | None) ->
         writer.arguments(text[:end])
         writer.whole = True
         return True
+    if tape.ended and not mark and not end:
+        writer.break_off(text)
+        return False
     trimmed = text.rstrip()
     # the brackets of the body around the arguments belong to the body
     if trimmed.endswith("}}"):

@@ -105,7 +105,7 @@ def _string_text(io: Reading, pieces: list[str], marks: Marks, stop: Marks | Non
     while True:
         mark = yield from tape.until(ends, pieces.append)
         if len(mark) > 1:
-            if not (yield from _goes_on(io, stop, _AFTER_ANY)) and (tape.clean or not tape.ended):
+            if not (yield from _goes_on(io, stop, _AFTER_ANY)) and (tape.finished or not tape.ended):
                 tape.push_back(mark)
                 return
             ends = marks
@@ -150,7 +150,7 @@ def stream_string(io: Reading, writer: CallWriter, stop: Marks | None) -> Steps[
             if (yield from _goes_on(io, stop)):
                 marks = _STRING_MARKS
                 writer.json_piece(mark)
-            elif tape.ended and not tape.clean:
+            elif tape.ended and not tape.finished:
                 return False
             else:
                 tape.push_back(mark)

@@ -16,7 +16,7 @@ import msgspec
 
 from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallCounts, CallTally
-from extproc.calls import JsonBalance, PendingCall
+from extproc.calls import JsonBalance, PendingCall, Place
 from extproc.conversation import Failure, Tool
 from extproc.dialects.coercion import Parameter, ToolShape, coerce_text, coerce_value, parameter, tool_shape
 from extproc.dialects.repair import problems, read_object
@@ -29,6 +29,9 @@ MAX_VALUE = 16 * 1024 * 1024
 
 LOOK_AHEAD = 1024 * 1024
 """Characters of one answer that may be read twice to tell markup that is data from markup that counts."""
+
+_MAX_BLANK = 1024
+"""White space at the beginning of a string that waits for what follows it."""
 
 ArgumentsMode = Literal["as-is", "repair", "strict"]
 
@@ -90,9 +93,13 @@ class Reading:
         self.before_call: Callable[[], None] = lambda: None
         self.call_over: Callable[[str, int], None] = lambda text, at: None
         """Called when a call is closed, with the text at hand and where what follows the call begins in it."""
+        self.place: Place = "text"
+        """Where the calls stand that are read."""
         self._sequencer = sequencer
         self._tools = tools
         self._tally = tally or CallTally()
+        self._writer: CallWriter | None = None
+        """Of the call that has begun last."""
 
     def offered(self, name: str) -> str | None:
         """The offered tool that `name` means, also with the namespace some models put before it; None: no such."""
@@ -137,11 +144,22 @@ class Reading:
         known = self.offered(name)
         if known is None:
             raise NotACall
+        self.settle()
         self.tape.release()
         self.before_call()
         self.calls += 1
         self.counts.total += 1
-        return CallWriter(self, self._sequencer, known, tool_shape(self._tools[known].schema))
+        self.tape.in_call = True
+        self._writer = writer = CallWriter(self, self._sequencer, known, tool_shape(self._tools[known].schema))
+        return writer
+
+    def settle(self) -> None:
+        """The form is done with the call that it began last. One that it did not close was cut off by the end of the
+        text: it is complete only where nothing but closing markup is missing."""
+        writer, self._writer = self._writer, None
+        if writer is not None and not writer.closed:
+            writer.settle()
+        self.tape.in_call = False
 
     def shape(self, name: str) -> ToolShape:
         return tool_shape(self._tools[name].schema)
@@ -150,7 +168,11 @@ class Reading:
 class CallWriter:
     """The arguments of one call, parameter by parameter. Strings of string parameters may go out in pieces (`piece`
     between `begin` and `end`), everything else when it is whole. What went out is never taken back. In strict mode
-    nothing goes out before `close`, and only what validates."""
+    nothing goes out before `close`, and only what validates.
+
+    A form calls `close` where it read what closes the call, never because the text ended: then the form just returns,
+    and `Reading.settle` decides. A value that the text broke off in is left open (`begin` without `end`), or told with
+    `break_off`."""
 
     def __init__(self, io: Reading, sequencer: BlockSequencer, name: str, shape: ToolShape) -> None:
         self.name = name
@@ -163,13 +185,16 @@ class CallWriter:
         self._begun: PendingCall | None = None
         self._strict = io.mode == "strict"
         self._held: list[str] = []
-        self._in_time = not io.tape.ended
-        """The call began before the text ended: what is sent behind the end had to wait for it."""
         self._tail: list[str] = []
         """What was made of the end of a text that ran out: the sequencer says whether it counts."""
         self._keys: set[str] = set()
+        self._unsaid: str | None = None
+        """The key of the string value that has begun, while only white space of it came."""
+        self._blank = ""
+        self._unclosed = self._broken_off = False
         self._raw = False
         self._path = "$"
+        self._place = io.place
         self._counts = io.counts
         self._flawed = False
 
@@ -182,31 +207,51 @@ class CallWriter:
 
     def has(self, key: str) -> bool:
         """Whether the call has this parameter already."""
-        return key in self._keys
+        return key in self._keys or key == self._unsaid
 
     def streams(self, key: str) -> bool:
         """Whether pieces of this parameter's text may go out before its end is known."""
         return key not in self._keys and self.parameter(key).streams
 
     def begin(self, key: str) -> None:
-        """A string value begins."""
+        """A string value begins. Its key waits for the first piece that is not blank."""
         self._path = f"$.{key[:64]}"  # before its key: one that never ends is a truncated call, at the end as well
-        self._key(key)
-        self._send('"')
+        self._unsaid, self._blank = key, ""
 
     def piece(self, text: str) -> None:
         """A piece of the string's text (not JSON)."""
+        if self._unsaid is not None:
+            if not text.strip() and len(self._blank) < _MAX_BLANK:
+                self._blank += text
+                return
+            self._say_key()
         if text:
-            last = self._in_time and self._io.tape.ended and self._io.tape.clean  # it may hold half a closing tag
-            self._send(_encode(text)[1:-1].decode(), certain=not last)
+            self._send(_encode(text)[1:-1].decode())
 
     def json_piece(self, text: str) -> None:
         """A piece of the string as it stands between the quotes of JSON."""
+        self._say_key()
         self._send(text)
 
-    def end(self) -> None:
+    def end(self, *, closed: bool = True) -> None:
+        """`closed`: what closes the value was read, else something behind it. A blank value that nothing closes was
+        never written: it is left out."""
+        if not closed and self._unsaid is not None:
+            self._unsaid = None
+            self.repaired("dropped_parameter")
+            self._path = "$"
+            return
+        self._say_key()
         self._path = "$"
         self._send('"')
+
+    def _say_key(self) -> None:
+        if self._unsaid is not None:
+            key, self._unsaid = self._unsaid, None
+            self._key(key)
+            self._send('"')
+            if self._blank:
+                self._send(_encode(self._blank)[1:-1].decode())
 
     def text(self, key: str, text: str) -> None:
         """A whole value that came as text: typed by the schema."""
@@ -216,11 +261,17 @@ class CallWriter:
         """A whole value that came as JSON."""
         self._value(key, coerce_value(value, self.parameter(key)))
 
-    def arguments(self, raw: str, *, mended: bool = False) -> None:
+    def arguments(self, raw: str) -> None:
         """All arguments at once as they came, an object or what is left of one: repaired as far as the mode allows.
-        Parameters that went out before stay as they are. `mended`: its last brackets are not the text's."""
+        Parameters that went out before stay as they are. An object that the end of the text left open breaks off."""
         text = raw.strip()
-        self.whole = self.whole or (not mended and text.startswith("{") and is_closed(text))
+        self.whole = self.whole or (text[:1] in ("{", "[", '"') and is_closed(text))
+        if self._io.tape.ran_out and not self.whole:
+            if text in ("", "null"):
+                self.text_ends()
+            else:
+                self.break_off(text)
+            return
         if text in ("", "null", '""') or (text == "{" and self._keys):
             return
         if text == "[]" and self._io.mode != "as-is":  # how servers in some languages write an empty object
@@ -238,21 +289,24 @@ class CallWriter:
             if key not in self._keys:
                 self.value(key, value)
 
-    def break_off(self, text: str) -> None:
-        """The text of the model ended inside a string of the arguments, `text` is what is left of them: it goes out,
-        and the call stays open, as a truncated one. So it does anyway where that string is going out already. Strict:
-        it does not validate."""
-        if self._strict:
-            self._counts.refused += 1
-            self._sequencer.fail(refusal(self.name, "$: not valid JSON (it breaks off inside a string)"))
-        elif self._path == "$" and self._call is not None:  # begun by now, also where nothing of it went out
-            self._path = "$."
-            self._say_raw(text)
+    def text_ends(self) -> None:
+        """The text ended between two values, or before the first one: what a form closes now, it did not read."""
+        self._unclosed = True
+
+    def break_off(self, text: str = "") -> None:
+        """The text of the model ended inside of the arguments, and the call stays open, as a truncated one. `text` is
+        what is left of their object: it goes out, unless a string is going out already or a limit cut the text off."""
+        self._broken_off = True
+        if text.startswith("{") and self._path == "$" and self._io.tape.finished:
+            self._tail.append(self._raw_text(text))
 
     def _say_raw(self, text: str) -> None:
         """An object, or what is left of one, as it stands: nobody can read it, and what is left out would be missed."""
-        self._send(", " + text[1:].lstrip() if self._keys else text)
+        self._send(self._raw_text(text))
         self._raw = True
+
+    def _raw_text(self, text: str) -> str:
+        return ", " + text[1:].lstrip() if self._keys else text
 
     def repaired(self, what: str) -> None:
         """Something was wrong with this call, or the value at hand, and was put right."""
@@ -266,16 +320,40 @@ class CallWriter:
 
     def close(self) -> None:
         """The call is complete. One whose string value never ended is not: it stays open, as a truncated one."""
-        if self.closed or self._path != "$":
+        if self.closed or self._unclosed or self._broken_off or self._path != "$":
             return
         self.closed = True
+        self._io.tape.in_call = False
         end = "" if self._raw else "}" if self._keys else "{}"
         if end:
             self._send(end)
-        if self._strict:
-            self._check()
+        if self._strict and not self._validates():
+            return
         self._sequencer.end_call(self._call, "".join(self._tail))
         self._io.call_over(self._io.tape.buffer, self._io.tape.at)
+
+    def settle(self) -> None:
+        """The form is done, and did not close the call: the text ended before. The call is complete where nothing but
+        closing markup is missing: its arguments are closed, or every value is and no required parameter is missing. A
+        call of which no value came is not, as its parameters may have been about to begin."""
+        whole = self.whole or (self._keys and self._shape.required <= self._keys)
+        if whole and self._path == "$" and not self._broken_off and self._io.tape.finished:
+            if not self.whole:
+                self.repaired("missing_end")
+            self._unclosed = False
+            self.close()
+        else:
+            self._say_key()
+            self._sequencer.break_off(self._call, "".join(self._held), "".join(self._tail), self._given_up)
+
+    def _given_up(self) -> Failure | None:
+        """The call was cut off for good (it is no beginning of a native one). Returns why the answer fails."""
+        if self._strict and self._io.tape.finished:
+            self._counts.refused += 1
+            return refusal(self.name, "$: the text ends inside of the call")
+        self._io.note("unreadable", self.name, self._path)
+        self._counts.unreadable += 1
+        return None
 
     # --------------------------------------------------------------------------------------------------- mechanics
 
@@ -292,27 +370,29 @@ class CallWriter:
         """Begins with the first thing to send: a call that is cut off before its arguments could pass for one without
         arguments."""
         if self._begun is None:
-            self._begun = self._sequencer.new_call(told_end=True, written=True)
+            self._begun = self._sequencer.new_call(told_end=True, written=self._place)
             self._sequencer.call_delta(self._begun, self.name, None)
         return self._begun
 
-    def _send(self, text: str, *, certain: bool = True) -> None:
-        if self._tail or not certain or (self._path == "$" and self._io.tape.ran_out and not self.whole):
+    def _send(self, text: str) -> None:
+        if self._tail or (self._path == "$" and self._io.tape.ran_out and not self.whole):
             self._tail.append(text)
         elif self._strict:
             self._held.append(text)
         else:
             self._sequencer.call_delta(self._call, None, text)
 
-    def _check(self) -> None:
+    def _validates(self) -> bool:
+        """Whether the call, which waited to be checked, goes out. Else the answer fails."""
         text = "".join(self._held)
         self._held.clear()
         reason = self._why_invalid(text + "".join(self._tail))
         if reason is not None:
             self._counts.refused += 1
             self._sequencer.fail(refusal(self.name, reason))
-            return
+            return False
         self._sequencer.call_delta(self._call, None, text)
+        return True
 
     def _why_invalid(self, text: str) -> str | None:
         try:

@@ -47,6 +47,8 @@ class Scanner:
         self._line = self._thought_line = self._blank = self._blank_thought = ""
         self._span = CodeSpan()
         self._trim_next = self._think_closed = False
+        self._reasoning_over = False
+        """The reasoning was closed behind a call in it: the model may write that call again."""
         self._was_cut_off = False
         """The text ended inside what was going to be a call; the piece is not shown."""
         self._assumed: list[str] | None = [] if look.reasoning_assumed else None
@@ -168,6 +170,7 @@ class Scanner:
             self._thought_line = ""
             self._plain_thought = not self._sequencer.closed
         else:
+            self._reasoning_over = True
             self._run = self._in_content(first)
             self._began = True
             self._plain = not first and not self._sequencer.closed
@@ -228,8 +231,10 @@ class Scanner:
                 self._text((yield from end_of_turn(self._tape, mark, self._ends, self._behind_end, self._limit)))
             elif mark in self._closers:
                 self._text((yield from self._unless_left_over(mark)))
-            elif mark in self._think_closers and (self._look.first or self._wraps):
-                yield from self._beginning()
+            elif mark in self._think_closers:
+                self._reasoning_over = True
+                if self._look.first or self._wraps:
+                    yield from self._beginning()
             elif mark in self._wraps.values():
                 yield from self._wrap_closes(mark)
             # a stray closing tag or a token of the template: dropped
@@ -323,7 +328,8 @@ class Scanner:
         self._prose, self._left_alone = 0, False
         for form in self._openers[opener]:
             self._tape.hold()
-            if (yield from self._attempt(form, opener)):
+            if (yield from self._attempt(form, opener, thinking)):
+                self._reasoning_over = self._reasoning_over and not thinking
                 return not getattr(form, "inline", False)
             if self._cut_off():
                 return False
@@ -343,8 +349,9 @@ class Scanner:
         text, alone = yield from alone_on_line(self._tape, mark, self._line, self._limit)
         return "" if (alone or split) and self._beside_calls else text
 
-    def _attempt(self, form: Form, opener: str) -> Steps[bool]:
+    def _attempt(self, form: Form, opener: str, thinking: bool = False) -> Steps[bool]:
         before = self._io.calls
+        self._io.place = "reasoning" if thinking else "behind reasoning" if self._reasoning_over else "text"
         self._io.dialect = partial(self._look.name_of, self._makers.get(id(form), form))
         self._in_call = True
         try:
@@ -356,6 +363,7 @@ class Scanner:
                 return False
         finally:
             self._in_call = False
+        self._io.settle()
         self._tape.release()
         return True
 

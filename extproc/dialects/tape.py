@@ -84,15 +84,19 @@ class Marks:
 
 
 class Tape:
-    """`clean` is meaningful once `ended`: the answer finished of its own accord (not by a limit or a failure)."""
+    """`finished` is meaningful once `ended`: the answer finished of its own accord (not by a limit or a failure)."""
 
-    __slots__ = ("_held", "at", "buffer", "clean", "ended")
+    __slots__ = ("_held", "at", "buffer", "comma", "ended", "finished", "in_call")
 
     def __init__(self) -> None:
         self.buffer = ""
         self.at = 0
         self.ended = False
-        self.clean = True
+        self.finished = True
+        self.in_call = False
+        """A call has begun for certain and is not closed."""
+        self.comma = False
+        """`behind_commas` consumed a comma when it was called last."""
         self._held: int | None = None
 
     def feed(self, text: str) -> None:
@@ -104,7 +108,13 @@ class Tape:
 
     def end(self, clean: bool) -> None:
         self.ended = True
-        self.clean = clean
+        self.finished = clean
+
+    @property
+    def clean(self) -> bool:
+        """Meaningful once `ended`: the text is whole. False where it ends inside of a call, whatever the provider says
+        of its end: a reader then does as it does where a limit cut the text off, and never closes the call."""
+        return self.finished and not self.in_call
 
     # ----------------------------------------------------------------------------------------------------- the hold
 
@@ -124,6 +134,10 @@ class Tape:
     def cut_mark(self, marks: Marks) -> int:
         """How many characters at the end of a text that was cut off are the beginning of a mark."""
         return marks.partial(self.buffer, self.at) if self.ended and not self.clean else 0
+
+    def half_mark(self, marks: Marks) -> str:
+        """The beginning of a mark that the text ended with, consumed or not."""
+        return self.buffer[len(self.buffer) - marks.partial(self.buffer, 0):]
 
     def drop_cut_mark(self, marks: Marks) -> None:
         """Consumes what is left when it is nothing but the beginning of a mark in a text that was cut off."""
@@ -205,11 +219,13 @@ class Tape:
 
     def behind_commas(self) -> Steps[str]:
         """Consumes white space and commas; returns the character that stands there then, "" at the end of the text."""
+        self.comma = False
         while True:
             yield from self.space()
             char = yield from self.peek()
             if char != ",":
                 return char
+            self.comma = True
             self.at += 1
 
     def skip(self, *options: str) -> Steps[str]:
@@ -222,7 +238,7 @@ class Tape:
 
     def until(self, marks: Marks, out: Callable[[str], None]) -> Steps[str]:
         """Passes text to `out` up to the first mark, which is consumed and returned; "" at the end of the text. A tail
-        that may be the beginning of a mark waits."""
+        that may be the beginning of a mark waits; where the text ends with it inside of a call it is dropped."""
         while True:
             text = self.buffer
             found = marks.search(text, self.at)
@@ -234,11 +250,13 @@ class Tape:
                     self.at = found.end()
                     return found.group()
             else:
-                end = len(text) if self.ended else len(text) - marks.partial(text, self.at)
+                waits = not self.ended or self.in_call
+                end = len(text) - marks.partial(text, self.at) if waits else len(text)
                 if end > self.at:
                     out(text[self.at:end])
                     self.at = end
                 if self.ended:
+                    self.at = len(text)
                     return ""
             yield
 

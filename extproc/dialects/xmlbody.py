@@ -170,9 +170,8 @@ class TaggedCall:
                 except TooMuch:  # the end of the call is missing, what follows it is prose
                     writer.close()
                     return
-                if not mark and tape.clean:
-                    writer.close()
-                    tape.push_back(blank + stray)
+                if not mark:
+                    self._end_of_text(io, writer, blank, stray)
                     return
                 writer.repaired("stray_text")
             if mark == self._grammar.parameter:
@@ -187,12 +186,22 @@ class TaggedCall:
                 yield from self._after_call(tape)
             return
 
+    def _end_of_text(self, io: Reading, writer: CallWriter, blank: str, stray: str) -> None:
+        """The text ended behind the header or a whole parameter: with `stray` text, which is prose behind the call, or
+        with half a tag, which is not shown."""
+        half = io.tape.half_mark(self._marks)
+        if any(tag.startswith(half) for tag in (*self.openers, self._grammar.parameter) if half):
+            writer.break_off()  # something more had begun
+        elif io.tape.finished and not half:
+            io.tape.push_back(blank + stray)
+
     def _parameter(self, io: Reading, writer: CallWriter) -> Steps[bool]:
         """False: the text ended inside."""
         key, raw = yield from self._grammar.key(io.tape)
         if key is None:
             if io.tape.ended and not io.tape.clean:
                 io.tape.at = len(io.tape.buffer)
+                writer.break_off()
                 return False
             key = raw.strip().strip("\"'")
             if not writer.knows(key):

@@ -67,15 +67,12 @@ class ValueReader:
             if not mark:
                 return self._end_of_text()
             if (yield from self._ends(mark)):
-                self._value.close()
+                self._value.close(closed=mark == self._tags.parameter_end)
                 return True
 
     # ------------------------------------------------------------------------------------------------------- doubt
 
     def _put(self, text: str) -> None:
-        tape = self._tape
-        if tape.ended and tape.at + len(text) == len(tape.buffer):
-            text = text[:len(text) - tape.cut_mark(self._tags.marks)]
         if self._doubt is None:
             self._value.text(text)
         elif self._size + len(text) <= WINDOW:
@@ -117,7 +114,7 @@ class ValueReader:
         self._io.look_ahead -= len(later)
         self._doubt = None
         self._tape.push_back(later)
-        self._value.close()
+        self._value.close(closed=False)
 
     def _take_later(self) -> str:
         later = "".join(self._later)
@@ -126,15 +123,12 @@ class ValueReader:
         return later
 
     def _end_of_text(self) -> bool:
-        """The text ended in the value: after a clean finish that ends the call, unless a doubtful tag did."""
-        if not self._tape.clean:
+        """The text ended in the value: the call was cut off, unless a doubtful tag ended it."""
+        if self._doubt is None or not self._tape.finished:
+            self._writer.break_off()
             return False
-        if self._doubt is not None:
-            self._ended_before()
-            return True
-        self._value.close()
-        self._writer.close()
-        return False
+        self._ended_before()
+        return True
 
     # -------------------------------------------------------------------------------------------------------- tags
 
@@ -239,7 +233,7 @@ class ValueReader:
         blank = yield from tape.space()
         follows = yield from tape.literal(*tags.outer)
         tape.push_back(follows)
-        if follows or self._scalar or (tape.ended and tape.at >= len(tape.buffer) and tape.clean):
+        if follows or self._scalar or (tape.ran_out and tape.finished):
             tape.push_back(mark + blank)
             if mark in tags.ends and self._doubt is not None and self._doubt not in tags.begins:
                 # the doubtful tag ended the call, or began the next call of this region

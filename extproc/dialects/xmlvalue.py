@@ -50,17 +50,21 @@ class Value:
         if text:
             self._tail.append(text)
 
-    def close(self) -> None:
+    def close(self, *, closed: bool = True) -> None:
+        """`closed`: by its own closing tag. A blank value without one was never written: it is left out."""
         if self._closed:
             return
         self._closed = True
         tail = "".join(self._tail)
         if tail and self._framing == "newline" and tail not in ("\n", "\r\n"):
             self._send(tail)
+        text = "".join(self._pieces)
         if self._streams:
-            self._writer.end()
+            self._writer.end(closed=closed)
+        elif closed or text.strip():
+            self.say(text)
         else:
-            self.say("".join(self._pieces))
+            self._writer.repaired("dropped_parameter")
 
     def say(self, text: str) -> None:
         """A whole value that was not streamed."""

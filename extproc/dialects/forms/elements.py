@@ -67,6 +67,8 @@ class _Call:
     def __init__(self, writer: CallWriter | None) -> None:
         self.writer = writer
         self.keys: set[str] = set()
+        self.closed = False
+        """Its own closing tag was read."""
         self.wrapped: tuple[str, str, bool] | None = None
         """A value that may hold all arguments: known when the call ends."""
 
@@ -194,8 +196,8 @@ class ElementCalls:
         if call.writer is None:
             io.left_out("skipped_call")
             return following, False
-        if io.tape.clean or not io.tape.ended:
-            self._send_wrapped(call)
+        self._send_wrapped(call)
+        if tag.empty or call.closed or following is not None or not io.tape.ended:
             call.writer.close()
         return following, True
 
@@ -210,6 +212,11 @@ class ElementCalls:
             if tag is None:
                 return None
             if tag.closes and tag.name == grammar.call:
+                call.closed = True
+                return None
+            if not tag.whole and io.tape.ran_out and call.writer is not None:
+                if not tag.closes:
+                    call.writer.break_off()  # something more had begun
                 return None
             if tag.name == grammar.parameter and not tag.closes and grammar.parameter_name in tag.attributes:
                 tag = yield from self._parameter(io, call, tag)
@@ -228,6 +235,9 @@ class ElementCalls:
             yield from tape.space()
         mark = yield from tape.until(self._tags, lambda text: None)
         tape.at -= len(mark)
+        half = "" if mark else tape.half_mark(self._tags)
+        if call.writer is not None and any(tag.startswith(half) for tag in self._grammar.open if half):
+            call.writer.break_off()  # something more had begun
 
     def _parameter(self, io: Reading, call: _Call, tag: Tag) -> Steps[Tag | None]:
         """One parameter behind its opening tag. Returns the tag behind it that was read to tell its end."""
@@ -248,17 +258,21 @@ class ElementCalls:
             writer.begin(key)
             lines = LinesOf(writer.piece)
             following, end = yield from self._value(io.tape, call, tag, lines.add)
-            if end != "cut" or io.tape.clean:
+            if end != "cut":
                 lines.end(end)
-                writer.end()
+                writer.end(closed=end == "closed")
             return following
         kept = Kept()
         lines = LinesOf(kept.add)
         following, end = yield from self._value(io.tape, call, tag, lines.add)
-        if end == "cut" and not io.tape.clean:
+        if end == "cut":
+            writer.break_off()
             return following
         lines.end(end)
         text = kept.text
+        if end == "unclosed" and not text.strip():
+            writer.repaired("dropped_parameter")
+            return following
         if trims:
             text = text.removeprefix(" ").removesuffix(" ")
         if may_wrap:
@@ -355,7 +369,7 @@ class ElementCalls:
             tag = yield from self._next_tag(tape)
             if tag is None:
                 following = yield from tape.peek()
-                if not following:
+                if not following or tape.cut_mark(self._tags):
                     return True, None
                 out(closer.raw + blank)
                 return False, None
@@ -363,7 +377,8 @@ class ElementCalls:
                 out(closer.raw + blank)
                 closer = tag
                 continue
-            if tag.name in (grammar.call, grammar.parameter) or (tag.closes and tag.name in grammar.wrappers):
+            if tag.name in (grammar.call, grammar.parameter) or (tag.closes and tag.name in grammar.wrappers) \
+                    or (not tag.whole and tape.ran_out):
                 return True, tag
             out(closer.raw + blank + tag.raw)
             return False, tag

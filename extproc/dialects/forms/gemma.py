@@ -20,6 +20,10 @@ class _CutOff(Exception):  # noqa: N818
     """The text ended inside a value."""
 
 
+class _Unclosed(Exception):  # noqa: N818
+    """The text ended where only the closing brace is missing."""
+
+
 class BareKeys:
     """Calls between an opener and a closer, strings between quotes that are tokens."""
 
@@ -50,8 +54,9 @@ class BareKeys:
         try:
             yield from self._members(writer, tape)
         except _CutOff:
-            if tape.clean:
-                writer.break_off(unclosed(""))
+            writer.break_off(unclosed(""))
+            return
+        except _Unclosed:
             return
         writer.close()
         yield from self._end(tape)
@@ -66,8 +71,9 @@ class BareKeys:
 
     def _members(self, writer: CallWriter, tape: Tape) -> Steps[None]:
         """The members of the arguments through the closing brace. A missing brace ends with the region."""
+        key: str | None = None
         while True:
-            key = yield from self._key(tape)
+            key = yield from self._key(tape, complete=key != "")
             if key is None:
                 return
             if not key:
@@ -90,8 +96,9 @@ class BareKeys:
     def _is_quote(self, tape: Tape) -> Steps[bool]:
         return bool((yield from tape.literal(self._quote)))
 
-    def _key(self, tape: Tape) -> Steps[str | None]:
-        """A key, its colon consumed; "" where there is none, None when the object ended (its brace is consumed)."""
+    def _key(self, tape: Tape, *, complete: bool = False) -> Steps[str | None]:
+        """A key, its colon consumed; "" where there is none, None when the object ended (its brace is consumed).
+        `complete`: of a call, and no comma stands before it, so that the call may end here."""
         yield from tape.space()
         if (yield from self._is_quote(tape)):
             key = yield from self._string(tape)
@@ -104,7 +111,7 @@ class BareKeys:
         if mark == ",":
             return ""
         if not mark and not tape.clean:
-            raise _CutOff
+            raise _Unclosed if complete and not raw.strip() and not tape.half_mark(self._key_ends) else _CutOff
         if mark != "}":
             tape.at -= len(mark)
         return None

@@ -51,16 +51,20 @@ class NestedElements:
             writer = io.call(name)
             root = _Element(name)
             whole = yield from _read_elements(tape, root)
-            if whole or tape.clean:
+            if whole or (whole is False and tape.finished):
                 _write(writer, io, root)
-                writer.close()
+                if whole:
+                    writer.close()
+            else:
+                writer.break_off()
             yield from tape.space()
             if (yield from tape.literal(_REGION_END, _INVOKE)) != _INVOKE:
                 return
 
 
-def _read_elements(tape: Tape, root: _Element) -> Steps[bool]:
-    """Everything up to the end of the invoke. False: the text ended first."""
+def _read_elements(tape: Tape, root: _Element) -> Steps[bool | None]:
+    """Everything up to the end of the invoke. False: the text ended first, behind whole elements; None: inside of one,
+    or where one may have begun."""
     stack = [root]
     size = 0
     while True:
@@ -72,7 +76,7 @@ def _read_elements(tape: Tape, root: _Element) -> Steps[bool]:
             raise TooMuch
         stack[-1].text.append(text)
         if not found:
-            return False
+            return False if len(stack) == 1 and not "".join(root.text).strip() and not tape.half_mark(_MARKS) else None
         begin = yield from tape.literal("</", "<")
         name = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
         end = yield from tape.literal(">")
@@ -86,8 +90,10 @@ def _read_elements(tape: Tape, root: _Element) -> Steps[bool]:
         if begin == "<" and end and name and len(stack) < _MAX_DEPTH:
             stack[-1].children.append(element := _Element(name.strip()))
             stack.append(element)
-        elif begin == "</":
+        elif begin == "</" and end:
             _close(stack, name.strip())
+        elif begin == "</" and tape.ran_out:
+            return False if len(stack) == 1 else None
         else:
             stack[-1].text.append(begin + name + end)
 

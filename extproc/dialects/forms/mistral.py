@@ -55,7 +55,7 @@ class ToolCalls:
         if not mark and not tape.clean:
             raise NotACall
         writer = io.call(name)
-        if mark not in ("{", '"') or (yield from read_arguments(io, writer, _STOP)):
+        if mark and (mark not in ("{", '"') or (yield from read_arguments(io, writer, _STOP))):
             writer.close()
 
 

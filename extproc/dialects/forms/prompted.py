@@ -122,7 +122,12 @@ class PromptedCalls:
                 continue
             if mark == self._opener:
                 tape.push_back(mark)
-            if mark or not (tape.cut_mark(self._marks) or (at_end(tape) and not tape.clean)):
+            half = tape.half_mark(self._marks) if tape.cut_mark(self._marks) else ""
+            if half:
+                tape.at = len(tape.buffer)
+                if not self._closer.startswith(half):
+                    writer.break_off()  # something more had begun
+            elif mark or not at_end(tape):
                 writer.close()
             return
 
@@ -135,6 +140,7 @@ class PromptedCalls:
         key = header.name
         if key is None:
             if at_end(tape) and not tape.clean:
+                writer.break_off()
                 return False
             writer.repaired("dropped_parameter")
             if (yield from tape.until(self._dropped, _drop)) == self._closer:
@@ -159,10 +165,8 @@ class PromptedCalls:
         while True:
             mark = yield from tape.until(self._in_section, value.text)
             if not mark:
-                if not tape.clean:
-                    return False
-                writer.repaired("unclosed_value")
-                break
+                writer.break_off()
+                return False
             blank = yield from tape.space()
             if mark == self._ends:
                 closer = yield from tape.literal(self._closer)

@@ -25,6 +25,8 @@ _VALUE_MARKS = Marks(["(", ")", "[", "]", "{", "}", ",", "'", '"', "'''", '"""']
 _QUOTES = ("'", '"', "'''", '"""')
 _STRING_ENDS = {quote: Marks([quote, "\\"]) for quote in _QUOTES}
 _STRING_FOLLOWERS = ",)"
+_LITERAL_ENDS = ("'", '"', "]", "}", ")")
+"""What closes a literal; any other may go on."""
 
 Pending = list[tuple[str, list[str]]]
 """Calls that are whole but not certain yet: names, and the texts of their values."""
@@ -131,9 +133,10 @@ def _parameters(io: Reading, name: str, pending: Pending) -> Steps[bool]:
     tape = io.tape
     writer: CallWriter | None = None
     positional: list[str] = []
+    before = mark = ""
     while True:
         yield from tape.space()
-        mark = yield from tape.peek()
+        before, mark = mark, (yield from tape.peek())
         if mark in (",", "]", "}"):
             tape.at += 1  # a stray bracket
         elif mark == ")":
@@ -144,7 +147,11 @@ def _parameters(io: Reading, name: str, pending: Pending) -> Steps[bool]:
                 writer.close()
             return True
         elif not mark:
-            return _ended(io, writer)
+            if writer is None:
+                raise NotACall
+            if before == ",":  # a further parameter was to follow
+                writer.break_off()
+            return False
         elif key := (yield from _keyword(tape)):
             if writer is None:
                 _write(io, pending)
@@ -153,20 +160,10 @@ def _parameters(io: Reading, name: str, pending: Pending) -> Steps[bool]:
                 return False
         else:
             raw, whole = yield from _raw_value(tape)
-            if writer is not None and not whole and tape.clean:
+            if writer is not None and not whole:
                 writer.break_off(unclosed(raw))
                 return False
             positional.append(raw)
-
-
-def _ended(io: Reading, writer: CallWriter | None) -> bool:
-    """The text ended between two parameters. Only a clean end completes the call."""
-    if writer is None:
-        raise NotACall
-    if io.tape.clean:
-        writer.repaired("missing_brackets")
-        writer.close()
-    return False
 
 
 def _keyword(tape: Tape) -> Steps[str]:
@@ -188,6 +185,10 @@ def _value(writer: CallWriter, key: str, tape: Tape) -> Steps[bool]:
     yield from tape.space()
     if (yield from tape.peek()) in ("'", '"') and writer.streams(key):
         quote = yield from tape.literal(*_QUOTES)
+        if tape.ended and tape.buffer[tape.at:] == quote:  # an empty string, or half of three quotes
+            tape.at += 1
+            writer.break_off()
+            return False
         writer.begin(key)
         if not (yield from read_string(tape, quote, writer.piece, _STRING_FOLLOWERS)):
             return False
@@ -195,11 +196,12 @@ def _value(writer: CallWriter, key: str, tape: Tape) -> Steps[bool]:
         return True
     raw, whole = yield from _raw_value(tape)
     if not whole:
-        if not tape.clean:
-            return False
         try:
             read_literal(raw)
+            ended = raw.endswith(_LITERAL_ENDS)
         except ValueError:
+            ended = False
+        if not ended:
             writer.break_off(unclosed(raw, key))
             return False
     _put(writer, key, raw)

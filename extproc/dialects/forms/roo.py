@@ -56,11 +56,14 @@ class NamedTags:
                 behind, mark = yield from tape.collect(marks, _WINDOW)
             except TooMuch:
                 mark, behind = closer, ""
-            if not mark and tape.clean and behind.strip():
+            half = "" if mark or not tape.ended else tape.half_mark(marks)
+            if half and not closer.startswith(half):
+                writer.break_off()  # something more had begun
+            elif not mark and not half and tape.finished and behind.strip():
                 tape.push_back(behind)
         if mark and mark != closer:
             tape.push_back(mark)
-        if mark or tape.clean:
+        if mark:
             writer.close()
 
 
@@ -129,29 +132,26 @@ def _value(io: Reading, writer: CallWriter, key: str, closer: str) -> Steps[bool
     value = Value(writer, key, "newline" if key == "content" else "trim")
     yield from value.open(tape)
 
-    def put(text: str) -> None:
-        if tape.ended and tape.at + len(text) == len(tape.buffer):
-            text = text[:len(text) - tape.cut_mark(marks)]
-        value.text(text)
-
-    mark = yield from tape.until(marks, put)
+    mark = yield from tape.until(marks, value.text)
     while mark and (mark != own or key == "content"):
         later = _Later(mark, value.text)
         found = yield from tape.until(again, later.put)
         if found == own or later.passed:
             later.flush()
-        elif found or tape.clean:
+        elif found or tape.finished:
             # the doubtful tag counts: what followed it is read again, and a tool's closing tag with it
             tape.push_back(found)
             tape.push_back(later.text if mark == own else mark + later.text)
-            value.close()
+            value.close(closed=mark == own)
             return True
         else:
             return False
         mark = found
-    if mark or tape.clean:
+    if mark:
         value.close()
-    return bool(mark) or tape.clean
+    else:
+        writer.break_off()
+    return bool(mark)
 
 
 def make_forms(names: Sequence[str]) -> tuple[Form, ...]:

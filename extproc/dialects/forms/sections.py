@@ -129,7 +129,8 @@ class TokenSections:
         header, mark = yield from self._header(io, region)
         prose = _is_prose(header)
         if not mark and not prose:
-            if header and tape.clean and not self._without_arguments(io, header) and not region.committed \
+            if header and tape.clean and not self._without_arguments(io, header, closed=False) \
+                    and not region.committed \
                     and (region.noise or not _NAME.fullmatch(header)):
                 raise NotACall
             return False
@@ -168,7 +169,7 @@ class TokenSections:
         """A header without arguments, ended by `mark`."""
         if mark not in self.tokens.call_ends:
             io.tape.at -= len(mark)
-        called = bool(header) and self._without_arguments(io, header)
+        called = bool(header) and self._without_arguments(io, header, closed=True)
         if not called and not region.committed:
             raise PlainText
         return True
@@ -200,9 +201,7 @@ class TokenSections:
             if not whole and not tape.ended:
                 yield from self._rest(tape)
         else:
-            raw = yield from self._raw(tape)
-            if tape.clean or not tape.ended:
-                writer.arguments(raw)
+            writer.arguments((yield from self._raw(tape)))
         yield from self._call_end(tape)
         if tape.clean or not tape.ended:
             writer.close()
@@ -227,12 +226,15 @@ class TokenSections:
         if io.tape.clean or not io.tape.ended:
             writer.close()
 
-    def _without_arguments(self, io: Reading, header: str) -> bool:
-        """A header that is no more than a header: a call where the tool requires nothing."""
+    def _without_arguments(self, io: Reading, header: str, *, closed: bool) -> bool:
+        """A header that is no more than a header: a call where the tool requires nothing. `closed`: a token follows it,
+        else the text ended there."""
         name = self.resolve(io, header)
         if name is None or io.shape(name).required:
             return False
-        io.call(name).close()
+        writer = io.call(name)
+        if closed:
+            writer.close()
         return True
 
     def _raw(self, tape: Tape) -> Steps[str]:

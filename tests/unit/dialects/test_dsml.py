@@ -54,8 +54,7 @@ def test_framing(raw: str) -> None:
 
 @pytest.mark.parametrize("raw", [
     block(TIDE).removesuffix("</｜DSML｜function_calls>"),
-    block(TIDE).partition("</｜DSML｜invoke>")[0], block(TIDE).partition("</｜DSML｜parameter>")[0],
-    block(TIDE).partition("arameter>\n</")[0], block(TIDE).replace("</｜DSML｜parameter>", ""),
+    block(TIDE).partition("</｜DSML｜invoke>")[0], block(TIDE).replace("</｜DSML｜parameter>", ""),
     block(TIDE).replace("</｜DSML｜invoke>", ""), block(TIDE).replace('"lookup_tide">', '"lookup_tide"'),
     "<｜DSML｜function_calls>\nNow:\n" + TIDE])
 def test_missing_pieces(raw: str) -> None:

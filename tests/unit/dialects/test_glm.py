@@ -62,7 +62,6 @@ def test_text_around_blocks_is_kept() -> None:
 
 @pytest.mark.parametrize("raw", [
     KIEL.removesuffix("</tool_call>"),
-    KIEL.removesuffix("</arg_value>\n</tool_call>"),
     KIEL.replace("</arg_value>", ""),
     KIEL.replace("</arg_key>", ""),
 ])
@@ -70,6 +69,20 @@ def test_missing_tags(raw: str) -> None:
     assert calls(raw, GLM)[0][1]["harbor"].strip() == "Kiel"
     [first, second] = calls(raw + "\n" + KIEL, GLM)
     assert (first[1]["harbor"].strip(), second) == ("Kiel", KIEL_CALL)
+
+
+def test_a_value_that_nothing_closes() -> None:
+    """Before a further call it is whole; at the end of the text nobody knows."""
+    raw = KIEL.removesuffix("</arg_value>\n</tool_call>")
+    assert read(raw, GLM, finish="tool_calls") == ("", [("lookup", ("unfinished", '{"harbor": "Kiel'))], "length")
+    [one, other] = calls(raw + "\n" + KIEL, GLM)
+    assert (one[1]["harbor"].strip(), other) == ("Kiel", KIEL_CALL)
+
+
+@pytest.mark.parametrize("raw", ["<tool_call>lookup\n<arg_key>harbor</arg_key>\n</tool_call>",
+                                 "<tool_call>lookup<arg_key>harbor</arg_key></tool_call>"])
+def test_a_key_without_a_value_is_left_out(raw: str) -> None:
+    assert calls(raw, GLM) == [("lookup", {})]
 
 
 @pytest.mark.parametrize("raw", [

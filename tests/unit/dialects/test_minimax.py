@@ -63,10 +63,15 @@ def test_values_are_verbatim_and_markup_in_them_is_text(text: str) -> None:
     assert calls(raw + KIEL, M2) == [("save_file", {"path": "a", "content": text}), KIEL_CALL]
 
 
-@pytest.mark.parametrize("end", ["</invoke>\n</minimax:tool_call>", "</minimax:tool_call>", "</invoke>", ""])
+@pytest.mark.parametrize("end", ["</invoke>\n</minimax:tool_call>", "</minimax:tool_call>", "</invoke>"])
 def test_closing_tags_are_missing(end: str) -> None:
     raw = KIEL.removesuffix("</parameter>\n</invoke>\n</minimax:tool_call>") + end
     assert calls(raw, M2) == [KIEL_CALL]
+
+
+def test_a_value_that_nothing_closes_is_cut_off() -> None:
+    raw = KIEL.removesuffix("</parameter>\n</invoke>\n</minimax:tool_call>")
+    assert read(raw, M2, finish="tool_calls") == ("", [("lookup", ("unfinished", '{"harbor": "Kiel'))], "length")
 
 
 def test_text_around_blocks_is_kept() -> None:
@@ -142,7 +147,7 @@ def test_several_invokes_and_missing_ends() -> None:
     assert calls(raw, M3, tools=NESTED) == [("plan", {"title": "a"}), ("ping", {})]
     short = elements("<title>a</title>").partition("]<]minimax[>[</invoke")[0]
     assert calls(short, M3, tools=NESTED) == [("plan", {"title": "a"})]
-    assert calls(short.replace("]<]minimax[>[</title>", ""), M3, tools=NESTED) == [("plan", {"title": "a"})]
+    assert read(short.replace("]<]minimax[>[</title>", ""), M3, tools=NESTED) == ("", [], "length")
 
 
 def test_an_unknown_tool_is_no_call() -> None:

@@ -29,11 +29,16 @@ def test_one_call_in_any_of_its_spellings(raw: str) -> None:
     reads("mistral", raw, BREST)
 
 
-@pytest.mark.parametrize("raw", ["[TOOL_CALLS]ping{}", "[TOOL_CALLS]ping[ARGS]{}", "[TOOL_CALLS]ping[ARGS]",
-                                 "[TOOL_CALLS]ping", '[TOOL_CALLS][{"name": "ping"}]',
+@pytest.mark.parametrize("raw", ["[TOOL_CALLS]ping{}", "[TOOL_CALLS]ping[ARGS]{}", '[TOOL_CALLS][{"name": "ping"}]',
                                  '[TOOL_CALLS][{"name": "ping", "arguments": null}]'])
 def test_empty_arguments(raw: str) -> None:
     reads("mistral", raw, PING)
+
+
+@pytest.mark.parametrize("raw", ["[TOOL_CALLS]ping", "[TOOL_CALLS]ping[ARGS]"])
+def test_a_text_that_ends_before_the_arguments(raw: str) -> None:
+    """Nothing says that none were to follow, nor that the name is whole."""
+    reads("mistral", raw, finish="length")
 
 
 def test_several_calls() -> None:

@@ -94,7 +94,6 @@ def test_values_hold_any_text(value, expected):
 @pytest.mark.parametrize("raw", [
     call(par("text", "<![CDATA[a]]>").removesuffix("</parameter>")),
     call(par("text", "<![CDATA[a")),
-    call('<parameter name="text"><![CDATA[a'.removesuffix("\n")).removesuffix("\n</tool_call>"),
 ])
 def test_a_section_may_lack_what_closes_it(raw):
     assert calls(raw) == [("save", {"text": "a"})]

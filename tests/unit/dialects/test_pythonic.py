@@ -46,7 +46,7 @@ def test_strings(raw: str, arguments: dict[str, Any]) -> None:
     ("[valve(limits={'s': 'two\nlines'})]", {"limits": {"s": "two\nlines"}}),
     ("[valve(operator=Anna, id=3)]", {"operator": "Anna", "id": 3}),
     ("[valve(3, 0.5)]", {"id": 3, "opening": 0.5}),
-    ("[valve(id=7", {"id": 7}),
+    ("[valve(id=7, tags=['a']", {"id": 7, "tags": ["a"]}),
 ])
 def test_other_values(raw: str, arguments: dict[str, Any]) -> None:
     reads("llama-pythonic", raw, ("valve", arguments))

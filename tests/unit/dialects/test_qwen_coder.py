@@ -116,7 +116,7 @@ def test_the_outer_tag_is_missing() -> None:
     assert calls(bare + "\n" + bare, QWEN) == [KIEL_CALL, KIEL_CALL]
 
 
-@pytest.mark.parametrize("tail", ["", "\n</parameter>", "\n</function>", "\n</tool_call>", "\n</function>\n</tool_call>",
+@pytest.mark.parametrize("tail", ["\n</parameter>", "\n</function>", "\n</tool_call>", "\n</function>\n</tool_call>",
                                   "\n</parameter>\n</tool_call>", "\n</parameter>\n</function>"])
 def test_closing_tags_are_missing_at_the_end(tail: str) -> None:
     assert saved(save("text", tail)) == "text"

@@ -73,7 +73,7 @@ def test_thinking_is_text_for_the_client() -> None:
 
 
 @pytest.mark.parametrize("raw", [
-    "<read_file>\n<path>src/main.rs", "<read_file>\n<path>src/main.rs</path>", "<read_file>\n<path>src/main.rs\n</read_file>",
+    "<read_file>\n<path>src/main.rs</path>", "<read_file>\n<path>src/main.rs\n</read_file>",
 ])
 def test_closing_tags_are_missing(raw: str) -> None:
     assert calls(raw, ROO, tools=TOOLS) == [READ_CALL]

@@ -58,11 +58,19 @@ def test_a_value_without_quotes_that_stops_is_the_native_call(upto: int) -> None
 
 def test_a_text_that_stops_in_another_call_is_as_without_native_calls() -> None:
     other = TEXT.replace("a b", "c")
-    cut = other[:other.index(', "n"') + 1]
+    cut = other[:other.index(', "n"')]
     answer = heard(ended(talk_to("openai"), says(cut), tells("read", ARGUMENTS)))
     assert answer.calls == [("read", {"path": "c"}), READ]
     answer = heard(ended(talk_to("openai"), tells("read", ARGUMENTS), says(cut)))
     assert answer.calls == [READ, ("read", {"path": "c"})]
+
+
+@pytest.mark.parametrize("pieces", [[says(UP_TO_COMMA), tells("ping", "{}")], [tells("ping", "{}"), says(UP_TO_COMMA)]])
+def test_a_text_that_stops_behind_a_comma_of_another_call_is_cut_off(pieces: list[bytes]) -> None:
+    out = ended(talk_to("openai"), *pieces)
+    assert b'"stop_reason":"max_tokens"' in out
+    assert out.count(b'"type":"tool_use"') == 2
+    assert json.dumps("}").encode() not in out, "what is missing was made up"
 
 
 @pytest.mark.parametrize("native_first", [True, False])

@@ -1,0 +1,212 @@
+"""A text that ends inside of a call: what clients of both APIs get, what counts, and what passes since only closing
+markup is missing. Every beginning of every dialect's calls is cut in tests/property/test_half_calls.py."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from extproc.translation import Translation
+from tests.playbook import call as native_call
+from tests.playbook import delta, sse
+from tests.unit.dialects.cases import answer, cuts, request_body, sse_bytes, text_chunks
+
+Json = dict[str, Any]
+WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}}}
+LOOK = {"type": "function", "function": {"name": "look", "parameters": {
+    "type": "object", "properties": {"top": {"type": "integer"}, "q": {"type": "string"}}}}}
+TOOLS = [WEATHER, LOOK]
+HERMES = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+SECTION = "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
+V31 = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
+
+
+def reads(text: str, dialect: str, *, finish: str = "stop", **settings: Any) -> tuple[list[list[str]], str, str]:
+    """(calls, finish reason, text), the same at every cut."""
+    found = [answer(sse_bytes(text_chunks(pieces, finish)), TOOLS, dialect=dialect, **settings) for pieces in cuts(text)]
+    results = [(got["tool_calls"], got["finish_reason"], got["content"]) for got in found]
+    assert all(result == results[0] for result in results), results
+    return results[0]
+
+
+# --------------------------------------------------------------------------------------------------- cut and whole calls
+
+
+@pytest.mark.parametrize("finish", ["stop", "tool_calls"])
+@pytest.mark.parametrize(("dialect", "text", "sent"), [
+    ("qwen3-coder", "<tool_call>\n<function=get_weather>\n<parameter=city>\nrm -rf /tmp/foo", '{"city": "rm -rf /tmp/foo'),
+    ("hermes", '<tool_call>\n{"name": "get_weather", "arguments": {"city": ', '{"city": '),
+    ("hermes", '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 1', '{"city": "Paris", "days": 1'),
+    ("hermes", '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris",', '{"city": "Paris"'),
+    ("kimi-k2", SECTION + '{"city"', '{"city"'),
+    ("glm-4.6", "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_val", '{"city": "Paris'),
+    ("glm-4.6", "<tool_call>get_weather\n<arg_key>days</arg_key>\n<arg_value>12</arg_value>\n", '{"days": 12'),
+    ("glm-4.6", "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n<arg_k", '{"city": "Paris"'),
+    ("gemma-4", '<|tool_call>call:get_weather{city:<|"|>Par<|"', '{"city": "Par'),
+])
+def test_a_cut_call_stays_open(dialect: str, text: str, sent: str, finish: str) -> None:
+    assert reads(text, dialect, finish=finish) == ([["get_weather", sent]], "length", "")
+
+
+@pytest.mark.parametrize(("dialect", "text"), [
+    ("minimax-m2", '<minimax:tool_call><invoke name="get_weather">'), ("minimax-m2", '<minimax:tool_call><invoke name="look">'),
+    ("glm-4.6", "<tool_call>look"), ("mistral", "[TOOL_CALLS]look"), ("kimi-k2", SECTION),
+    ("hermes", '<tool_call>\n{"name": "look", "arguments": '), ("deepseek-v3.2", '<｜DSML｜tool_calls><｜DSML｜invoke name="look">'),
+])
+def test_a_call_that_is_cut_before_its_arguments_is_not_sent(dialect: str, text: str) -> None:
+    """A client could take it for a call without arguments; that something is missing is said by the finish reason."""
+    assert reads(text, dialect) == ([], "length", "")
+
+
+@pytest.mark.parametrize(("dialect", "text"), [
+    ("glm-4.6", "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n"),
+    ("glm-4.6", "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value></tool_"),
+    ("qwen3-coder", "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</fun"),
+    ("kimi-k2", SECTION + '{"city": "Paris"}'), ("deepseek-v3.1", V31 + '{"city": "Paris"}'),
+    ("hermes", '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n'),
+    ("hermes", '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"'),
+    ("lfm2", '<|tool_call_start|>[get_weather(city="Paris")]'), ("lfm2", '<|tool_call_start|>[get_weather(city="Paris"'),
+    ("gemma-4", '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>'),
+    ("roo-xml", "<get_weather>\n<city>Paris</city>\n"),
+    ("minimax-m3", ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="get_weather">]<]minimax[>[<city>Paris]<]minimax[>[</city>'),
+    ("deepseek-v3.2", '<｜DSML｜invoke name="get_weather"><｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>\n</｜DS'),
+    ("prompted", '<tool_call name="get_weather">\n<parameter name="city">Paris</parameter>\n</tool'),
+])
+def test_a_call_that_only_lacks_closing_markup_is_whole(dialect: str, text: str) -> None:
+    """Servers take the token that ends a call, or a stop sequence, out of the text."""
+    found, finish, _ = reads(text, dialect)
+    assert ([(name, json.loads(text)) for name, text in found], finish) == (
+        [("get_weather", {"city": "Paris"})], "tool_calls")
+
+
+def test_calls_before_the_cut_one_stay_whole() -> None:
+    found, finish, _ = reads(HERMES + '\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Ro', "hermes")
+    assert (found, finish) == ([["get_weather", '{"city": "Paris"}'], ["get_weather", '{"city": "Ro']], "length")
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("upstream", ["anthropic", "gemini"])
+def test_every_provider_api(upstream: str, streamed: bool) -> None:
+    text = HERMES.replace("Paris", "Rome") + HERMES[:HERMES.index("aris")]
+    talk = Translation("anthropic", upstream, "m", url="http://127.0.0.1:8000/v1")
+    talk.request(request_body(TOOLS, stream=streamed))
+    talk.start(200, {"content-type": "application/json"})
+    if upstream == "gemini":
+        body: Json = {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP"}]}
+    else:
+        body = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+                "content": [{"type": "text", "text": text}], "usage": {"input_tokens": 1, "output_tokens": 1}}
+    out = talk.feed(json.dumps(body).encode()) + talk.finish()
+    assert b'"max_tokens"' in out
+    assert b"Rome" in out
+    assert b"tool_use\"}" not in out.replace(b" ", b"").replace(b'"type":"tool_use"}', b"")
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_chat_completions_client(streamed: bool) -> None:
+    talk = Translation("openai", "openai", "m", url="http://127.0.0.1:8000/v1", dialect="hermes")
+    talk.request(json.dumps({"model": "m", "stream": streamed, "tools": TOOLS,
+                             "messages": [{"role": "user", "content": "hi"}]}).encode())
+    talk.start(200, {"content-type": "text/event-stream"})
+    out = talk.feed(sse_bytes(text_chunks([HERMES[:HERMES.index("aris")]], "tool_calls"))) + talk.finish()
+    assert b'"finish_reason":"length"' in out
+    assert b'"finish_reason":"tool_calls"' not in out
+    assert (rb'{\"city\": ' in out) is streamed  # an answer in one piece leaves out what is not whole
+    assert rb'\"}' not in out
+
+
+def test_a_long_text_behind_a_cut_call_goes_on() -> None:
+    """It waits for a native call that goes on with the cut one, but not for ever."""
+    body = sse(delta(reasoning_content=HERMES[:HERMES.index("aris")]), *(delta(content="word " * 999) for _ in range(20)),
+               delta("stop"))
+    got = answer(body, TOOLS, dialect="hermes")
+    assert (got["content"].split(), got["finish_reason"]) == (["word"] * 19_980, "length")
+    assert got["tool_calls"] == [["get_weather", '{"city": "P']]
+
+
+def test_without_a_finish_reason_the_answer_is_broken() -> None:
+    body = sse(delta(content='<tool_call>\n{"name": "look", "arguments": '))
+    assert answer(body, TOOLS, dialect="hermes")["finish_reason"] == "error"
+
+
+# ----------------------------------------------------------------------------------------------- strict, and the figures
+
+
+def counted(text: str, dialect: str, *before: Json, finish: str = "stop", **settings: Any) -> tuple[bytes, Json]:
+    """(the client's bytes, how the calls fared)."""
+    talk = Translation("anthropic", "openai", "m", url="http://127.0.0.1:8000/v1", dialect=dialect, **settings)
+    talk.request(request_body(TOOLS))
+    talk.start(200, {"content-type": "text/event-stream"})
+    out = talk.feed(sse(*before, *text_chunks([text], finish))) + talk.finish()
+    return out, {name: {key: value for key in ("total", "repaired", "unreadable", "unoffered", "refused")
+                        if (value := getattr(counts, key))} for name, counts in talk.calls.items()}
+
+
+@pytest.mark.parametrize(("dialect", "text"), [
+    ("hermes", '<tool_call>\n{"name": "get_weather", "arguments": '), ("hermes", HERMES[:HERMES.index("Paris")]),
+    ("hermes", HERMES[:HERMES.index('": "Paris')]), ("deepseek-v3.1", V31), ("deepseek-v3.1", V31 + '{"city": "Pa'),
+    ("qwen3-coder", "<tool_call>\n<function=get_weather>\n<parameter=city>\nPa"), ("mistral", "[TOOL_CALLS]look"),
+    ("gemma-4", '<|tool_call>call:get_weather{city:<|"|>Par'),
+])
+def test_half_a_call_is_refused_by_strict(dialect: str, text: str) -> None:
+    out, counts = counted(text, dialect, arguments="strict")
+    assert b"event: error" in out
+    assert b"does not match the tool's schema: $: the text ends inside of the call" in out
+    assert b"tool_use" not in out
+    assert counts == {dialect: {"total": 1, "refused": 1}}
+
+
+def test_a_refused_call_of_the_text_is_not_counted_as_native() -> None:
+    out, counts = counted(HERMES.replace("city", "town"), "hermes", arguments="strict")
+    assert b"event: error" in out
+    assert out.count(b"event: ") == 2  # message_start, error
+    assert counts == {"hermes": {"total": 1, "refused": 1}}
+
+
+def test_native_calls_beside_those_that_were_left_out_are_counted() -> None:
+    native = delta(tool_calls=[native_call(0, "c", "look", '{"top": 1}')])
+    skipped = SECTION.replace("get_weather", "gone") + '{"a": 1}<|tool_call_end|>'
+    _, counts = counted(skipped + SECTION[SECTION.index("<|tool_call_b"):] + '{"city": "Paris"}<|tool_call_end|>',
+                        "kimi-k2", native)
+    assert counts == {"native": {"total": 1}, "kimi-k2": {"total": 2, "unoffered": 1}}
+
+
+@pytest.mark.parametrize("finish", ["stop", "length"])
+@pytest.mark.parametrize("text", [HERMES[:HERMES.index("aris")], '<tool_call>\n{"name": "look", "arguments": '])
+def test_a_cut_call_is_counted_as_unreadable(text: str, finish: str) -> None:
+    assert counted(text, "hermes", finish=finish)[1] == {"hermes": {"total": 1, "unreadable": 1}}
+
+
+def test_a_call_that_lacks_closing_markup_is_counted_as_repaired() -> None:
+    text = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>"
+    assert counted(text, "glm-4.6")[1] == {"glm-4.6": {"total": 1, "repaired": 1}}
+
+
+# ------------------------------------------------------------------------------------------- the same call in reasoning
+
+ROME = HERMES.replace("Paris", "Rome")
+
+
+@pytest.mark.parametrize(("text", "cities"), [
+    (f"<think>I call {HERMES} now.</think>\n{HERMES}", ["Paris"]),
+    (f"<think>I call {HERMES}</think>Well.\n{HERMES}\n{HERMES}", ["Paris", "Paris"]),
+    (f"<think>I call {HERMES}</think>\n{ROME}", ["Paris", "Rome"]),
+    (f"<think>I call {HERMES}\n{ROME}</think>\n{ROME}\n{HERMES}", ["Paris", "Rome", "Rome"]),
+    (f"<think>I call {HERMES}\n{HERMES}", ["Paris", "Paris"]),
+    (f"<think>x</think>{HERMES}\n</think>{HERMES}", ["Paris", "Paris"]),
+])
+@pytest.mark.parametrize("mode", ["repair", "as-is", "strict"])
+def test_a_call_in_reasoning_that_is_closed_later_and_the_same_behind_it(text: str, cities: list[str], mode: str) -> None:
+    """Only a call that the model drafted in its reasoning is the same one: two alike in an answer are meant."""
+    found, finish, _ = reads(text, "hermes", arguments=mode)
+    assert ([json.loads(arguments)["city"] for _, arguments in found], finish) == (cities, "tool_calls")
+
+
+def test_a_call_in_the_reasoning_field_and_in_the_text() -> None:
+    for pieces in cuts(HERMES):
+        body = sse(*(delta(reasoning_content=piece) for piece in pieces), *text_chunks(pieces))
+        got = answer(body, TOOLS, dialect="hermes")
+        assert (got["tool_calls"], got["finish_reason"]) == ([["get_weather", '{"city": "Paris"}']], "tool_calls")
