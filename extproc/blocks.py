@@ -42,7 +42,7 @@ _TEXT_START = TextStart()
 _THINKING_START = ThinkingStart()
 
 _MAX_CALL_BUFFER = Limits().sse_line
-_MAX_ARGUMENTS = Limits().body
+MAX_ARGUMENTS = Limits().body
 """Longest arguments of one call: all of them are kept until their end, so that repetitions can be told."""
 
 
@@ -155,9 +155,9 @@ class BlockSequencer:
         if arguments:
             self.characters += len(arguments)
             call.add_arguments(arguments)
-            if call.size > _MAX_ARGUMENTS:
+            if call.size > MAX_ARGUMENTS:
                 self.fail(Failure("server", "The provider sent a tool call with arguments of more than "
-                                            f"{_MAX_ARGUMENTS} characters."))
+                                            f"{MAX_ARGUMENTS} characters."))
                 return
         if call is self._live:
             self._flush_live(call)

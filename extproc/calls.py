@@ -100,6 +100,11 @@ Place = Literal["text", "reasoning", "behind reasoning"]
 """Where a model wrote a call: behind reasoning that was closed after a call in it, such a call may stand once more."""
 
 
+def _begins(name: str, offered: Collection[str]) -> bool:
+    """Whether an offered tool's name begins like this, or is this."""
+    return any(tool.startswith(name) for tool in offered)
+
+
 class PendingCall:
     """A call that is being received. `take` gives what may go out now; `opened` says that id and name went out."""
 
@@ -138,7 +143,7 @@ class PendingCall:
         """What is held back, without white space."""
         self._snapshot = False
 
-    def add_name(self, fragment: str, offered: Container[str]) -> None:
+    def add_name(self, fragment: str, offered: Collection[str]) -> None:
         """Names come whole, whole again in every chunk, in pieces, or growing. An offered name settles it."""
         if self.opened or not fragment or fragment == self.name:
             return
@@ -148,7 +153,8 @@ class PendingCall:
         elif fragment in offered and fragment.startswith(self.name):
             self.name = fragment
         elif self.name not in offered:
-            self.name = joined
+            grows = fragment.startswith(self.name) and _begins(fragment, offered) and not _begins(joined, offered)
+            self.name = fragment if grows else joined
 
     def is_other_tool(self, name: str, offered: Container[str]) -> bool:
         """Whether `name` can only be the name of a further call: both are offered, and neither goes on with the
@@ -156,10 +162,19 @@ class PendingCall:
         return (name != self.name and name in offered and self.name in offered
                 and not name.startswith(self.name) and self.name + name not in offered)
 
+    def name_goes_on(self, fragment: str, offered: Collection[str]) -> bool:
+        """Whether `fragment` can only be the rest of a name that was cut, or the whole of it: neither piece is an
+        offered tool of its own, and together they are one or begin one."""
+        if self.opened or not self.name or self.name in offered or fragment == self.name:
+            return False
+        if fragment.startswith(self.name):
+            return _begins(fragment, offered)
+        return fragment not in offered and _begins(self.name + fragment, offered)
+
     def may_grow(self, offered: Collection[str]) -> bool:
         """Whether more of the name may come: there is none yet, or it only begins the name of an offered tool."""
         name = self.name
-        return not name or (name not in offered and any(tool.startswith(name) for tool in offered))
+        return not name or (name not in offered and _begins(name, offered))
 
     def add_arguments(self, fragment: str) -> None:
         """Takes a fragment of JSON text."""

@@ -14,10 +14,13 @@ import msgspec
 from extproc.apis.base import AnswerDecoder, DecodeContext
 from extproc.apis.body_reader import BROKEN, EMPTY
 from extproc.apis.openai.answer import FAILED_REASONS, FINISH_REASONS
+from extproc.apis.openai.call_index import CallIndex
 from extproc.apis.openai.chunks import CallDelta, Choice, Chunk, JsonChunk, decode_chunk, usage_of
 from extproc.apis.openai_client.ending import usage_fields
 from extproc.apis.provider_errors import complaint_of, failure_from_chunk
-from extproc.conversation import Failure, Passed
+from extproc.blocks import MAX_ARGUMENTS
+from extproc.calls import PendingCall
+from extproc.conversation import Failure, Passed, Signature
 from extproc.jsontext import without_half_pairs
 from extproc.relays.base import RelayReader, readable, without_line_ends
 from extproc.relays.fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
@@ -50,34 +53,65 @@ Place = tuple[int, int]
 """Of a call in a chunk: the positions of its choice and of the call in it."""
 
 
+class _Followed:
+    """Takes calls and fragments from a `CallIndex` without sending anything: the fragments pass as they are."""
+
+    def __init__(self, offered: dict[str, str]) -> None:
+        self.failure: Failure | None = None
+        self._offered = offered
+
+    def new_call(self, id: str | None = None, *, signature: Signature | None = None) -> PendingCall:
+        return PendingCall(id)
+
+    def call_delta(self, call: PendingCall, name: str | None, arguments: str | None) -> None:
+        if name:
+            call.add_name(name, self._offered)
+        if arguments:
+            call.add_arguments(arguments)
+            call.take()
+            if call.size > MAX_ARGUMENTS:
+                self.fail(Failure("server", "The provider sent a tool call with arguments of more than "
+                                            f"{MAX_ARGUMENTS} characters."))
+
+    def fail(self, failure: Failure) -> None:
+        self.failure = self.failure or failure
+
+
 class _Calls:
-    """The calls of one choice: where each stands for the provider and for the client."""
+    """The calls of one choice: which of them each entry belongs to, and where that stands for the client."""
 
-    def __init__(self) -> None:
+    def __init__(self, offered: dict[str, str]) -> None:
         self.count = 0
-        self._places: dict[int, int] = {}
-        self._ids: dict[int, str | None] = {}
+        self._followed = _Followed(offered)
+        self._index = CallIndex(self._followed, offered, free_text=False)
+        self._places: dict[PendingCall, int] = {}
+        self._names: dict[PendingCall, str] = {}
 
-    def place_of(self, given: object) -> int | None:
-        """The client's index of the provider's; None when no such call has begun."""
-        if not isinstance(given, int) or isinstance(given, bool):
-            return self.count - 1 if self.count else None
-        return self._places.get(given)
+    @property
+    def failure(self) -> Failure | None:
+        return self._followed.failure
 
-    def goes_on(self, entry: CallDelta) -> bool:
-        """Whether this is a further piece of a call that has begun: at its index, with the same id or none."""
-        place = self.place_of(entry.index)
-        if place is None:
-            return False
-        given = entry.id if isinstance(entry.id, str) and entry.id else None
-        return (given is None and not (entry.index is None and entry.function_name)) or given == self._ids[place]
+    @property
+    def names(self) -> list[str]:
+        """The names of the calls, as far as they came."""
+        return [call.name for call in self._places]
 
-    def begin(self, entry: CallDelta) -> int:
-        place = self.count
-        self.count += 1
-        self._places[entry.index if isinstance(entry.index, int) else place] = place
-        self._ids[place] = entry.id if isinstance(entry.id, str) and entry.id else None
-        return place
+    def places(self, entries: list[CallDelta | None], *, whole: bool) -> list[tuple[int, bool, str | None] | None]:
+        """Of each entry: its place for the client, whether its call begins, and what the client is to read as the name
+        (None: nothing, it has it). None: the entry holds nothing."""
+        out: list[tuple[int, bool, str | None] | None] = []
+        for entry, call in zip(entries, self._index.take(entries, whole=whole), strict=True):
+            if entry is None or call is None:
+                out.append(None)
+                continue
+            begins = call not in self._places
+            if begins:
+                self._places[call] = self.count
+                self.count += 1
+            had = self._names.get(call, "")
+            self._names[call] = call.name
+            out.append((self._places[call], begins, call.name[len(had):] if call.name.startswith(had) else None))
+        return out
 
 
 class ChatReader(RelayReader):
@@ -95,8 +129,15 @@ class ChatReader(RelayReader):
         self._finished: set[int] = set()
         self._reason: str | None = None
         self._called: dict[int, _Calls] = {}
+        self._call_count = 0  # of all choices
         self._counted = False
         self._pieces = 0
+
+    @property
+    def unoffered_calls(self) -> int:
+        known = self._context.names.to_client
+        here = sum(name not in known for calls in self._called.values() for name in calls.names)
+        return here + self._other.unoffered_calls
 
     # -------------------------------------------------------------------------------------------------------- events
 
@@ -167,37 +208,48 @@ class ChatReader(RelayReader):
         self._begun.add(index)
         calls = 0
         delta = choice.delta or choice.message
-        for at, entry in enumerate(delta.tool_calls or () if delta is not None else ()):
-            if entry is not None:
-                new, change = self._call(self._called.setdefault(index, _Calls()), entry)
-                calls += new
-                if change:
-                    changes[position, at] = change
+        if delta is not None and delta.tool_calls:
+            calls = self._calls(index, position, delta.tool_calls, changes)
         if choice.error:
             self._fail(failure_from_chunk({"error": choice.error}))
         elif word := choice.finish_word:
             self._told_finish(index, word, position, changes)
         return calls
 
-    def _call(self, calls: _Calls, entry: CallDelta) -> tuple[bool, Fields]:
-        """Whether a call begins, and what must change in the entry."""
-        change: Fields = {}
-        given = entry.id if isinstance(entry.id, str) else None
-        begins = not self._streaming or not calls.goes_on(entry)
-        if begins:
-            place = calls.begin(entry)
-            self._offered(entry.function_name)
-            new = self._new_id(given, sum(one.count for one in self._called.values()) - 1)
-            if new is not None:
-                change["id"] = raw(new)
-        else:
-            place = calls.place_of(entry.index) or 0
-            if given is not None:
-                change["id"] = raw(None)  # told already: SDKs join what is repeated
-                change["name"] = raw(None)
-        if entry.index != place:
-            change["index"] = raw(place)
-        return begins, change
+    def _calls(self, index: int, position: int, entries: list[CallDelta | None],
+               changes: dict[Place, Fields]) -> int:
+        """Reads the entries of one list; returns how many calls begin in it. `changes`: what must change in them."""
+        calls = self._called.get(index)
+        if calls is None:
+            calls = self._called[index] = _Calls(self._context.names.to_client)
+        begun = 0
+        for at, (entry, found) in enumerate(zip(entries, calls.places(entries, whole=not self._streaming),
+                                                strict=True)):
+            if entry is None or found is None:
+                continue
+            place, begins, name = found
+            change: Fields = {}
+            given = entry.id if isinstance(entry.id, str) else None
+            if begins:
+                begun += 1
+                new = self._new_id(given, self._call_count)
+                self._call_count += 1
+                if new is not None:
+                    change["id"] = raw(new)
+            else:  # SDKs join what is repeated
+                if given is not None:
+                    change["id"] = raw(None)
+                if entry.function_name and name != entry.function_name:
+                    change["name"] = raw(name or None)
+            if entry.index != place:
+                change["index"] = raw(place)
+            if entry.custom is not None and not entry.is_custom:
+                change["custom"] = raw(None)
+            if change:
+                changes[position, at] = change
+        if calls.failure is not None:
+            self._fail(calls.failure)
+        return begun
 
     def _told_finish(self, index: int, word: str, position: int, changes: dict[Place, Fields]) -> None:
         if word in FAILED_REASONS:
@@ -335,7 +387,7 @@ def _changed_call(entry: msgspec.Raw, change: Fields, *, whole: bool) -> msgspec
         if name == "name":
             function = member_of(members, "function")
             if function is not None and function.pop("name", None) is not None:
-                members["function"] = msgspec.Raw(joined(function))
+                members["function"] = msgspec.Raw(joined({"name": value, **function} if holds(value) else function))
         elif not holds(value):
             members.pop(name, None)
         elif name != "index" or not whole:  # a whole answer has no indexes

@@ -1,22 +1,28 @@
-"""Which call a fragment of a Chat Completions answer belongs to: by index, by id, by name, or the last one, as
+"""Which call a fragment of a Chat Completions response belongs to: by index, by id, by name, or the last one, as
 servers differ.
 
-Created by the answer decoder, one per answer. What the fragments of one call amount to is the affair of
-`extproc.calls`; this module only opens calls at the sequencer and hands their fragments on.
+Created by the answer decoder and by the pass-through, one per answer. What the fragments of one call amount to is the
+affair of `extproc.calls`; this module only opens calls at the sequencer and hands their fragments on.
 
-The same index with another id is a new call (Ollama sends index 0 for all); no index: a new id opens a new call,
-without an id it continues the last, unless a name comes after arguments. The name of another offered tool always
-begins another call, and so does every entry of one list. Indexes may be sparse or start anywhere.
+- An id that is known belongs to its call. A fragment without a name continues the open call at its index whatever else
+  its id says: some servers write a new id into every fragment. Behind a call that is complete it is a call without a
+  name, never more arguments of that one.
+- A new id with a name is a new call, also at an index that is taken (Ollama sends index 0 for all). Two exceptions: the
+  name only goes on with one that was cut (then the ids are joined, too), or the open call of that name stands in the
+  middle of its arguments and these go on.
+- Without an index a new id with a name opens a new call; without an id the last one goes on, unless a name comes after
+  whole arguments. The name of another offered tool always begins another call, and so does every entry of one list.
+- Indexes may be sparse or start anywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
 from extproc.apis.openai.chunks import CallDelta
-from extproc.blocks import BlockSequencer
 from extproc.calls import PendingCall
 from extproc.conversation import Failure, Signature
 from extproc.limits import Limits
@@ -24,17 +30,30 @@ from extproc.limits import Limits
 _MOST_FREE_TEXT = Limits().body
 
 
+class Calls(Protocol):
+    """Takes the calls and their fragments: a `BlockSequencer`, or whoever only follows them."""
+
+    def new_call(self, id: str | None = None, *, signature: Signature | None = None) -> PendingCall: ...
+
+    def call_delta(self, call: PendingCall, name: str | None, arguments: str | None) -> None: ...
+
+    def fail(self, failure: Failure) -> None: ...
+
+
 class CallIndex:
     """`offered` are the provider-side names of the request's tools; `sign` gives what must come back with a call, by
-    its first fragment and the provider's id."""
+    its first fragment and the provider's id. `free_text`: the inputs of tools that take free text are collected."""
 
-    __slots__ = ("_by_id", "_by_index", "_free_texts", "_held", "_last", "_legacy", "_offered", "_seq", "_sign")
+    __slots__ = ("_by_id", "_by_index", "_free_text", "_free_texts", "_held", "_last", "_legacy", "_offered", "_seq",
+                 "_sign")
 
-    def __init__(self, seq: BlockSequencer, offered: frozenset[str] | dict[str, str],
-                 sign: Callable[[CallDelta, str | None], Signature | None] = lambda entry, given: None) -> None:
+    def __init__(self, seq: Calls, offered: frozenset[str] | dict[str, str],
+                 sign: Callable[[CallDelta, str | None], Signature | None] = lambda entry, given: None, *,
+                 free_text: bool = True) -> None:
         self._seq = seq
         self._offered = offered
         self._sign = sign
+        self._free_text = free_text
         self._free_texts: list[tuple[PendingCall, list[str]]] = []
         self._held = 0
         self._by_index: dict[int, PendingCall] = {}
@@ -42,20 +61,25 @@ class CallIndex:
         self._last: PendingCall | None = None
         self._legacy: PendingCall | None = None
 
-    def take(self, entries: Sequence[CallDelta | None], *, whole: bool) -> None:
-        """The `tool_calls` of one delta or message. `whole`: each entry is a call of its own."""
+    def take(self, entries: Sequence[CallDelta | None], *, whole: bool) -> list[PendingCall | None]:
+        """The `tool_calls` of one delta or message. `whole`: each entry is a call of its own. Returns the call of each
+        entry, None for one that holds nothing."""
         if len(entries) == 1 and not whole:
-            if entries[0] is not None:
-                self._take(entries[0], [])
-            return
+            return [None if entries[0] is None else self._take(entries[0], [])]
         touched: list[PendingCall] = []
+        found: list[PendingCall | None] = []
         for entry in entries:
-            if entry is not None:
-                touched.append(self._take(entry, None if whole else touched))
+            call = None if entry is None else self._take(entry, None if whole else touched)
+            found.append(call)
+            if call is not None:
+                touched.append(call)
+        return found
 
     def legacy(self, name: str | None, arguments: str | None) -> None:
         """The `function_call` of older servers: one call, without an id."""
         if self._legacy is None:
+            if not name and not arguments:
+                return  # an empty object that servers in some languages write beside everything
             self._legacy = self._seq.new_call()
         self._seq.call_delta(self._legacy, name, arguments)
 
@@ -67,10 +91,13 @@ class CallIndex:
             text = msgspec.json.encode({"input": "".join(pieces)}).decode()
             self._seq.call_delta(call, None, text if clean or number < len(waiting) else text.removesuffix('"}'))
 
-    def _take(self, entry: CallDelta, touched: list[PendingCall] | None) -> PendingCall:
-        """`touched` are the calls that earlier entries of the same list belong to; None: every entry is new."""
+    def _take(self, entry: CallDelta, touched: list[PendingCall] | None) -> PendingCall | None:
+        """`touched` are the calls that earlier entries of the same list belong to; None: every entry is new. Returns
+        None where the entry holds nothing."""
         key, given = _index(entry.index), _id(entry.id)
         name, arguments = entry.function_name, entry.arguments_text
+        if given is None and not name and not arguments and entry.holds_nothing_else:
+            return None
         call = None if touched is None else self._find(key, given, name, arguments)
         if call is not None and name and touched and call in touched and (key is None or given is None):
             call = None
@@ -82,7 +109,7 @@ class CallIndex:
                 self._by_id[given] = call
         self._last = call
         self._seq.call_delta(call, name, arguments)
-        if entry.custom is not None:
+        if entry.is_custom and self._free_text:
             self._hold(call, entry.free_text or "")
         return call
 
@@ -100,25 +127,36 @@ class CallIndex:
     def _find(self, key: int | None, given: str | None, name: str | None,
               arguments: str | None) -> PendingCall | None:
         """The call that goes on; None: another one begins."""
-        if key is not None:
-            return self._by_position(key, given, name, arguments)
-        call = self._last if given is None else self._by_id.get(given)
-        if call is None or self._begins_anew(call, name, arguments, anonymous=given is None):
-            return None
-        return call
-
-    def _by_position(self, key: int, given: str | None, name: str | None,
-                     arguments: str | None) -> PendingCall | None:
-        call = self._by_index.get(key)
-        if call is None or (given is not None and call.id == given):
-            return call
+        here = self._last if key is None else self._by_index.get(key)
         if given is None:
-            return None if self._begins_anew(call, name, arguments) else call
-        if call.id is None and not self._begins_anew(call, name, arguments):
-            call.id = given  # the id came late
-            self._by_id[given] = call
-            return call
-        return self._by_id.get(given)
+            anew = here is None or self._begins_anew(here, name, arguments, anonymous=key is None)
+            return None if anew else here
+        known = here if here is not None and here.id == given else self._by_id.get(given)
+        if known is not None and (here is not None or key is None or not name):
+            return None if self._begins_anew(known, name, arguments) else known
+        if here is None:
+            return None
+        if here.id is None and key is not None:
+            if self._begins_anew(here, name, arguments):
+                return None
+            here.id = given  # the id came late
+            self._by_id[given] = here
+            return here
+        return here if self._goes_on_under(given, here, name, arguments) else None
+
+    def _goes_on_under(self, given: str, call: PendingCall, name: str | None, arguments: str | None) -> bool:
+        """Whether a fragment with an id that no call has continues the open call all the same."""
+        opens = bool(arguments) and arguments is not None and arguments.lstrip()[:1] == "{"
+        if not name:
+            return not (opens and call.complete) or call.repeats(arguments or "")
+        if call.name_goes_on(name, self._offered):
+            if call.complete and opens:
+                return False
+            if call.id is not None:  # it was cut where the name was, or grows
+                call.id = given if given.startswith(call.id) else call.id + given
+                self._by_id[call.id] = call
+            return True
+        return name == call.name and bool(arguments) and not opens and call.size > 0 and not call.whole
 
     def _begins_anew(self, call: PendingCall, name: str | None, arguments: str | None, *,
                      anonymous: bool = False) -> bool:

@@ -56,8 +56,19 @@ class CallDelta(msgspec.Struct):
     extra_content: Any = None
 
     @property
+    def is_custom(self) -> bool:
+        """A call of a tool that takes free text. An empty `custom` says nothing: servers that write the format anew
+        from typed records put one beside every function."""
+        return self.custom is not None and bool(self.custom.name or self.custom.input)
+
+    @property
+    def holds_nothing_else(self) -> bool:
+        """Besides index, id, name and arguments."""
+        return self.extra_content is None and not self.is_custom
+
+    @property
     def function_name(self) -> str | None:
-        if self.custom is not None:
+        if self.custom is not None and self.is_custom:
             return self.custom.name if isinstance(self.custom.name, str) else None
         return self.function.name_text if self.function is not None else None
 
