@@ -35,6 +35,11 @@ def read_literal(text: str) -> object:
         return found.value
 
 
+def literal_of(node: ast.expr) -> object:
+    """The value of a literal that Python's parser read. Raises ValueError for any other expression."""
+    return _value(node)
+
+
 def _parsed(text: str) -> object:
     if len(text) > _MAX_PARSED:
         raise ValueError("longer than what is parsed")

@@ -100,8 +100,25 @@ class GeminiDoor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `anyOf` must be the only keyword of its schema (`parameters` only)."""
 
 
-STUDIO = GeminiDoor(name="studio", call_ids=True, media_type_required=False, any_of_alone=False)
-VERTEX = GeminiDoor(name="vertex", call_ids=False, media_type_required=True, any_of_alone=True)
+    finish_reasons: tuple[str, ...]
+    """The names of the enum FinishReason by their numbers: some relays write the JSON of the protocol buffers with
+    numbers. The two doors count differently from 5 on."""
+
+
+STUDIO = GeminiDoor(
+    name="studio", call_ids=True, media_type_required=False, any_of_alone=False,
+    # googleapis, google/ai/generativelanguage/v1beta/generative_service.proto
+    finish_reasons=(
+        "FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "LANGUAGE", "BLOCKLIST",
+        "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY", "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS", "IMAGE_PROHIBITED_CONTENT", "IMAGE_OTHER", "NO_IMAGE", "IMAGE_RECITATION"))
+VERTEX = GeminiDoor(
+    name="vertex", call_ids=False, media_type_required=True, any_of_alone=True,
+    # googleapis, google/cloud/aiplatform/v1/content.proto
+    finish_reasons=(
+        "FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "BLOCKLIST",
+        "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "MODEL_ARMOR", "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER", "UNEXPECTED_TOOL_CALL", "NO_IMAGE"))
 
 _ALL_LEVELS: tuple[Effort, ...] = ("minimal", "low", "medium", "high")
 _GEMINI_2 = GeminiModel(  # what 2.0 and 2.5 share

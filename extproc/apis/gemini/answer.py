@@ -30,14 +30,16 @@ from extproc.apis.gemini.chunks import (
     strange_parts,
     usage_of,
 )
-from extproc.apis.gemini.finish import BLOCKED_PROMPT, finish_of, note
+from extproc.apis.gemini.finish import BLOCKED_PROMPT, CALL_REASONS, UNEXPECTED, finish_of, note, reason_name
 from extproc.apis.gemini.grounding import Sources
+from extproc.apis.gemini.malformed_call import Call, read_calls
 from extproc.apis.gemini.parts import code_text, file_note, result_text
 from extproc.apis.gemini.streamed_call import StreamedCall
 from extproc.apis.provider_errors import complaint_of, decode_error, failure_from_chunk
 from extproc.carrying import loaded_text
 from extproc.conversation import Failure, FinishReason, Signature
 from extproc.jsontext import HalfPair
+from extproc.profiles.gemini import gemini_door
 
 
 class GeminiAnswerDecoder(AnswerReader):
@@ -47,6 +49,8 @@ class GeminiAnswerDecoder(AnswerReader):
         super().__init__(context)
         self._origin = signatures.origin(context.target)
         self._thought_origin = signatures.origin(context.target, thought=True)
+        target = context.target
+        self._door = gemini_door(target.endpoint, target.base_path, target.provider)
         self._reason: FinishReason | None = None
         self._said: str | None = None
         """Why the provider stopped the answer, for an answer that shows nothing else."""
@@ -123,9 +127,14 @@ class GeminiAnswerDecoder(AnswerReader):
             self._blocked(chunk.prompt_feedback)
 
     def _candidate(self, candidate: Candidate) -> None:
+        word = reason_name(candidate.finish_reason, self._door) if candidate.finish_reason else ""
+        calls: list[Call] = []
+        in_text = False
+        if word in CALL_REASONS and not self._seq.has_calls:
+            calls, in_text = self._call_in_words(candidate)
         if candidate.content is not None:
             for part in candidate.content.parts or ():
-                if part is not None:
+                if part is not None and not (in_text and isinstance(part.text, str) and part.thought is not True):
                     self._part(part)
                     if self._seq.closed:
                         return
@@ -135,8 +144,17 @@ class GeminiAnswerDecoder(AnswerReader):
             self._sources.url_context(candidate.url_context_metadata)
         if candidate.citation_metadata and bytes(candidate.citation_metadata) not in (b"null", b"{}"):
             self._context.dropped.hint("answer.citationMetadata")
-        if candidate.finish_reason:
-            self._finished(candidate)
+        if word:
+            self._finished(word, candidate.finish_message, calls)
+
+    def _call_in_words(self, candidate: Candidate) -> tuple[list[Call], bool]:
+        """The calls that the model wrote as code, from the message or from the text of this candidate, and whether
+        that text holds nothing else."""
+        names = self._context.names
+        text = "".join(part.text for part in (candidate.content.parts if candidate.content is not None else None) or ()
+                       if part is not None and isinstance(part.text, str) and part.thought is not True)
+        in_text = [] if self._shown else read_calls(text, names.to_client, names.to_provider)
+        return read_calls(candidate.finish_message, names.to_client, names.to_provider) or in_text, bool(in_text)
 
     # -------------------------------------------------------------------------------------------------------- parts
 
@@ -245,13 +263,28 @@ class GeminiAnswerDecoder(AnswerReader):
 
     # ---------------------------------------------------------------------------------------------------- the ending
 
-    def _finished(self, candidate: Candidate) -> None:
-        """The last reason counts (old models told one with every chunk); a failure counts whenever it is told."""
-        reason, said = finish_of(candidate.finish_reason, candidate.finish_message)
+    def _finished(self, word: str, message: object, calls: list[Call]) -> None:
+        """The last reason counts (old models told one with every chunk); a failure counts whenever it is told. A call
+        that Gemini did not take is one for the client if it came whole; `calls` are those that came in words."""
+        if word in CALL_REASONS:
+            if calls and not self._seq.has_calls:
+                for name, arguments in calls:
+                    self._context.tally.native.repaired += 1
+                    self._call(None, name, arguments, None)
+                self._reason = "stop"
+                return
+            if word == UNEXPECTED and self._has_whole_calls:
+                self._reason = "stop"
+                return
+        reason, said = finish_of(word, message)
         if isinstance(reason, Failure):
             self._seq.fail(reason)
         elif reason is not None:
             self._reason, self._said = reason, said
+
+    @property
+    def _has_whole_calls(self) -> bool:
+        return self._streamed.whole if self._streamed is not None else self._seq.has_calls
 
     def _blocked(self, feedback: PromptFeedback) -> None:
         self._reason = "content_filter"

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from extproc.apis.provider_errors import readable
 from extproc.conversation import Failure, FinishReason
+from extproc.profiles.gemini import GeminiDoor
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "STOP": "stop",  # also with calls
     "MAX_TOKENS": "length",
+    "CONTINUATION": "length",  # the model has more to say
     "SAFETY": "content_filter",
     "RECITATION": "content_filter",
     "LANGUAGE": "content_filter",
@@ -39,6 +41,10 @@ FAILED_REASONS: dict[str, str] = {
 }
 """Reasons that mean that the answer is not whole, in words."""
 
+CALL_REASONS = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
+"""Failures behind which the model's call may stand all the same, in a part or in words."""
+UNEXPECTED = "UNEXPECTED_TOOL_CALL"
+
 _NOT_YET = "FINISH_REASON_UNSPECIFIED"
 
 BLOCKED_PROMPT = "The provider blocked this prompt"
@@ -46,10 +52,18 @@ _STOPPED_ANSWER = "The provider stopped this answer"
 _LONGEST = 500
 
 
-def finish_of(reason: object, message: object) -> tuple[FinishReason | Failure | None, str | None]:
-    """The finish reason or the failure of a candidate, and a line for an answer that a filter left empty. (None, None):
-    it is not finished."""
-    word = reason.upper() if isinstance(reason, str) else str(reason)
+def reason_name(reason: object, door: GeminiDoor) -> str:
+    """The name of a finish reason, which relays also write as its number in the enum of the protocol buffers."""
+    if isinstance(reason, str) and not reason.isdecimal():
+        return reason.upper()
+    number = int(reason) if isinstance(reason, (int, float, str)) and str(reason).replace(".0", "").isdecimal() else -1
+    names = door.finish_reasons
+    return names[number] if 0 <= number < len(names) and not isinstance(reason, bool) else str(reason)
+
+
+def finish_of(word: str, message: object) -> tuple[FinishReason | Failure | None, str | None]:
+    """The finish reason or the failure of a candidate, by the name of its reason, and a line for an answer that a
+    filter left empty. (None, None): it is not finished."""
     if word == _NOT_YET:
         return None, None
     known = FINISH_REASONS.get(word)

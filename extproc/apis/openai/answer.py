@@ -43,6 +43,7 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "length": "length",
     "max_tokens": "length",
     "max_output_tokens": "length",
+    "continuation": "length",  # Gemini behind a relay
     "model_length": "context_length",  # Mistral
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
@@ -63,6 +64,9 @@ FAILED_REASONS: dict[str, Failure] = {
     "abort": Failure("server", "The provider aborted the answer."),  # vLLM, SGLang
     "cancelled": Failure("server", "The provider cancelled the answer."),
     "timeout": Failure("timeout", "The provider's model took too long.", 504),
+    # Gemini, at Google's endpoint in this format and behind relays
+    "malformed_function_call": Failure("server", "The model wrote a tool call that the provider cannot read."),
+    "unexpected_tool_call": Failure("server", "The model called a tool that was not offered."),
     "insufficient_system_resource": Failure("overloaded", "The provider ran out of capacity.", 503),  # DeepSeek
 }
 """Finish reasons that mean that the answer is not whole."""
@@ -244,6 +248,8 @@ class OpenAIAnswerDecoder(AnswerReader):
         if reason == "":  # xAI with tools; elsewhere in the middle of a stream
             return
         failed = FAILED_REASONS.get(reason)
+        if reason == "unexpected_tool_call" and self._seq.has_calls and not self._seq.incomplete_call:
+            failed = None  # the call came whole all the same
         if failed is not None:
             self._seq.fail(failed)
             return

@@ -145,8 +145,10 @@ class Choice(msgspec.Struct):
 
     @property
     def finish_word(self) -> str:
-        """The finish reason in lower case, "" for none."""
-        return self.finish_reason.lower() if isinstance(self.finish_reason, str) else ""
+        """The finish reason in lower case, "" for none. Google's endpoint puts its own behind that of the format:
+        `content_filter: RECITATION`, `function_call_filter: MALFORMED_FUNCTION_CALL`."""
+        word, _, own = self.finish_reason.lower().partition(": ") if isinstance(self.finish_reason, str) else ("",) * 3
+        return own if word == "function_call_filter" else word
 
     def stop_sequence(self, asked: list[str]) -> str | None:
         """The client's stop sequence that ended the answer, where the server tells."""

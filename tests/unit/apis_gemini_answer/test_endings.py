@@ -32,7 +32,7 @@ def test_finish_reasons(reason: str, expected: str) -> None:
 
 @pytest.mark.parametrize("reason", [
     "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE",
-    "MALFORMED_RESPONSE", "NO_IMAGE", "OTHER", "ESCALATION", "SOMETHING_NEW", 7])
+    "MALFORMED_RESPONSE", "NO_IMAGE", "OTHER", "ESCALATION", "SOMETHING_NEW", 99])
 def test_reasons_that_mean_a_failure(reason: object) -> None:
     body = sse(chunk(text("hi")), {"candidates": [{"finishReason": reason, "index": 0}]})
     assert script(decode(body)) == [*HI, "failure server"]
