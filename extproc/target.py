@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from extproc.apis.base import Target
 from extproc.profiles import find_profile
 
@@ -18,9 +20,12 @@ def make_target(upstream: str, provider: str | None, url: str | None, max_output
                 safety: tuple[tuple[str, str], ...], model: str) -> Target:
     """`upstream` is the provider's API, `url` the backend's; without one the API's usual path is taken."""
     parts = urlsplit(url) if url else None
+    profile = find_profile(provider, parts.hostname if parts else None, model)
+    if upstream != "openai":  # these APIs have a place of their own for reasoning
+        profile = replace(profile, splits_reasoning=True)
     return Target(
         model=model,
-        profile=find_profile(provider, parts.hostname if parts else None, model),
+        profile=profile,
         max_output_tokens=max_output_tokens,
         tool_style=tool_style,
         tool_choice=tool_choice,

@@ -73,8 +73,11 @@ class CallReading:
         wanted = request.tool_choice.mode if request.tool_choice is not None else "auto"
         if (target.tool_choice or wanted) != "none":  # else what looks like a call is an example that was asked for
             self._offered = {names.to_provider.get(tool.name, tool.name): tool for tool in request.tools}
+        opened = self._reasoning_open
+        if opened is None and target.profile.splits_reasoning:
+            opened = False
         self._look = look_for(target.model, style=target.tool_style, read=self._read, tools=bool(self._offered),
-                              reasoning_open=self._reasoning_open)
+                              reasoning_open=opened)
         if self._arguments in ("repair", "strict"):
             self.heal = NativeArguments({tool.name: tool for tool in request.tools}, self._arguments,
                                         self.tally.native)

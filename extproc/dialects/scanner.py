@@ -52,6 +52,7 @@ class Scanner:
         self._was_cut_off = False
         """The text ended inside what was going to be a call; the piece is not shown."""
         self._assumed: list[str] | None = [] if look.reasoning_assumed else None
+        self._begins_open = look.reasoning_open
         self._calls = self._prose = 0
         """`_prose`: how many characters behind the opener at hand are known to be text."""
         self._repairs: list[Repair] = []
@@ -79,11 +80,17 @@ class Scanner:
         else:
             self._read(text)
 
+    def all_at_hand(self, text: str) -> None:
+        """The answer did not stream and `text` is all of its content: reasoning that is only assumed must end in it,
+        by a closing tag or by a call."""
+        if self._assumed is not None and not any(mark in text for mark in (*self._think_closers, *self._openers)):
+            self._assumed, self._begins_open = None, False
+
     def _begins_plainly(self, text: str) -> bool:
         """This is the very start of the content, and of all that may stand there nothing does. (Blanks before it would
         be framing behind a call.)"""
         return (self._opening_marks.absent(text) and text.strip() != "" and not self._beside_calls
-                and (not self._look.reasoning_open or self._sequencer.has_reasoned))
+                and (not self._begins_open or self._sequencer.has_reasoned))
 
     def reasoning(self, text: str) -> None:
         if not self._plain_thought and self._channel is not Channel.REASONING:
@@ -211,7 +218,7 @@ class Scanner:
 
     def _in_content(self, first: bool) -> Steps[None]:
         if first:
-            if self._look.reasoning_open and not self._sequencer.has_reasoned:
+            if self._begins_open and not self._sequencer.has_reasoned:
                 yield from self._in_think(None)
                 self._doubt_reasoning()
             yield from self._beginning()

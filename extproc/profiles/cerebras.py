@@ -15,6 +15,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _PLAIN = Profile(
     name="cerebras",
+    splits_reasoning=True,  # docs: reasoning_format, parsed by default
     max_tokens_field="max_completion_tokens",
     refuses=frozenset({"top_k", "n", "presence_penalty", "frequency_penalty", "logit_bias"}),
     extra_fields=frozenset({"clear_thinking", "prediction", "service_tier"}),

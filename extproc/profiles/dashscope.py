@@ -18,6 +18,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _PLAIN = Profile(
     name="dashscope",
+    splits_reasoning=True,
     refuses=frozenset({"logit_bias"}),
     user=False,
     response_format="json_object",

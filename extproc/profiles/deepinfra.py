@@ -14,6 +14,7 @@ PROVIDER = Provider(
     hosts=("api.deepinfra.com",),
     base=Profile(
         name="deepinfra",
+        splits_reasoning=True,
         refuses=frozenset(),
         efforts=("none", "low", "medium", "high"),
         reasoning_history="with_tool_calls",

@@ -18,6 +18,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _V4 = Profile(
     name="deepseek",
+    splits_reasoning=True,
     refuses=frozenset({"top_k", "n", "seed", "logit_bias"}),
     max_stop=16,
     response_format="json_object",

@@ -13,6 +13,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _PLAIN = Profile(
     name="fireworks",
+    splits_reasoning=True,
     refuses=frozenset(),
     format_with_tools=False,
     thinks="unknown",

@@ -17,6 +17,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _PLAIN = Profile(
     name="groq",
+    splits_reasoning=True,  # parsed where it is asked for, else both tags stand in the text
     max_tokens_field="max_completion_tokens",
     refuses=frozenset({"top_k", "n", "logprobs", "top_logprobs", "logit_bias"}),
     extra_fields=frozenset({"citation_options", "compound_custom", "disable_tool_validation", "documents",

@@ -13,6 +13,7 @@ PROVIDER = Provider(
     aliases=("llamacpp", "llama-cpp", "llama-server"),
     base=Profile(
         name="llama.cpp",
+        splits_reasoning=True,  # the default of --reasoning-format
         refuses=frozenset(),
         reasoning="none",
         thinking_toggle="template:enable_thinking",

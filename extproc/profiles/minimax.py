@@ -14,6 +14,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _M2 = Profile(
     name="minimax",
+    splits_reasoning=True,  # both tags stand in the text
     max_tokens_field="max_completion_tokens",
     refuses=frozenset({"top_k", "n", "seed", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs",
                        "logit_bias"}),

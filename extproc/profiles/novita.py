@@ -12,6 +12,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _PLAIN = Profile(
     name="novita",
+    splits_reasoning=True,  # or both tags, with `separate_reasoning: false`
     refuses=frozenset(),
     reasoning="none",
     thinks="unknown",

@@ -16,6 +16,7 @@ PROVIDER = Provider(
     hosts=("ollama.com",),
     base=Profile(
         name="ollama",
+        splits_reasoning=True,  # into `reasoning`: docs.ollama.com/capabilities/thinking
         refuses=frozenset({"top_k", "n", "logit_bias"}),
         user=False,
         efforts=("none", "low", "medium", "high"),

@@ -19,6 +19,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _OPEN = Profile(
     name="openrouter",
+    splits_reasoning=True,
     refuses=frozenset(),
     reasoning="object",
     efforts=("minimal", "low", "medium", "high", "xhigh"),

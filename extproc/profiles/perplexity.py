@@ -13,6 +13,7 @@ PROVIDER = Provider(
     hosts=("api.perplexity.ai",),
     base=Profile(
         name="perplexity",
+        splits_reasoning=True,  # both tags stand in the text
         refuses=frozenset({"n", "seed", "logprobs", "top_logprobs", "logit_bias"}),
         user=False,
         system_anywhere=False,

@@ -188,6 +188,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     `functions.NAME:N` with N counted over the conversation."""
 
     # ------------------------------------------------------------------------------------------------------ answers
+    splits_reasoning: bool = False
+    """Whether the endpoint takes reasoning out of the text, or leaves both tags in it: then no text begins inside of
+    reasoning, whatever the model's own prompt opens. Where it is not known, the model's family decides."""
     reasoning_outside: bool = False
     """Whether `completion_tokens` leaves out the tokens of reasoning, which are then added."""
 

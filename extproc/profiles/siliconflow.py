@@ -12,6 +12,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _PLAIN = Profile(
     name="siliconflow",
+    splits_reasoning=True,
     refuses=frozenset({"logit_bias"}),
     user=False,
     response_format="json_object",

@@ -13,6 +13,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _PLAIN = Profile(
     name="together",
+    splits_reasoning=True,
     refuses=frozenset(),
     reasoning="none",
     thinks="unknown",

@@ -14,6 +14,7 @@ PROVIDER = Provider(
     hosts=("ark.cn-beijing.volces.com", "volces.com", "bytepluses.com"),
     base=Profile(
         name="volcengine",
+        splits_reasoning=True,
         refuses=frozenset({"top_k", "n", "seed"}),
         user=False,
         reasoning="none",

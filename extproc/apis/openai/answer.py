@@ -148,6 +148,8 @@ class OpenAIAnswerDecoder(AnswerReader):
             self._saw_delta = True
             self._delta(delta)
         if choice.message is not None and not self._saw_delta:
+            if not self._streaming and self._scanner is not None and isinstance(choice.message.content, str):
+                self._scanner.all_at_hand(choice.message.content)
             self._delta(choice.message)  # a message instead of deltas (proxies); after deltas a repetition
         if choice.usage is not None:  # Moonshot
             self._count(choice.usage)
