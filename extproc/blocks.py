@@ -70,6 +70,8 @@ class BlockSequencer:
         """What came last is a call; a written call was left truncated."""
         self.before_fail: Callable[[], None] = lambda: None
         """Called before a failure goes out: whoever holds text back releases it then."""
+        self.hand_on: Callable[[], None] | None = None
+        """Called before that, once: a decoder hands on what it keeps from the scanner."""
         self.heal: Callable[[str, str], str | Failure] | None = None
         """Repairs or checks the whole arguments of a native call: (name, text) -> text or why it is refused."""
         self.twins: Twins | None = None
@@ -251,6 +253,9 @@ class BlockSequencer:
 
     def fail(self, failure: Failure) -> None:
         """Nothing more can be trusted: no block is closed, nothing follows."""
+        if self.hand_on is not None:
+            hand_on, self.hand_on = self.hand_on, None
+            hand_on()
         if not self.closed:
             self.closed = True  # first: what is released now may fail too, and one failure is told
             self.before_fail()

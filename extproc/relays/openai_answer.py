@@ -13,9 +13,9 @@ import msgspec
 
 from extproc.apis.base import AnswerDecoder, DecodeContext
 from extproc.apis.body_reader import BROKEN, EMPTY
-from extproc.apis.openai.answer import FAILED_REASONS, FINISH_REASONS
 from extproc.apis.openai.call_index import CallIndex
 from extproc.apis.openai.chunks import CallDelta, Choice, Chunk, JsonChunk, decode_chunk, usage_of
+from extproc.apis.openai.finish import FAILED_REASONS, FINISH_REASONS
 from extproc.apis.openai_client.ending import usage_fields
 from extproc.apis.provider_errors import complaint_of, failure_from_chunk
 from extproc.blocks import MAX_ARGUMENTS

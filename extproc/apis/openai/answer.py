@@ -28,48 +28,12 @@ from extproc.apis.openai.chunks import (
 )
 from extproc.apis.openai.citations import Cited
 from extproc.apis.openai.failed_generation import failed_text, rescued_answer
+from extproc.apis.openai.finish import FAILED_REASONS, FINISH_REASONS
 from extproc.apis.openai.signatures import origin, packed
 from extproc.apis.provider_errors import complaint_of, decode_error, failure_from_chunk
 from extproc.blocks import BlockSequencer
 from extproc.conversation import Failure, FinishReason, Signature, TextDelta
 from extproc.jsontext import HalfPair
-
-FINISH_REASONS: dict[str, FinishReason] = {
-    "stop": "stop",
-    "eos": "stop",  # Together
-    "eos_token": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "continuation": "length",  # Gemini behind a relay
-    "model_length": "context_length",  # Mistral
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",  # Z.AI
-    "safety": "content_filter",
-    "recitation": "content_filter",
-    "prohibited_content": "content_filter",
-    "blocklist": "content_filter",
-    "refusal": "refusal",
-    "model_context_window_exceeded": "context_length",  # Z.AI
-}
-"""Finish reasons as they occur, in lower case -> the conversation's. Unknown ones count as "stop"."""
-
-FAILED_REASONS: dict[str, Failure] = {
-    "error": Failure("server", "The provider ended the answer with an error."),  # OpenRouter, Mistral
-    "network_error": Failure("server", "The provider lost the connection to its model."),  # Z.AI
-    "abort": Failure("server", "The provider aborted the answer."),  # vLLM, SGLang
-    "cancelled": Failure("server", "The provider cancelled the answer."),
-    "timeout": Failure("timeout", "The provider's model took too long.", 504),
-    # Gemini, at Google's endpoint in this format and behind relays
-    "malformed_function_call": Failure("server", "The model wrote a tool call that the provider cannot read."),
-    "unexpected_tool_call": Failure("server", "The model called a tool that was not offered."),
-    "insufficient_system_resource": Failure("overloaded", "The provider ran out of capacity.", 503),  # DeepSeek
-}
-"""Finish reasons that mean that the answer is not whole."""
 
 
 class OpenAIAnswerDecoder(AnswerReader):
@@ -86,6 +50,10 @@ class OpenAIAnswerDecoder(AnswerReader):
         self._refused = False
         self._saw_delta = False  # one that held more than a role
         self._said_text = False
+        self._beside_reasoning: list[str] = []
+        """Pieces of text that came in one delta with reasoning: see `_say`."""
+        self._beside_size = 0
+        self._seq.hand_on = self._say_kept
         self._choice_index: object = None  # of the answer's one choice: that which came first
 
     # ------------------------------------------------------------------------------------------------------- events
@@ -160,24 +128,28 @@ class OpenAIAnswerDecoder(AnswerReader):
 
     def _delta(self, delta: Delta) -> None:
         """Reasoning first: providers that put both in one chunk mean it so."""
+        content = delta.content
+        parts = list(content_parts(content)) if content and not isinstance(content, str) else []
+        reasons = delta.reasons or any(kind == "thinking" for kind, _ in parts)
+        if self._beside_reasoning and not reasons and delta.holds_something:
+            self._say_kept()
         if delta.reasons:
             self._reasoning(delta)
-        content = delta.content
-        if content:
-            if isinstance(content, str):
-                if delta.extra_content is not None and is_thought(delta.extra_content):
-                    self._reasoned(content.replace("<thought>", "").replace("</thought>", ""))
-                else:
-                    self._said_text = True
-                    self._content(content)
+        if parts:
+            self._parts(parts, beside=reasons)
+        elif content and isinstance(content, str):
+            if delta.extra_content is not None and is_thought(delta.extra_content):
+                self._reasoned(content.replace("<thought>", "").replace("</thought>", ""))
             else:
-                self._parts(content)
+                self._say(content, beside=reasons)
         if delta.refusal and isinstance(delta.refusal, str):
+            self._say_kept()
             self._content(delta.refusal)
             self._refused = True
         if delta.audio or delta.images or delta.annotations:
             self._beside(delta)
         if delta.tool_calls or delta.function_call is not None:
+            self._say_kept()
             if self._scanner is not None:
                 self._scanner.pause(for_call=True, between=True)
             if delta.tool_calls:
@@ -185,8 +157,29 @@ class OpenAIAnswerDecoder(AnswerReader):
             elif delta.function_call is not None:
                 self._calls.legacy(delta.function_call.name_text, delta.function_call.arguments_text)
 
-    def _parts(self, content: object) -> None:
-        for kind, text in content_parts(content):
+    def _say(self, text: str, *, beside: bool = False) -> None:
+        """A piece of the text. `beside`: it came in a stream together with reasoning. Some servers send a piece of both
+        in every delta; so that this becomes one block of each, such text waits for the first delta without reasoning,
+        up to the bound of held-back text."""
+        if beside and self._streaming:
+            self._beside_reasoning.append(text)
+            self._beside_size += len(text)
+            if self._beside_size <= self._context.limits.held_back:
+                return
+            self._say_kept()
+        else:
+            self._said_text = True
+            self._content(text)
+
+    def _say_kept(self) -> None:
+        """The text that waited: no more reasoning comes beside it."""
+        if self._beside_reasoning:
+            text, self._beside_reasoning, self._beside_size = "".join(self._beside_reasoning), [], 0
+            self._said_text = True
+            self._content(text)
+
+    def _parts(self, parts: list[tuple[str, str]], *, beside: bool) -> None:
+        for kind, text in parts:
             if kind == "other":
                 self._context.dropped.loss(f"answer.{text}")
             elif kind == "signature":
@@ -194,8 +187,7 @@ class OpenAIAnswerDecoder(AnswerReader):
             elif kind == "thinking":
                 self._reasoned(text)
             else:
-                self._said_text = True
-                self._content(text)
+                self._say(text, beside=beside)
 
     def _beside(self, delta: Delta) -> None:
         """Sound and pictures have no place in an answer; what was said in words is kept. Sources wait for the end."""
@@ -205,6 +197,7 @@ class OpenAIAnswerDecoder(AnswerReader):
             if value:
                 self._context.dropped.loss(f"answer.{name}")
         if not delta.content and delta.transcript:
+            self._say_kept()
             self._content(delta.transcript)
 
     # ------------------------------------------------------------------------------------------------------ reasoning
@@ -246,6 +239,7 @@ class OpenAIAnswerDecoder(AnswerReader):
 
     def _finished(self, choice: Choice) -> None:
         """The first reason counts, but a failure counts whenever it is told."""
+        self._say_kept()
         reason = choice.finish_word
         if reason == "":  # xAI with tools; elsewhere in the middle of a stream
             return
@@ -263,6 +257,7 @@ class OpenAIAnswerDecoder(AnswerReader):
     def _broke_off(self, payload: bytes) -> None:
         """An error instead of more. A host that refused the model's call may tell what the model wrote: that is read
         as if it had been the answer, if nothing was sent yet."""
+        self._say_kept()
         text = None if self._said_text or self._seq.has_calls else failed_text(payload)
         answer = None if text is None else rescued_answer(payload, self._context.names.to_client)
         chunk = None if answer is None else decode_chunk(answer, alone=True)
@@ -294,6 +289,7 @@ class OpenAIAnswerDecoder(AnswerReader):
         return trial.calls > 0 and not any(isinstance(event, TextDelta) for event in trial.take())
 
     def _done(self) -> None:
+        self._say_kept()
         if self._scanner is not None and self._reason is None:
             self._scanner.finish(clean=True)
         if self._reason is None:
@@ -306,6 +302,7 @@ class OpenAIAnswerDecoder(AnswerReader):
             self._complete()
 
     def _end_of_stream(self) -> None:
+        self._say_kept()
         if self._scanner is not None and self._reason is None:
             self._scanner.finish(clean=False)
         cut_off = self._sse.cut_off or (self._scanner is not None and self._scanner.cut_off)
@@ -319,6 +316,7 @@ class OpenAIAnswerDecoder(AnswerReader):
         if self._refused and reason == "stop":
             reason = "refusal"
         clean = reason in ("stop", "tool_calls")
+        self._say_kept()
         self._calls.end(clean)
         if self._scanner is not None:
             self._scanner.finish(clean)
