@@ -79,7 +79,7 @@ class Layout:
         self.content_marks = Marks(() if look.only_beginning else always.union(
             FENCES, self.closers, self.wraps.values(), self.think_openers if look.think_anywhere else ()))
         self.reasoning_marks = Marks(always.union(FENCES, self.think_openers))
-        self.opening_marks = Marks({*self.content_marks.options, *self.think_openers, *self.wraps,
+        self.opening_marks = Marks({*self.content_marks.options, *self.think_openers, *self.think_closers, *self.wraps,
                                     *(opener for form in look.first for opener in form.openers)})
         """All that may stand at the very start of the content."""
 

@@ -87,7 +87,7 @@ def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning
     family = family_of(model)
     if family is not None:
         if family.native:
-            return Look(reasoning_open=bool(reasoning_open), only_beginning=not reasoning_open)
+            return Look(reasoning_open=bool(reasoning_open), only_beginning=not reasoning_open, think=family.think)
         opened = family.reasoning_open if reasoning_open is None else reasoning_open
         look = _look([find_dialect(name) for name in family.dialects], tools=tools and style == "auto",
                      reasoning_open=opened, think_anywhere=family.think_anywhere)

@@ -250,6 +250,9 @@ class Scanner:
         """The very start: reasoning tags, and forms that may only stand here."""
         tape = self._tape
         blank = yield from tape.space(self._limit)
+        if self._sequencer.has_reasoned and (yield from tape.literal(*self._think_closers)):
+            yield from tape.space(self._limit)  # it ends reasoning that came in a field of its own
+            blank = ""
         while self._think_openers:
             tag = yield from tape.literal(*self._think_openers)
             if not tag:

@@ -23,6 +23,8 @@ class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
     """The ways in which it may write calls as text."""
     reasoning_open: bool = False
     """Its prompt always opens the reasoning, so that its text begins inside (only families that always think)."""
+    think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
+    """Tags of reasoning at the start of its answers, where its only host leaves them in the text."""
     think_anywhere: bool = False
     """It may reason again between texts."""
     tool_call_id_form: Literal["functions"] | None = None
@@ -35,8 +37,10 @@ class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
 
 FAMILIES: tuple[ModelFamily, ...] = (
     ModelFamily(patterns=("gpt-oss*", "*gpt-oss*"), dialects=("gpt-oss",)),
-    ModelFamily(patterns=("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*", "claude-*", "*anthropic.claude-*", "gemini-*",
-                          "grok-*"), native=True),
+    ModelFamily(patterns=("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*", "claude-*", "*anthropic.claude-*", "grok-*"),
+                native=True),
+    # at Google's OpenAI-format endpoint, ai.google.dev/gemini-api/docs/openai ("Thinking"); the tag can be chosen
+    ModelFamily(patterns=("gemini-*",), native=True, think=(("<thought>", "</thought>"), ("<think>", "</think>"))),
     # made of Llama, Qwen and others, and named after them as well: before those
     ModelFamily(patterns=("*nemotron*",), dialects=("nemotron", "qwen3-coder", "qwen3-hermes", "llama3-json")),
     ModelFamily(patterns=("*functionary*-v1*", "*functionary*-v2*"), dialects=("functionary-v2",)),

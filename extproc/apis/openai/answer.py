@@ -35,6 +35,9 @@ from extproc.blocks import BlockSequencer
 from extproc.conversation import Failure, FinishReason, Signature, TextDelta
 from extproc.jsontext import HalfPair
 
+_THOUGHT = ("<thought>", "</thought>")
+"""The tags of thoughts at Google's endpoint."""
+
 
 class OpenAIAnswerDecoder(AnswerReader):
     """One answer. See `AnswerDecoder` in apis/base.py for the contract."""
@@ -139,7 +142,7 @@ class OpenAIAnswerDecoder(AnswerReader):
             self._parts(parts, beside=reasons)
         elif content and isinstance(content, str):
             if delta.extra_content is not None and is_thought(delta.extra_content):
-                self._reasoned(content.replace("<thought>", "").replace("</thought>", ""))
+                self._thought(content)
             else:
                 self._say(content, beside=reasons)
         if delta.refusal and isinstance(delta.refusal, str):
@@ -156,6 +159,14 @@ class OpenAIAnswerDecoder(AnswerReader):
                 self._calls.take(delta.tool_calls, whole=not self._streaming)
             elif delta.function_call is not None:
                 self._calls.legacy(delta.function_call.name_text, delta.function_call.arguments_text)
+
+    def _thought(self, content: str) -> None:
+        """Content that Google's endpoint marks as a thought, with or without tags. In an answer that did not stream the
+        text stands behind the closing one."""
+        thought, closed, text = content.rpartition(_THOUGHT[1])
+        self._reasoned((thought if closed else text).replace(_THOUGHT[0], ""))
+        if closed and text:
+            self._say(text)
 
     def _say(self, text: str, *, beside: bool = False) -> None:
         """A piece of the text. `beside`: it came in a stream together with reasoning. Some servers send a piece of both
@@ -231,8 +242,10 @@ class OpenAIAnswerDecoder(AnswerReader):
 
     def _sign(self, entry: CallDelta, given: str | None) -> Signature | None:
         """What must come back with a call that begins."""
-        value = entry.thought_signature or (self._call_items.pop(given, None) if given else None) \
-            or self._call_items.pop("", None)
+        told = entry.thought_signature
+        if told is not None:
+            return Signature(told[1], origin(self._context.target, told[0]))
+        value = (self._call_items.pop(given, None) if given else None) or self._call_items.pop("", None)
         return None if value is None else Signature(value, origin(self._context.target))
 
     # ---------------------------------------------------------------------------------------------------- the ending

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from extproc.apis.openai.signatures import ANTHROPIC
+from extproc.apis.openai.signatures import ANTHROPIC, GOOGLE_MEMBERS
 from extproc.conversation import Usage
 from extproc.jsontext import HalfPair, ends_in_half
 
@@ -85,10 +85,13 @@ class CallDelta(msgspec.Struct):
         return self.custom.input if self.custom is not None and isinstance(self.custom.input, str) else None
 
     @property
-    def thought_signature(self) -> str | None:
-        """What Google's endpoint wants back with this call."""
-        value = _google(self.extra_content).get("thought_signature")
-        return value if isinstance(value, str) and value else None
+    def thought_signature(self) -> tuple[str, str] | None:
+        """What Google's endpoints want back with this call, and the member of `extra_content` that it stands in."""
+        for member, fields in _google(self.extra_content):
+            value = fields.get("thought_signature")
+            if isinstance(value, str) and value:
+                return member, value
+        return None
 
 
 class Delta(msgspec.Struct):
@@ -180,16 +183,17 @@ class Chunk(msgspec.Struct):
 _decoder = msgspec.json.Decoder(Chunk)
 
 
-def _google(extra: object) -> dict[str, Any]:
-    """The member `google` of an `extra_content`."""
-    google = extra.get("google") if isinstance(extra, dict) else None
-    return google if isinstance(google, dict) else {}
+def _google(extra: object) -> list[tuple[str, dict[str, Any]]]:
+    """Google's members of an `extra_content`, by their names: `google`, and `vertex` at Vertex AI's endpoint."""
+    if not isinstance(extra, dict):
+        return []
+    return [(member, extra[member]) for member in GOOGLE_MEMBERS if isinstance(extra.get(member), dict)]
 
 
 def is_thought(extra: object) -> bool:
-    """Whether the content beside this `extra_content` is a thought: Google's endpoint marks those that were asked
+    """Whether the content beside this `extra_content` is a thought: Google's endpoints mark those that were asked
     for."""
-    return _google(extra).get("thought") is True
+    return any(fields.get("thought") is True for _, fields in _google(extra))
 
 
 def decode_chunk(payload: bytes, *, alone: bool = False) -> Chunk | None:

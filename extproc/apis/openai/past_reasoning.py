@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import msgspec
 
 from extproc.apis.base import Dropped, Target
-from extproc.apis.openai.signatures import ANTHROPIC, anthropic, of_call, unpacked
-from extproc.apis.openai.wire import AssistantMessage, Call, ExtraContent, GoogleContent, TextPart, ThinkingPart
+from extproc.apis.openai.signatures import ANTHROPIC, GOOGLE_MEMBERS, anthropic, of_call, unpacked
+from extproc.apis.openai.wire import AssistantMessage, Call, GoogleContent, TextPart, ThinkingPart
 from extproc.carrying import unloaded_text
 from extproc.conversation import Thinking
 from extproc.pairing import Exchange, Turn
@@ -119,7 +119,7 @@ def _sign_calls(message: AssistantMessage, calls: Sequence[Exchange], target: Ta
     """Signatures of calls, and what stands in for that of the first."""
     profile = target.profile
     for at, exchange in enumerate(calls):
-        signature = of_call(exchange.call, target)
+        member, signature = of_call(exchange.call, target) or (GOOGLE_MEMBERS[0], None)
         if signature is None and at == 0:
             signature = profile.call_signature_placeholder
         if signature is None:
@@ -129,4 +129,4 @@ def _sign_calls(message: AssistantMessage, calls: Sequence[Exchange], target: Ta
             _add_items(message, [{"type": "reasoning.encrypted", "data": signature, "id": sent.id,
                                   "format": profile.details_format}])
         elif isinstance(sent, Call):
-            sent.extra_content = ExtraContent(GoogleContent(signature))
+            sent.extra_content = {member: GoogleContent(signature)}

@@ -17,6 +17,8 @@ from extproc.conversation import Signature, ToolCall
 
 ANTHROPIC = "anthropic-claude-v1"
 """The `format` of reasoning items that hold Anthropic's own signatures and encrypted blocks."""
+GOOGLE_MEMBERS = ("google", "vertex")
+"""The members of `extra_content` in which Google's endpoints tell the signature of a call, and want it back."""
 _PACKED = ("type", "id", "format", "data", "signature")
 """The members of a reasoning item that are packed; its text is that of the thinking block."""
 
@@ -24,15 +26,21 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object])
 
 
-def origin(target: Target) -> str:
-    """Who issues the opaque data of this target: any other endpoint or model refuses it."""
-    return origin_of("openai", target.endpoint, target.base_path, target.model)
+def origin(target: Target, member: str = GOOGLE_MEMBERS[0]) -> str:
+    """Who issues the opaque data of this target: any other endpoint or model refuses it. `member`: where a call had
+    its signature, which says where it goes back."""
+    where = () if member == GOOGLE_MEMBERS[0] else (member,)
+    return origin_of("openai", target.endpoint, target.base_path, target.model, *where)
 
 
-def of_call(call: ToolCall, target: Target) -> str | None:
-    """The signature that came with this call, None unless it is this target's own."""
+def of_call(call: ToolCall, target: Target) -> tuple[str, str] | None:
+    """The signature that came with this call, behind the member of `extra_content` that it stood in; None unless it is
+    this target's own."""
     signature = call.signature
-    return signature.value if signature is not None and signature.origin == origin(target) else None
+    if signature is None:
+        return None
+    return next(((member, signature.value) for member in GOOGLE_MEMBERS if signature.origin == origin(target, member)),
+                None)
 
 
 def packed(detail: dict[str, object], target: Target) -> str:

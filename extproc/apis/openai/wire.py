@@ -61,16 +61,11 @@ class GoogleContent(msgspec.Struct, frozen=True, gc=False):
     thought_signature: str
 
 
-class ExtraContent(msgspec.Struct, frozen=True, gc=False):
-    """What Google's endpoint wants back with a call."""
-
-    google: GoogleContent
-
-
 class Call(msgspec.Struct, tag_field="type", tag="function", omit_defaults=True):
     id: str
     function: FunctionCall
-    extra_content: ExtraContent | None = None
+    extra_content: dict[str, GoogleContent] | None = None
+    """What Google's endpoints want back with a call, by the member that it came in."""
 
     @property
     def name(self) -> str:
