@@ -21,8 +21,8 @@ class Overflow(msgspec.Struct, frozen=True, gc=False):
 
 
 CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded",
-                   "model_context_window_exceeded", "3051"})
-"""Error codes and types that say it all: OpenAI, llama.cpp, proxies, Mistral."""
+                   "model_context_window_exceeded", "3051", "too_many_prompt_tokens", "requested_too_many_tokens"})
+"""Error codes and types that say it all: OpenAI, llama.cpp, proxies, Mistral, Perplexity."""
 
 # In each pattern: p prompt, m the requested output, t both together, c the limit. The first match wins.
 _PATTERNS = tuple(re.compile(pattern.replace("#", r"[\d,]+"), re.IGNORECASE | re.DOTALL) for pattern in (
@@ -71,6 +71,10 @@ _PATTERNS = tuple(re.compile(pattern.replace("#", r"[\d,]+"), re.IGNORECASE | re
     r"range of input length should be \[\d+, (?P<c>#)\]",
     r"number of tokens in the prompt exceeds the limit of (?P<c>#)",
     r"inputs must have less than (?P<c>#) tokens\. given: (?P<p>#)",
+    # Perplexity
+    r"requested (?P<m>#) to generate tokens, following a prompt of length (?P<p>#), which exceeds the max limit of "
+    r"(?P<c>#)",
+    r"user input tokens exceeds? (?P<c>#) tokens",
     # any other wording with the limit in it
     r"(?:maximum|available|model'?s) context (?:length|size|window)(?: is| of| \()? ?(?P<c>#)",
 ))
@@ -83,8 +87,10 @@ _WORDS = re.compile(
     r"|context length is only|prompt token count of|(?:`inputs` tokens \+)"
     r"|reduce the length of the (?:messages|prompt|input|either)|input length .{0,40}exceeds the maximum allowed length"
     r"|range of input length should be|number of tokens in the prompt exceeds|inputs must have less than [\d,]+ tokens"
-    # the prompt leaves less than no room for an answer: older vLLM
-    r"|contextwindowexceeded|max_tokens must be at least 1, got -\d",
+    # Ollama Cloud; Perplexity, where its code is lost on the way
+    r"|prompt too long|exceed\w* max(?:imum)? context length|user input tokens exceeds? [\d,]+ tokens"
+    r"|following a prompt of length [\d,]+, which exceeds|total length of all messages is too long"
+    r"|contextwindowexceeded|max_tokens must be at least 1, got -\d",  # older vLLM: less than no room for an answer
     re.IGNORECASE | re.DOTALL)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from extproc.apis.anthropic.answer import stop_reason, usage_fields
-from extproc.apis.anthropic_provider.answer import STOP_REASONS
+from extproc.apis.anthropic_provider.answer import ANOTHER_MESSAGE, STOP_REASONS
 from extproc.apis.anthropic_provider.chunks import Damaged, Figures, decode_chunk, object_of
 from extproc.apis.anthropic_provider.messages import origin_at
 from extproc.apis.base import AnswerDecoder, DecodeContext
@@ -34,6 +34,7 @@ _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """What may stand as the name of an event."""
 _FRAME = 72
 """Bytes of a delta's JSON around its text."""
+_NO_ID = {b"", b'""', b"null"}
 _QUIET_BLOCKS = ("text", "thinking")
 """Their start holds nothing yet."""
 
@@ -76,6 +77,7 @@ class MessagesReader(RelayReader):
         self._origin = origin_at(target.endpoint)
         self._figures = Figures()
         self._started = False
+        self._message_id = b""  # as JSON
         self._open: str | None = None  # the type of the block that has started and not stopped
         self._index = 0
         self._told_usage = False
@@ -179,10 +181,14 @@ class MessagesReader(RelayReader):
 
     def _begin(self, payload: bytes) -> None:
         """The client reads the name that it asked for."""
-        if self._started:
-            return
         fields = fields_of(payload)
         message = member_of(fields, "message") if fields is not None else None
+        id = bytes(message.get("id", b"")) if message is not None else b""
+        if self._started:
+            if id != self._message_id and not {id, self._message_id} & _NO_ID:
+                self._fail(ANOTHER_MESSAGE)
+            return  # told twice
+        self._message_id = id
         if fields is None or message is None:
             self._fail(Failure("server", "The provider began its answer without a message."))
             return

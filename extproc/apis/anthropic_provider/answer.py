@@ -54,6 +54,10 @@ _WHOLE: tuple[FinishReason, ...] = ("stop", "tool_calls", "stop_sequence", "paus
 """Reasons that cut no call off; a stop sequence may have been found inside one."""
 
 
+ANOTHER_MESSAGE = Failure("server", "The provider began another message within its answer.")
+"""Two answers in one stream: nothing says which of their pieces belong together."""
+
+
 class _Open(msgspec.Struct):
     """A block that has started. `given` are the arguments that came with the start of a call: they count when no
     delta follows."""
@@ -74,6 +78,7 @@ class AnthropicAnswerDecoder(AnswerReader):
         target = context.target
         self._signed = anthropic_endpoint(target.endpoint, target.provider, target.model).signed
         self._figures = Figures()
+        self._message_id: str | None = None
         self._blocks: dict[int, _Open] = {}
         self._last = 0
         self._reason: str | None = None
@@ -119,6 +124,9 @@ class AnthropicAnswerDecoder(AnswerReader):
         if kind == "message_start":
             message = chunk.message
             if message is not None:
+                if self._is_another(message.id):
+                    self._seq.fail(ANOTHER_MESSAGE)
+                    return
                 self._begin(message.id, message.model)
                 self._set_usage(self._figures.take(message.usage))
         elif kind == "content_block_start":
@@ -135,6 +143,11 @@ class AnthropicAnswerDecoder(AnswerReader):
         elif kind == "message_stop":
             self._set_usage(self._figures.take(chunk.usage))
             self._stopped()
+
+    def _is_another(self, id: str | None) -> bool:
+        """Whether a message begins that is not the one at hand. Some relays tell the start of one twice."""
+        former, self._message_id = self._message_id, self._message_id or id
+        return bool(former and id and id != former)
 
     def _begin(self, id: str | None, model: str | None) -> None:
         if not self._seq.started:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
@@ -122,6 +122,13 @@ def arguments_of(value: Raw) -> str:
     return _text(json.loads(text)) or "" if text.startswith('"') else text
 
 
+_PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def _is_count(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15
+
+
 class Figures:
     """Usage over one answer: figures are cumulative, a later one takes the place of an earlier one."""
 
@@ -142,12 +149,18 @@ class Figures:
         return self._usage() if self._known else None
 
     def _note(self, told: Mapping[str, object]) -> None:
-        """A zero takes nothing back: some servers repeat only the figures that they know by then."""
+        """A zero takes nothing back: some servers repeat only the figures that they know by then. Unless the event
+        counts the prompt anew, as at the end of an answer whose conversation the API compacted: then all of its figures
+        of the prompt hold. (Its `iterations` count what it sampled; those of a compaction are no part of the rest.)"""
+        prompt = told.get("input_tokens")
+        former = self._known.get("input_tokens")
+        anew = bool(told.get("iterations")) or bool(_is_count(prompt) and prompt and former and prompt != former)
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens",
                      "thinking_tokens"):
             value = told.get(name)
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15:
-                self._known[name] = int(value) or self._known.get(name, 0)
+            if _is_count(value):
+                kept = 0 if anew and name in _PROMPT else self._known.get(name, 0)
+                self._known[name] = int(value) or kept
 
     def _usage(self) -> Usage:
         known = self._known
