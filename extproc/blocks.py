@@ -22,6 +22,7 @@ from extproc.conversation import (
     Finish,
     FinishReason,
     RedactedThinking,
+    Refusal,
     Signature,
     SignatureDelta,
     Start,
@@ -238,7 +239,7 @@ class BlockSequencer:
         return self.calls > 0 or self._live is not None or any(isinstance(c, PendingCall) for c in self._waiting)
 
     def finish(self, reason: FinishReason, usage: Usage, stop_sequence: str | None = None,
-               citations: Citations | None = None) -> None:
+               citations: Citations | None = None, refusal: Refusal | None = None) -> None:
         """The answer is complete; `flush` was called before. The reason is made to agree with the blocks."""
         if self.closed:
             return
@@ -249,7 +250,7 @@ class BlockSequencer:
         self.closed = True
         if citations is not None:
             self._out.append(citations)
-        self._out.append(Finish(reason, usage, stop_sequence))
+        self._out.append(Finish(reason, usage, stop_sequence, refusal))
 
     def fail(self, failure: Failure) -> None:
         """Nothing more can be trusted: no block is closed, nothing follows."""

@@ -293,12 +293,21 @@ class Citations(msgspec.Struct, frozen=True):
     extra: dict[str, msgspec.Raw]
 
 
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """Why an answer was refused. `explanation` is for people, "" for none; `details` is the object in which Anthropic's
+    API tells it, as it came."""
+
+    explanation: str
+    details: msgspec.Raw
+
+
 class Finish(msgspec.Struct, frozen=True, gc=False):
     """The answer is complete: nothing follows."""
 
     reason: FinishReason
     usage: Usage
     stop_sequence: str | None = None
+    refusal: Refusal | None = None
 
 
 FailureKind = Literal["invalid_request", "authentication", "billing", "permission", "not_found", "conflict",

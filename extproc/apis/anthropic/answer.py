@@ -61,6 +61,11 @@ def stop_reason(reason: FinishReason, called: bool) -> str:
     return STOP_REASONS[reason]
 
 
+def stop_details(finish: Finish) -> dict[str, object]:
+    """What this API tells of a refusal, where it came from one of this API."""
+    return {} if finish.refusal is None else {"stop_details": finish.refusal.details}
+
+
 def usage_fields(usage: Usage, prompt_estimate: Callable[[], int]) -> dict[str, object]:
     """`input_tokens` is what no cache served: the three input counts together are the prompt. A provider that says 0
     for the prompt said nothing: then the estimate stands."""
@@ -225,7 +230,8 @@ class StreamEncoder:
         self._step("message_delta")
         self._step("message_stop")
         reason = stop_reason(event.reason, self._called)
-        delta = {"stop_reason": reason, "stop_sequence": event.stop_sequence if reason == "stop_sequence" else None}
+        delta = {"stop_reason": reason, "stop_sequence": event.stop_sequence if reason == "stop_sequence" else None,
+                 **stop_details(event)}
         usage = usage_fields(event.usage, self._estimate)
         return (_sse("message_delta", b',"delta":%b,"usage":%b' % (_encode(delta), _encode(usage)))
                 + _sse("message_stop", b""))
@@ -279,6 +285,7 @@ class MessageEncoder(WholeAnswer):
         return _encode({
             "id": self._message_id, "type": "message", "role": "assistant", "model": self._model, "content": content,
             "stop_reason": reason, "stop_sequence": finish.stop_sequence if reason == "stop_sequence" else None,
+            **stop_details(finish),
             "usage": usage_fields(finish.usage, self._estimate)})
 
     def _content(self, block: _Open, finish: Finish) -> dict[str, object] | None:

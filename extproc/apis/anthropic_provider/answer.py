@@ -19,17 +19,19 @@ from extproc.apis.anthropic_provider.chunks import (
     Damaged,
     Delta,
     Figures,
+    Message,
     arguments_of,
     decode_chunk,
     decode_message,
     object_of,
+    refusal_of,
 )
 from extproc.apis.anthropic_provider.messages import origin_at
 from extproc.apis.base import DecodeContext
 from extproc.apis.provider_errors import decode_error, failure_from_chunk
 from extproc.calls import PendingCall
 from extproc.carrying import loaded_text
-from extproc.conversation import Failure, FinishReason, Signature
+from extproc.conversation import Failure, FinishReason, Refusal, Signature
 from extproc.jsontext import HalfPair
 from extproc.profiles.anthropic import anthropic_endpoint
 
@@ -83,6 +85,7 @@ class AnthropicAnswerDecoder(AnswerReader):
         self._last = 0
         self._reason: str | None = None
         self._stop_sequence: str | None = None
+        self._refusal: Refusal | None = None
 
     # ------------------------------------------------------------------------------------------------------- events
 
@@ -139,7 +142,7 @@ class AnthropicAnswerDecoder(AnswerReader):
         elif kind == "message_delta":
             self._set_usage(self._figures.take(chunk.usage))
             if chunk.delta is not None:
-                self._told_stop(chunk.delta.stop_reason, chunk.delta.stop_sequence)
+                self._told_stop(chunk.delta)
         elif kind == "message_stop":
             self._set_usage(self._figures.take(chunk.usage))
             self._stopped()
@@ -153,9 +156,10 @@ class AnthropicAnswerDecoder(AnswerReader):
         if not self._seq.started:
             self._seq.start(id or None, model or None)
 
-    def _told_stop(self, reason: str | None, sequence: str | None) -> None:
-        self._reason = reason or self._reason
-        self._stop_sequence = sequence or self._stop_sequence
+    def _told_stop(self, told: Delta | Message) -> None:
+        self._reason = told.stop_reason or self._reason
+        self._stop_sequence = told.stop_sequence or self._stop_sequence
+        self._refusal = refusal_of(told.stop_details) or self._refusal
 
     # ------------------------------------------------------------------------------------------------------- blocks
 
@@ -279,7 +283,7 @@ class AnthropicAnswerDecoder(AnswerReader):
         if self._seq.flush(clean) and reason in _WHOLE:
             reason = "length"  # it says that it finished, but a call broke off: no client may take that for whole
         self._settle_usage()
-        self._seq.finish(reason, self.usage, self._stop_sequence)
+        self._seq.finish(reason, self.usage, self._stop_sequence, refusal=self._refusal)
 
     # ----------------------------------------------------------------------------------------------------- whole JSON
 
@@ -305,6 +309,6 @@ class AnthropicAnswerDecoder(AnswerReader):
                 return
             self._stop(self._blocks.pop(index))
         self._set_usage(self._figures.take(message.usage))
-        self._told_stop(message.stop_reason, message.stop_sequence)
+        self._told_stop(message)
         if not self._seq.closed:
             self._stopped()

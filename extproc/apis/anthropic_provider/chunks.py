@@ -12,7 +12,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
-from extproc.conversation import Usage
+from extproc.conversation import Refusal, Usage
 from extproc.jsontext import HalfPair, ends_in_half, without_half_pairs
 
 Raw = msgspec.Raw
@@ -29,6 +29,7 @@ class Delta(msgspec.Struct):
     partial_json: str | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
+    stop_details: Raw = Raw()
 
 
 class Block(msgspec.Struct):
@@ -53,6 +54,7 @@ class Message(msgspec.Struct):
     content: list[Block] | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
+    stop_details: Raw = Raw()
     usage: Raw = Raw()
 
 
@@ -122,6 +124,20 @@ def arguments_of(value: Raw) -> str:
     return _text(json.loads(text)) or "" if text.startswith('"') else text
 
 
+def refusal_of(details: Raw) -> Refusal | None:
+    """`stop_details`: a category, an explanation in words, either of them null; None for no such object."""
+    try:
+        told = msgspec.json.decode(details) if len(memoryview(details)) else None
+    except _UNREADABLE:
+        return None
+    if not isinstance(told, dict):
+        return None
+    words, category = told.get("explanation"), told.get("category")
+    if not isinstance(words, str) or not words:
+        words = f"The provider refused this request (category: {category})." if isinstance(category, str) else ""
+    return Refusal(words, details.copy())
+
+
 _PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -183,7 +199,7 @@ def _odd_message(value: Mapping[str, Any]) -> Message:
         blocks = [block for item in content if (block := _fields(Block, item)) is not None]
     return Message(id=_text(value.get("id")), model=_text(value.get("model")), content=blocks,
                    stop_reason=_text(value.get("stop_reason")), stop_sequence=_text(value.get("stop_sequence")),
-                   usage=_raw(value.get("usage")))
+                   stop_details=_raw(value.get("stop_details")), usage=_raw(value.get("usage")))
 
 
 def _fields(record: type[T], value: object) -> T | None:

@@ -210,6 +210,8 @@ class ChunkEncoder:
     def _finish(self, event: Finish) -> bytes:
         out = self._settled() if whole_calls(event.reason) else b""
         self._ended, self._delta = True, None
+        if event.refusal is not None and event.refusal.explanation:
+            out += self._chunk(b'{"refusal":%b}' % _encode(event.refusal.explanation))
         word = finish_reason(event.reason, self._calls > 0)
         if word == "tool_calls" and self._legacy:
             word = "function_call"

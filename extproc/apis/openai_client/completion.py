@@ -106,6 +106,9 @@ class CompletionEncoder(WholeAnswer):
         calls = [call for call in (self._call(block, finish) for block in self._blocks) if call is not None]
         word = finish_reason(finish.reason, bool(calls))
         message = self._message(calls)
+        if finish.refusal is not None and finish.refusal.explanation:
+            message["refusal"] = finish.refusal.explanation
+            message["content"] = message["content"] or None
         if word == "tool_calls" and self._legacy:
             word = "function_call"
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": word}

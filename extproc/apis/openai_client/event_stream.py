@@ -6,7 +6,7 @@ do not want to assemble deltas.
 | `content` | `text`: a piece of the answer |
 | `reasoning` | `text`: a piece of reasoning |
 | `tool_call` | `id`, `name`, `arguments` (an object), `category`, `visibility`; complete, never a part of a call |
-| `usage` | `usage` (as of a chat completion), `finish_reason` |
+| `usage` | `usage` (as of a chat completion), `finish_reason`, and `refusal`: why the provider refused, where it says |
 | `error` | `error` (as of the OpenAI API); nothing follows |
 | `done` | `done: true`; the last one of an answer that is whole |
 
@@ -147,8 +147,10 @@ class EventStreamEncoder:
     def _finish(self, event: Finish) -> bytes:
         out = self._told(at_limit=not whole_calls(event.reason))
         self._ended = True
+        why = event.refusal.explanation if event.refusal is not None else ""
         return out + _event({"type": "usage", "usage": usage_fields(event.usage, self._estimate),
-                             "finish_reason": finish_reason(event.reason, self._called)}) + _DONE
+                             "finish_reason": finish_reason(event.reason, self._called),
+                             **({"refusal": why} if why else {})}) + _DONE
 
 
 def _event(members: dict[str, object]) -> bytes:
