@@ -1,4 +1,4 @@
-"""Messages streams as Anthropic and relays before it send them, to Messages clients, whose bytes pass, and to others."""
+"""Messages streams as Anthropic and relays before it send them, to Messages clients (bytes pass) and to others."""
 
 from __future__ import annotations
 
