@@ -193,7 +193,7 @@ def _read_call(raw: msgspec.Raw | wire.KnownCall, at: int, number: int, dropped:
         # Of Google's own endpoint. Ours came in ids; of this one nobody knows which model and project issued it, and a
         # Gemini refuses one of another: a call without a signature is taken, with a placeholder where one is needed.
         dropped.hint("tool_calls.extra_content")
-    if call.type == "custom" or (call.type is None and given(call.custom)):
+    if call.type == "custom" or (not call.type and given(call.custom) and not given(call.function)):
         if not given(call.custom):
             raise refused(f"{path}.custom", "this field is required")
         custom, unknown = _custom.read(call.custom, f"{path}.custom")

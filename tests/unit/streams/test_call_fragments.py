@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extproc import Translation
 from tests.playbook import call, delta, sse
 from tests.unit.streams.exchanges import TOOLS, every_way, talk
 
@@ -139,6 +140,17 @@ def test_an_empty_custom_beside_a_function_says_nothing(beside: dict[str, Any], 
         "role": "assistant", "content": None,
         "tool_calls": [{"type": "function", **call(None, "A", "get_weather", '{"city":"Paris"}'), **beside}]}}]}
     assert list(every_way(json.dumps(whole).encode(), **settings).calls) == [PARIS]
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("kind", [{"type": "function"}, {"type": ""}, {}])
+def test_nor_does_it_in_the_history_of_a_client(beside: dict[str, Any], kind: dict[str, Any]) -> None:
+    made = {"id": "a", "function": {"name": "ping", "arguments": "{}"}, **kind, **beside}
+    messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": [made]},
+                {"role": "tool", "tool_call_id": "a", "content": "ok"}]
+    exchange = Translation("openai", "anthropic", "claude-sonnet-4-5")
+    sent = json.loads(exchange.request(json.dumps({"model": "m", "messages": messages}).encode()).body)
+    assert sent["messages"][1]["content"][0]["name"] == "ping"
 
 
 def test_a_custom_call_beside_an_empty_function_is_one() -> None:
