@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.schema import MAX_DEPTH, Schema, clean_schema, describe, entries, required_names, resolve_reference
+from extproc.schema import MAX_DEPTH, Schema, clean_merged, describe, entries, required_names, resolve_reference
 
 
 def clean_parameters(schema: Schema) -> Schema:
     """The parameters of a function: type object with properties, and none of $ref, anyOf, oneOf, allOf, enum, const
     and not at the top, where the OpenAI API refuses them. What they said is merged or goes into the description, so
     that the model still knows it. Idempotent."""
-    return _object_on_top(clean_schema(_TopMerger(schema).merge(schema)))
+    return _object_on_top(clean_merged(_TopMerger(schema).merge(schema), schema))
 
 
 def _object_on_top(schema: Schema) -> Schema:

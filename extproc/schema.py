@@ -9,21 +9,16 @@ stays.
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Callable
 from typing import cast
 from urllib.parse import unquote
 
-from extproc.remembered import remembered
+from extproc.portable_regex import portable
 
 Schema = dict[str, object]
 
 MAX_DEPTH = 64
 """Schemas nested deeper than this become `{}`, which allows anything."""
-
-LONGEST_PATTERN = 1000
-"""Characters of a pattern that is looked at. To compile one takes 2 us for each of them, and Python remembers it."""
 
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
@@ -37,6 +32,8 @@ _TYPE_ALIASES = {
     "double": "number", "decimal": "number", "bool": "boolean", "dict": "object", "map": "object", "struct": "object",
     "list": "array", "tuple": "array", "set": "array", "none": "null", "nil": "null",
 }
+_ANYTHING = frozenset({"", "any", "mixed"})
+"""What generators write as a type that allows everything."""
 _NOTE_LIMIT = 2000
 
 
@@ -62,13 +59,17 @@ class SchemaVisitor:
         (`writable`)."""
         return out
 
+    def child(self, key: str, name: str | int | None, node: object, depth: int) -> Schema | bool:
+        """The subschema in the keyword `key`; `name` is its property or its index where the keyword holds several."""
+        return self.visit(node, depth + 1)
+
     def _subschemas(self, key: str, value: object, depth: int) -> object:
         if key in _MAPS and isinstance(value, dict):
-            return _mapped(value, lambda child: self.visit(child, depth + 1))
+            return _mapped(value, lambda name, node: self.child(key, name, node, depth))
         if isinstance(value, list) and (key in _LISTS or key == "items"):
-            return _listed(value, lambda child: self.visit(child, depth + 1))
+            return _listed(value, lambda at, node: self.child(key, at, node, depth))
         if key in _SINGLES and value is not None:
-            return self.visit(value, depth + 1)
+            return self.child(key, None, value, depth)
         return value
 
 
@@ -77,15 +78,39 @@ def writable(out: Schema, node: Schema) -> Schema:
     return dict(node) if out is node else out
 
 
+class PortablePatterns(SchemaVisitor):
+    """Turns regular expressions that only some engines compile into words; all else stays as the client wrote it, even
+    where it is no schema."""
+
+    def visit(self, node: object, depth: int = 0) -> Schema | bool:
+        return super().visit(node, depth) if isinstance(node, dict) and depth <= MAX_DEPTH else cast(Schema, node)
+
+    def rewrite(self, out: Schema, node: Schema) -> Schema:
+        return _patterns(out, node, portable)
+
+
 class OpenAISchema(SchemaVisitor):
     """What servers of the OpenAI format refuse: draft-4 forms, nulls where a keyword has no value, types outside
-    the seven, arrays without items, patterns that are no regular expression for them."""
+    the seven, arrays without items, patterns that not every engine compiles, references that lead nowhere.
+
+    `references`: those of the whole schema; None leaves them as they are."""
+
+    def __init__(self, references: SchemaReferences | None = None) -> None:
+        self.references = references
+
+    def fault(self, key: str) -> None:
+        """The keyword `key` of this schema says something that cannot be sent: what is sent means something else."""
 
     def rewrite(self, out: Schema, node: Schema) -> Schema:
         for key in node:
-            if key in ("$schema", "$id") or (out[key] is None and key not in _DATA) or not _well_formed(key, out[key]):
+            well_formed = _well_formed(key, out[key])
+            if key in ("$schema", "$id") or (out[key] is None and key not in _DATA) or not well_formed:
+                if not well_formed and out[key] not in _NOTHING_SAID and key not in ("description", "title"):
+                    self.fault(key)
                 out = writable(out, node)
                 del out[key]
+        if self.references is not None and "$ref" in out:
+            out = self._reference(out, node, self.references)
         if "type" in out:
             out = self._type(out, node)
         for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
@@ -96,13 +121,34 @@ class OpenAISchema(SchemaVisitor):
         if "array" in _types(out) and "items" not in out and "prefixItems" not in out:
             out = writable(out, node)
             out["items"] = {}
-        return self._patterns(out, node)
+        return _patterns(out, node, self.regex)
+
+    def regex(self, pattern: str) -> str | None:
+        """How a regular expression is written; None: it is told in words."""
+        return portable(pattern)
+
+    def _reference(self, out: Schema, node: Schema, references: SchemaReferences) -> Schema:
+        """References by name become paths, as `$id` is not sent; those that lead nowhere are told in words."""
+        reference = cast(str, out["$ref"])
+        path = references.path(reference)
+        if path == reference:
+            return out
+        out = writable(out, node)
+        if path is None:
+            self.fault("$ref")
+            del out["$ref"]
+            describe(out, f"Follows the schema {reference}")
+        else:
+            out["$ref"] = path
+        return out
 
     def _type(self, out: Schema, node: Schema) -> Schema:
         found = _types(out)
         known = list(dict.fromkeys(name for name in map(_type_name, found) if name is not None))
         if known == found and known:
             return out
+        if any(_type_name(name) is None and name is not None and not _is_anything(name) for name in found):
+            self.fault("type")
         out = writable(out, node)
         if not known:
             del out["type"]
@@ -110,20 +156,26 @@ class OpenAISchema(SchemaVisitor):
             out["type"] = known if isinstance(out["type"], list) else known[0]
         return out
 
-    def _patterns(self, out: Schema, node: Schema) -> Schema:
-        pattern = out.get("pattern")
-        if isinstance(pattern, str) and not _is_regex(pattern):
-            out = writable(out, node)
+
+def _patterns(out: Schema, node: Schema, written: Callable[[str], str | None]) -> Schema:
+    pattern = out.get("pattern")
+    if isinstance(pattern, str) and (text := written(pattern)) != pattern:
+        out = writable(out, node)
+        if text is None:
             del out["pattern"]
             describe(out, f"Must match the regular expression {pattern}")
-        keyed = out.get("patternProperties")
-        if isinstance(keyed, dict):
-            wrong = [key for key in keyed if not _is_regex(key)]
+        else:
+            out["pattern"] = text
+    keyed = out.get("patternProperties")
+    if isinstance(keyed, dict):
+        names = {key: written(key) for key in keyed}
+        if any(name != key for key, name in names.items()):
+            out = writable(out, node)
+            out["patternProperties"] = {name: keyed[key] for key, name in names.items() if name is not None}
+            wrong = [key for key, name in names.items() if name is None]
             if wrong:
-                out = writable(out, node)
-                out["patternProperties"] = {key: child for key, child in keyed.items() if key not in wrong}
                 describe(out, "Further property names match " + " or ".join(wrong))
-        return out
+    return out
 
 
 _VISITOR = OpenAISchema()
@@ -137,7 +189,12 @@ def well_formed(node: Schema) -> Schema:
 
 def clean_schema(schema: Schema) -> Schema:
     """A schema that may have any type at its top (structured output)."""
-    return cast(Schema, _VISITOR.visit(schema))
+    return cast(Schema, OpenAISchema(SchemaReferences(schema)).visit(schema))
+
+
+def clean_merged(schema: Schema, original: Schema) -> Schema:
+    """`clean_schema` of one whose parts were merged; its references are still those of the `original`."""
+    return cast(Schema, OpenAISchema(SchemaReferences(original)).visit(schema))
 
 
 def fits_strict(schema: object, depth: int = 0) -> bool:
@@ -177,7 +234,77 @@ def resolve_reference(reference: object, root: Schema) -> Schema | None:
     return node if isinstance(node, dict) else None
 
 
+class SchemaReferences:
+    """Where the references of one schema lead: by their path, by `$anchor`, by `$id` and by the `id` of draft 4."""
+
+    def __init__(self, root: object) -> None:
+        self._root: Schema = root if isinstance(root, dict) else {}
+        self._names: dict[str, tuple[Schema, str]] | None = None
+
+    def target(self, reference: object) -> Schema | None:
+        """The schema; None when it is nowhere in this document."""
+        found = resolve_reference(reference, self._root)
+        if found is not None or not isinstance(reference, str):
+            return found
+        named = self._named(reference)
+        return named[0] if named is not None else None
+
+    def path(self, reference: str) -> str | None:
+        """The reference as a path from the top; None when it leads nowhere."""
+        if resolve_reference(reference, self._root) is not None:
+            return reference
+        named = self._named(reference)
+        return named[1] if named is not None else None
+
+    def _named(self, name: str) -> tuple[Schema, str] | None:
+        if self._names is None:
+            self._names = _Names().of(self._root)
+        return self._names.get(name)
+
+
+class PlacedVisitor(SchemaVisitor):
+    """A visitor that knows where it is: `place` holds the keys from the top."""
+
+    def __init__(self) -> None:
+        self.place: list[str] = []
+
+    def child(self, key: str, name: str | int | None, node: object, depth: int) -> Schema | bool:
+        before = len(self.place)
+        self.place += [key] if name is None else [key, str(name)]
+        found = super().child(key, name, node, depth)
+        del self.place[before:]
+        return found
+
+
+class _Names(PlacedVisitor):
+    """The schemas that can be meant by name, with their paths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[str, tuple[Schema, str]] = {}
+
+    def of(self, root: Schema) -> dict[str, tuple[Schema, str]]:
+        self.visit(root)
+        return self._found
+
+    def rewrite(self, out: Schema, node: Schema) -> Schema:
+        for key, mark in (("$anchor", "#"), ("$id", ""), ("id", "")):
+            name = node.get(key)
+            if isinstance(name, str) and name:
+                steps = [step.replace("~", "~0").replace("/", "~1") for step in self.place]
+                self._found.setdefault(mark + name, (node, "/".join(["#", *steps])))
+        return out
+
+
 # -------------------------------------------------------------------------------------------------------- small rules
+
+
+_NOTHING_SAID: tuple[object, ...] = (None, False, "", [], {})
+"""Values that say no more of a keyword than its absence, whatever form it should have."""
+
+
+def _is_anything(name: object) -> bool:
+    return isinstance(name, str) and name.lower() in _ANYTHING
 
 
 def _well_formed(key: str, value: object) -> bool:
@@ -226,20 +353,6 @@ def _tuple_items(out: Schema) -> Schema:
     return out
 
 
-@remembered(entries=4096, longest=200)
-def _is_regex(pattern: str) -> bool:
-    """A longer one passes as it is."""
-    if len(pattern) > LONGEST_PATTERN:
-        return True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            re.compile(pattern)
-    except (re.error, OverflowError, RecursionError, ValueError):
-        return False
-    return True
-
-
 def describe(schema: Schema, note: str) -> None:
     """Puts a sentence behind the description; changes `schema` itself."""
     old = schema.get("description")
@@ -263,10 +376,10 @@ def required_names(schema: Schema) -> list[str]:
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
-def _mapped(value: dict[str, object], change: Callable[[object], object]) -> dict[str, object]:
+def _mapped(value: dict[str, object], change: Callable[[str, object], object]) -> dict[str, object]:
     out = value
     for name, child in value.items():
-        new = change(child)
+        new = change(name, child)
         if new is not child:
             if out is value:
                 out = dict(value)
@@ -274,6 +387,6 @@ def _mapped(value: dict[str, object], change: Callable[[object], object]) -> dic
     return out
 
 
-def _listed(value: list[object], change: Callable[[object], object]) -> list[object]:
-    out = [change(child) for child in value]
+def _listed(value: list[object], change: Callable[[int, object], object]) -> list[object]:
+    out = [change(at, child) for at, child in enumerate(value)]
     return value if all(new is old for new, old in zip(out, value, strict=True)) else out

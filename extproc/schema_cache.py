@@ -24,10 +24,11 @@ _MOST_KNOWN, _LARGEST_KNOWN = 2048, 16 * 1024
 
 class Rewritten(msgspec.Struct, frozen=True):
     """A schema in the form of a provider. `text` None: the provider is told nothing. `strict`: it meets the demands of
-    OpenAI's strict mode."""
+    OpenAI's strict mode. `faults`: the places of what cannot be sent (`schema_faults`)."""
 
     text: msgspec.Raw | None
     strict: bool = False
+    faults: tuple[str, ...] = ()
 
 
 class Figures(msgspec.Struct, frozen=True):

@@ -20,8 +20,9 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
+from extproc.portable_regex import LONGEST_COMPILED, compiles
 from extproc.remembered import remembered
-from extproc.schema import LONGEST_PATTERN, OpenAISchema, Schema, resolve_reference, writable
+from extproc.schema import OpenAISchema, Schema, SchemaReferences, writable
 
 MAX_PROBLEMS = 5
 """Most problems that are told."""
@@ -82,13 +83,13 @@ class _LocalSchema(OpenAISchema):
     """Old and malformed keywords in today's form, and no reference that leads nowhere."""
 
     def __init__(self, root: Schema) -> None:
-        self._root = root
+        super().__init__(SchemaReferences(root))
+
+    def regex(self, pattern: str) -> str | None:
+        return pattern if len(pattern) > LONGEST_COMPILED or compiles(pattern) else None  # a longer one is not checked
 
     def rewrite(self, out: Schema, node: Schema) -> Schema:
         out = super().rewrite(out, node)
-        if "$ref" in out and resolve_reference(out["$ref"], self._root) is None:
-            out = writable(out, node)
-            del out["$ref"]
         for key in ("$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor", "$vocabulary"):
             if key in out:
                 out = writable(out, node)
@@ -107,7 +108,7 @@ def _pattern(validator: Any, pattern: object, instance: object, schema: Schema) 
 
 def _cheap(pattern: str, length: int) -> bool:
     """Whether matching a text of that length cannot take long, as far as a glance can tell."""
-    if len(pattern) > LONGEST_PATTERN:
+    if len(pattern) > LONGEST_COMPILED:
         return False
     choices = _count_choices(pattern)
     return choices is not None and (length + 1) ** (choices + 1) <= _MAX_PATTERN_STEPS

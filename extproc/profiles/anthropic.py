@@ -103,6 +103,9 @@ class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the header `anthropic-beta` means anything."""
     own_blocks: bool = True
     """Whether server tools and their blocks are taken."""
+    any_regex: bool = True
+    """Whether the schemas of tools may hold regular expressions in any syntax. If not, those that not every engine
+    compiles (lookaround, `\\p`) go into words."""
     parallel_flag: bool = True
     """Whether `disable_parallel_tool_use` has an effect."""
     user: bool = True
@@ -171,9 +174,11 @@ _OTHER = replace(_WITH_BUDGET, patterns=("*",), off="disabled", sampling="all", 
 _OTHER_UNASKED = replace(_OTHER, unasked=True)
 
 COMPATIBLE = AnthropicEndpoint(name="compatible", faithful=False, signed=False, media_urls=False, documents=False,
-                               files=False, cache_control=False, betas=False, own_blocks=False, models=(_OTHER,))
+                               files=False, cache_control=False, betas=False, own_blocks=False, any_regex=False,
+                               models=(_OTHER,))
 """Any other server of the API with models that are not Claude: vLLM, SGLang, llama.cpp, LM Studio, Ollama. Thinking
-needs no signature there; blocks and betas that only Anthropic has are left out."""
+needs no signature there; blocks and betas that only Anthropic has are left out. Regular expressions: anthropics/
+claude-code 92969, zai-org/feedback 579, DeepSeek's `is not a "regex"`."""
 
 # DeepSeek, "Using the Anthropic API": images, documents, redacted thinking, cache_control, betas and
 # disable_parallel_tool_use are not supported or ignored; of output_config only effort is read, the budget is ignored,

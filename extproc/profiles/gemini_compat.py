@@ -4,9 +4,10 @@ A name it does not know is a 400 ("Unknown name ...: Cannot find field"), and it
 logprobs or logit_bias. Thought signatures stand in `extra_content.google.thought_signature` of calls; Gemini 3
 answers 400 where that of a turn's first call is missing, and takes a fixed word for calls of other models. Efforts
 become thinking levels or budgets; none is taken by 2.5 Flash alone. System text is one instruction. Images come as
-data, other files not at all. `completion_tokens` leaves out the thoughts. Thoughts that are asked for come as content
-marked `extra_content.google.thought`. Source: ai.google.dev/gemini-api/docs/openai and /thought-signatures; error
-messages.
+data, other files not at all. Schemas are handed on to Gemini: `$ref`, `const` and most formats are a 400 ("Unknown name
+"const" at 'tools[0].function_declarations[0].parameters'"). `completion_tokens` leaves out the thoughts. Thoughts that
+are asked for come as content marked `extra_content.google.thought`. Source: ai.google.dev/gemini-api/docs/openai and
+/thought-signatures; error messages.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _GEMINI_3 = Profile(
     documents=False,
     parallel_tool_calls=False,
     reasoning_outside=True,
+    schemas="gemini",
 )
 _GEMINI_25 = replace(_GEMINI_3, name="gemini-compat-2.5", call_signature_placeholder=None)
 _OLDER = replace(_GEMINI_25, name="gemini-compat-2.0", reasoning="none", thinks="when_asked")

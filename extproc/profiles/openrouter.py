@@ -6,9 +6,9 @@ in order on its assistant message, or tool loops fail; for Gemini the signature 
 id of its first call. Other models take plain `reasoning` back. Claude and Gemini behind it take `cache_control` on
 parts, Claude with a `ttl`. Models that must reason answer 400 to `enabled: false`, so it is sent only where it is known
 to be taken. A forced choice makes it drop Claude's reasoning by itself. Tools take `cache_control` and
-`eager_input_streaming` beside their function; tools of a type `openrouter:...` it runs itself. Source:
-openrouter.ai/docs (Reasoning Tokens, Prompt Caching, Server Tools, the type ChatFunctionTool); Roo-Code #10640 and
-massgen #624 for Gemini's items.
+`eager_input_streaming` beside their function; tools of a type `openrouter:...` it runs itself. Schemas reach Gemini as
+they are, which answers 400 to `$ref`, `const` and most formats. Source: openrouter.ai/docs (Reasoning Tokens, Prompt
+Caching, Server Tools, the type ChatFunctionTool); Roo-Code #10640 and massgen #624 for Gemini's items.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ _GEMINI_2 = replace(
     details_format="google-gemini-v1",
     call_signatures="details",
     cache_marks=True,
+    schemas="gemini",
 )
 _GEMINI = replace(_GEMINI_2, name="openrouter-gemini-3", reasoning_budget=False, thinks="always",
                   call_signature_placeholder="skip_thought_signature_validator")

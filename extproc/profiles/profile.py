@@ -145,6 +145,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     hint."""
 
     # ------------------------------------------------------------------------------------------------------ tools
+    schemas: Literal["json_schema", "gemini"] = "json_schema"
+    """Which JSON Schema is taken, of tools and of structured output. "gemini": the subset of OpenAPI that Gemini takes,
+    without `$ref`, `const`, lists of types and most formats."""
     native_tools: bool = True
     """Whether tools are taken at all. If not, they go into the prompt, unless the configuration says how."""
     functions: Literal["taken", "without_reasoning", "refused"] = "taken"

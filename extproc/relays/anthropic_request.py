@@ -23,9 +23,11 @@ from extproc.conversation import Request, Tool, ToolChoice
 from extproc.profiles.anthropic import VERSION, AnthropicEndpoint, AnthropicModel
 from extproc.relays.anthropic_history import History, Turn, without_thinking
 from extproc.relays.fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
+from extproc.relays.patterns import PatternRewriter
 
 _HEADERS = ("anthropic-version", "anthropic-beta")
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
+_PATTERNS = PatternRewriter("input_schema")
 _MODES: dict[str, Literal["auto", "required", "tool", "none"]] = {
     "auto": "auto", "any": "required", "tool": "tool", "none": "none"}
 _PLAIN_BLOCKS = frozenset({"text", "image", "document", "thinking", "redacted_thinking", "tool_use", "tool_result"})
@@ -174,7 +176,10 @@ def changed(asked: Told, fields: Fields, target: Target, endpoint: AnthropicEndp
 
 
 def clean(fields: Fields, asked: Told, target: Target, endpoint: AnthropicEndpoint, dropped: Dropped) -> History:
-    """Takes the billing line out, and what other providers left in the history."""
+    """Takes the billing line out, regular expressions that the endpoint does not compile, and what other providers left
+    in the history."""
+    if asked.tools and not endpoint.any_regex:
+        fields["tools"] = _PATTERNS.rewritten(fields["tools"])
     if ATTRIBUTION.encode() in bytes(fields.get("system", b"")):
         _without_billing(fields)
     history = History(asked.messages, endpoint, origin_at(target.endpoint), thinks=asked.thinking_type != "disabled")

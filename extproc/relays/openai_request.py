@@ -24,6 +24,7 @@ from extproc.names import fits_name
 from extproc.profiles.profile import Profile
 from extproc.relays.fields import Fields, holds, joined, member_of, raw
 from extproc.relays.openai_history import Turn, may_pass
+from extproc.relays.patterns import PatternRewriter
 
 Raw = msgspec.Raw
 Mode = Literal["auto", "required", "tool", "none"]
@@ -42,6 +43,7 @@ _ELSEWHERE = LOSSES | {
     "return_images", "return_related_questions", "search_mode", "result_format", "incremental_output"}
 """Fields of single servers, which clients of several servers send everywhere. (A field that nobody knows passes: it
 may be newer than this table.)"""
+_PATTERNS = PatternRewriter("function", "parameters")
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
@@ -219,6 +221,8 @@ def change(asked: Told, fields: Fields, target: Target, dropped: Dropped) -> Non
         fields["user"] = raw(legal_user(asked.user))
     if choice := _attempts_choice(asked, target):
         fields["tool_choice"] = raw(choice)
+    if asked.tools:
+        fields["tools"] = _PATTERNS.rewritten(fields["tools"])
     if asked.tools and target.parallel_tool_calls is not None:
         fields["parallel_tool_calls"] = raw(target.parallel_tool_calls)
     if not profile.parallel_tool_calls:

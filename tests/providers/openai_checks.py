@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from tests.providers.gemini_schema import check_schema
 from tests.providers.refusals import Refusal, unsupported
 
 Body = dict[str, Any]
@@ -334,10 +335,30 @@ def glm(body: Body) -> None:
         raise Refusal("Provider returned error: tool_choice only supports auto", "tool_choice")
 
 
+def gemini_schemas(body: Body) -> None:
+    """The schemas of tools and of structured output, which these endpoints hand on to Gemini."""
+    for at, tool in enumerate(body.get("tools") or ()):
+        schema = tool.get("function", {}).get("parameters")
+        if schema and schema.get("properties"):
+            where = f"tools[0].function_declarations[{at}].parameters"
+            _refuse_schema(check_schema(schema, json_schema=False, at=where))
+    wanted = body.get("response_format") or {}
+    if wanted.get("type") == "json_schema":
+        _refuse_schema(check_schema(wanted["json_schema"]["schema"], json_schema=False, top=False,
+                                    at="generation_config.response_schema"))
+
+
+def _refuse_schema(message: str | None) -> None:
+    if message is not None:
+        raise Refusal(message, "tools")
+
+
 def openrouter(body: Body) -> None:
     model = model_of(body)
     grok(body)
     glm(body)
+    if model.startswith("gemini"):
+        gemini_schemas(body)
     reasoning = body.get("reasoning") or {}
     if "effort" in reasoning and "max_tokens" in reasoning:
         raise Refusal("Only one of \"reasoning.effort\" and \"reasoning.max_tokens\" may be specified")
@@ -378,6 +399,7 @@ def _openrouter_claude(body: Body, *, thinks: bool) -> None:
 
 def gemini_compat(body: Body) -> None:
     model = model_of(body)
+    gemini_schemas(body)
     if not re.search("2.5-flash", model):
         efforts("minimal", "low", "medium", "high")(body)
     if re.search("gemini-[12](?!.5)", model):

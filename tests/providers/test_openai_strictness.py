@@ -33,7 +33,19 @@ def test_a_plain_request_is_taken(endpoint):
 
 LOOP = (calling(), RESULT)
 
+
+
+def shaped(**schema: Any) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {"a": schema}}
+    return {"type": "function", "function": {"name": "f", "parameters": parameters}}
+
+
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("openai", body(tools=[shaped(type="string", pattern=r"^\p{L}+$")]), "is not a 'regex'"),
+    ("openai", body(tools=[shaped(type="string", pattern="^(?!a)b")]), "is not a 'regex'"),
+    ("gemini-compat", body(tools=[shaped(const="x")], model="gemini-3-pro"), "const"),
+    ("gemini-compat", body(tools=[shaped(type="string", format="uri")], model="gemini-3-pro"), "format"),
+    ("openrouter", body(tools=[shaped(**{"$ref": "#"})], model="google/gemini-3-pro"), "$ref"),
     ("openai", body(model="gpt-4o", reasoning_effort="low"), "reasoning_effort"),
     ("openai", body(model="gpt-5", stop=["x"]), "'stop' is not supported"),
     ("openai", body(model="o3", tools=[TOOL], parallel_tool_calls=False), "parallel_tool_calls"),

@@ -58,7 +58,7 @@ def test_p7_names_of_properties_are_never_touched(name):
     ({"anyOf": None, "oneOf": []}, {}),
     ({"default": None, "const": None}, {"default": None, "const": None}),
     ({"minimum": None, "title": 3}, {}),
-    ({"$ref": "#/$defs/X"}, {"$ref": "#/$defs/X"}),
+    ({"$ref": "#/$defs/X"}, {"description": "Follows the schema #/$defs/X."}),
     ({"anyOf": [{"type": "int"}, {"$schema": "x"}]}, {"anyOf": [{"type": "integer"}, {}]}),
     ({"additionalProperties": {"type": "float"}}, {"additionalProperties": {"type": "number"}}),
     ("string", {}),

@@ -32,6 +32,7 @@ from extproc.conversation import (
     ToolChoice,
 )
 from extproc.limits import Limits
+from extproc.schema_faults import schema_place
 
 _known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])
 _known_turn = msgspec.json.Decoder(wire.KnownTurn)
@@ -225,17 +226,22 @@ def _any_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerToo
         dropped.hint(f"tools.{field}")
     if given(tool.input_examples) and bytes(tool.input_examples).strip() != b"[]":
         dropped.loss("tools.input_examples")
-    return Tool(tool.name, tool.description, _schema(tool.input_schema), strict=tool.strict,
+    return Tool(tool.name, tool.description, _schema(tool.input_schema, tool.name, dropped), strict=tool.strict,
                 deferred=bool(tool.defer_loading), cache=read_mark(tool.cache_control))
 
 
 _kept = KeptTools(_any_tool)
 
 
-def _schema(raw: msgspec.Raw) -> dict[str, object]:
-    """A tool without parameters is sent with no schema, null or worse; all of them mean an object without fields."""
+def _schema(raw: msgspec.Raw, tool: str, dropped: Dropped) -> dict[str, object]:
+    """A tool without parameters is sent with no schema or null: an object without fields. So is what is no schema at
+    all, and named."""
     schema = _decode(raw) if given(raw) else None
-    return schema if isinstance(schema, dict) else {"type": "object", "properties": {}}
+    if isinstance(schema, dict):
+        return schema
+    if schema not in (None, True, "", []):
+        dropped.loss(schema_place(tool))
+    return {"type": "object", "properties": {}}
 
 
 def _choice(raw: msgspec.Raw, dropped: Dropped) -> tuple[ToolChoice | None, bool | None]:

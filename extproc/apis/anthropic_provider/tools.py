@@ -21,6 +21,7 @@ from extproc.errors import BadRequest
 from extproc.notes import NO_SERVER_TOOLS, ONE_CALL
 from extproc.pairing import Turn
 from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
+from extproc.schema_faults import name_faults
 
 NAME_MAX = 128
 ANY_TOOL = "Your next answer must call at least one of the tools."
@@ -106,6 +107,7 @@ def set_tools(body: Body, request: Request, target: Target, wanted: WantedChoice
 
 def _definition(tool: Tool, names: NameMap, model: AnthropicModel, endpoint: AnthropicEndpoint, dropped: Dropped, *,
                 strict: bool) -> ToolDefinition:
+    name_faults(tool, dropped)
     schema = tool_schema(tool.schema)
     definition = ToolDefinition(names.to_provider[tool.name], schema.text or _NO_INPUT, _description(tool, dropped))
     if tool.strict:

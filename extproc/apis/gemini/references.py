@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from extproc.schema import Schema, SchemaVisitor, resolve_reference
+from extproc.schema import Schema, SchemaReferences
 
 _OLD_DRAFT = re.compile(r"json-schema\.org/draft-0[3-7]/")
 
@@ -19,22 +19,16 @@ class References:
     """`unrolls`: how often a target may be open on one way from the top."""
 
     def __init__(self, root: object, unrolls: int) -> None:
-        self._root = root if isinstance(root, dict) else {}
+        self._document = SchemaReferences(root)
         self._unrolls = unrolls
         self._open: dict[int, int] = {}
-        self._names: dict[str, Schema] | None = None
-        draft = self._root.get("$schema")
+        draft = root.get("$schema") if isinstance(root, dict) else None
         self.stand_alone = isinstance(draft, str) and _OLD_DRAFT.search(draft) is not None
         """Up to draft 7 a `$ref` makes the keywords beside it void."""
 
     def target(self, reference: object) -> Schema | None:
         """Where a reference leads; None when that is nowhere in this document."""
-        found = resolve_reference(reference, self._root)
-        if found is not None or not isinstance(reference, str):
-            return found
-        if self._names is None:
-            self._names = _Names().of(self._root)
-        return self._names.get(reference)
+        return self._document.target(reference)
 
     def enter(self, target: Schema) -> bool:
         """Opens a target; False, and nothing opened, when it is open often enough."""
@@ -47,24 +41,6 @@ class References:
     def leave(self, targets: list[Schema]) -> None:
         for target in targets:
             self._open[id(target)] -= 1
-
-
-class _Names(SchemaVisitor):
-    """The schemas that can be meant by name: by `$anchor`, by `$id` and by the `id` of draft 4."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, Schema] = {}
-
-    def of(self, root: Schema) -> dict[str, Schema]:
-        self.visit(root)
-        return self._found
-
-    def rewrite(self, out: Schema, node: Schema) -> Schema:
-        for key, mark in (("$anchor", "#"), ("$id", ""), ("id", "")):
-            name = node.get(key)
-            if isinstance(name, str) and name:
-                self._found.setdefault(mark + name, node)
-        return out
 
 
 def short_name(reference: object) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from extproc.apis.gemini.json_form import JsonForm
 from extproc.apis.gemini.openapi_form import OpenApiForm
 from extproc.apis.gemini.rewriting import Rewriter
-from extproc.schema import Schema
+from extproc.schema import Schema, SchemaVisitor, writable
 from extproc.schema_cache import SHARED, Rewritten, SchemaCache
 
 GROWTH = 64 * 1024
@@ -44,6 +44,21 @@ def response_schema(schema: object, *, json_schema: bool, any_of_alone: bool = F
     return text if text is not None else msgspec.Raw(b"{}")
 
 
+def openai_parameters(schema: object, cache: SchemaCache = SHARED) -> Rewritten:
+    """`parameters` for a Gemini behind an endpoint of the OpenAI format, which hands the schema on: the OpenAPI subset
+    with the types as JSON Schema writes them. Always an object with properties."""
+    def rewrite(size: int) -> Rewritten:
+        out = rewritten_parameters(schema, json_schema=False, size=size)
+        return _encoded(_in_lower_case({"type": "object", "properties": {}} if out is None else out))
+
+    return cache.get("gemini.openai", schema, rewrite)
+
+
+def openai_format(schema: object) -> Schema:
+    """The same for structured output."""
+    return _in_lower_case(rewritten_response(schema, json_schema=False, size=len(_ENCODER.encode(schema))))
+
+
 def rewritten_parameters(schema: object, *, json_schema: bool, any_of_alone: bool = False,
                          size: int = 0) -> Schema | None:
     """`parameters` as decoded JSON. `size`: the bytes of the schema's own JSON."""
@@ -70,6 +85,23 @@ def _attempts(root: object, json_schema: bool, any_of_alone: bool, size: int, *,
     if json_schema:
         return [JsonForm(root, unrolls, budget) for unrolls in (2, 1)]
     return [OpenApiForm(root, unrolls, budget, any_of_alone=any_of_alone, ordered=ordered) for unrolls in (2, 1)]
+
+
+class _LowerCase(SchemaVisitor):
+    def rewrite(self, out: Schema, node: Schema) -> Schema:
+        kind = out.get("type")
+        if isinstance(kind, str) and not kind.islower():
+            out = writable(out, node)
+            out["type"] = kind.lower()
+        if "propertyOrdering" in out:
+            out = writable(out, node)
+            del out["propertyOrdering"]
+        return out
+
+
+def _in_lower_case(schema: Schema) -> Schema:
+    found = _LowerCase().visit(schema)
+    return found if isinstance(found, dict) else {}
 
 
 def _encoded(schema: Schema | None) -> Rewritten:

@@ -28,6 +28,7 @@ from extproc.conversation import Request, ServerTool, Tool, ToolChoice
 from extproc.errors import BadRequest
 from extproc.notes import NO_SERVER_TOOLS, ONE_CALL
 from extproc.profiles.gemini import GeminiDoor, GeminiModel
+from extproc.schema_faults import name_faults
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.:-]*"
 """What a whole function name must match. 128 characters since 2.5, 64 before: the shorter one serves all."""
@@ -78,6 +79,7 @@ def _declaration(tool: Tool, names: NameMap, model: GeminiModel, door: GeminiDoo
         dropped.hint("cache_control")
     if tool.format is not None:
         dropped.loss("tools.format")
+    name_faults(tool, dropped)
     schema = parameters(tool.schema, json_schema=model.json_schema, any_of_alone=door.any_of_alone)
     return FunctionDeclaration(
         name=names.to_provider[tool.name], description=tool.description or None,

@@ -14,6 +14,7 @@ import msgspec
 from extproc.apis.base import Dropped, Target
 from extproc.apis.efforts import format_in_words, output_limit
 from extproc.apis.extras import name_extra
+from extproc.apis.gemini.schema import openai_format
 from extproc.apis.openai.wire import Body, JsonObject, JsonSchema, NamedSchema
 from extproc.conversation import OutputFormat, Request
 from extproc.errors import BadRequest
@@ -149,7 +150,9 @@ def response_format(wanted: OutputFormat, profile: Profile) -> JsonObject | Json
     taken = _format_taken(profile)
     if taken == "json_object" or (wanted.schema is None and taken == "json_schema"):
         return JsonObject()
-    schema = clean_schema(wanted.schema) if wanted.schema is not None else _ANY_OBJECT
+    schema = _ANY_OBJECT
+    if wanted.schema is not None:
+        schema = openai_format(wanted.schema) if profile.schemas == "gemini" else clean_schema(wanted.schema)
     strict = True if wanted.strict and fits_strict(schema) else None
     name = _ODD_IN_FORMAT_NAME.sub("_", wanted.name)[:64] or "output"
     return JsonSchema(NamedSchema(name=name, schema=schema, strict=strict))

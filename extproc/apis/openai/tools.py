@@ -13,6 +13,7 @@ from typing import Literal, cast
 import msgspec
 
 from extproc.apis.base import Dropped, NameMap, Target
+from extproc.apis.gemini.schema import openai_parameters
 from extproc.apis.openai.messages import taken_mark
 from extproc.apis.openai.wire import (
     AllowedChoice,
@@ -34,6 +35,7 @@ from extproc.notes import NO_SERVER_TOOLS, ONE_CALL
 from extproc.profiles.profile import Profile
 from extproc.schema import Schema, fits_strict
 from extproc.schema_cache import SHARED, Rewritten
+from extproc.schema_faults import name_faults
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -218,7 +220,11 @@ def _tool(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> Fun
 
 
 def _function(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> FunctionTool:
-    parameters = SHARED.get("openai.parameters", tool.schema, lambda size: _cleaned(tool.schema))
+    name_faults(tool, dropped)
+    if profile.schemas == "gemini":
+        parameters = openai_parameters(tool.schema)
+    else:
+        parameters = SHARED.get("openai.parameters", tool.schema, lambda size: _cleaned(tool.schema))
     strict = None
     if tool.strict:
         if profile.strict_tools and parameters.strict:

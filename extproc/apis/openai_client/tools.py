@@ -18,6 +18,7 @@ from extproc.apis.openai_client import wire
 from extproc.apis.openai_client.parts import note
 from extproc.apis.wire import Shape, given, is_string, refused
 from extproc.conversation import CacheMark, ServerTool, Tool, ToolChoice
+from extproc.schema_faults import schema_place
 
 _head = Shape(wire.ToolHead)
 _function = Shape(wire.Function)
@@ -87,7 +88,7 @@ def _own(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: Ca
     eager = function.eager_input_streaming if eager is None else eager
     if eager is not None:
         dropped.hint("tools.eager_input_streaming")  # most providers do not know it
-    return Tool(function.name, function.description, _schema(schema), strict=function.strict,
+    return Tool(function.name, function.description, _schema(schema, function.name, dropped), strict=function.strict,
                 cache=longest(cache, read_mark(function.cache_control)), eager=eager)
 
 
@@ -107,11 +108,14 @@ def _own_custom(raw: msgspec.Raw, path: str, dropped: Dropped, *, cache: CacheMa
                 cache=longest(cache, read_mark(custom.cache_control)))
 
 
-def _schema(raw: msgspec.Raw) -> dict[str, object]:
-    """A tool without parameters comes with no schema, null or worse; all of them mean an object without fields."""
+def _schema(raw: msgspec.Raw, tool: str, dropped: Dropped) -> dict[str, object]:
+    """A tool without parameters comes with no schema or null: an object without fields. So is what is no schema at all,
+    and named."""
     schema = _decode(raw) if given(raw) else None
     if isinstance(schema, dict) and schema:
         return schema
+    if schema not in (None, True, "", [], {}):
+        dropped.loss(schema_place(tool))
     return {"type": "object", "properties": {}}
 
 

@@ -32,6 +32,7 @@ from extproc.dialects.writing.turns import TurnWriter
 from extproc.function_schema import clean_parameters
 from extproc.names import build_name_map
 from extproc.pairing import Turn, pair
+from extproc.schema_faults import name_faults
 
 __all__ = ["WRITABLE", "format_call", "write", "written"]
 
@@ -110,6 +111,7 @@ def write(request: Request, dialect: str, *, dropped: Dropped, parallel: bool | 
 def _offered(tool: Tool, names: NameMap, dropped: Dropped) -> OfferedTool:
     if tool.strict:
         dropped.hint("tools.strict")
+    name_faults(tool, dropped)
     return OfferedTool(names.to_provider[tool.name], tool.description or "", clean_parameters(tool.schema))
 
 
