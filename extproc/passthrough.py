@@ -22,7 +22,7 @@ from extproc.apis.wire import refused
 from extproc.client_answer import Answer
 from extproc.conversation import Event, Failure, Finish, FinishReason, Passed, Request, Usage
 from extproc.limits import Limits
-from extproc.profiles.anthropic import messages_path
+from extproc.profiles.anthropic import anthropic_endpoint, messages_path
 from extproc.relays.anthropic import counted
 from extproc.relays.anthropic_request import sent_headers
 from extproc.relays.base import COMMENT, RelayEncoder, readable, without_line_ends
@@ -57,7 +57,10 @@ class PassThrough(Translation):
         self.conversation = Request(model=asked.model, messages=[], stream=asked.stream, api=self._client.name)
         fields["model"] = raw(self._target.model)
         if anthropic:
-            head, path = sent_headers(headers, stream=asked.stream), messages_path(self._target.base_path)
+            target = self._target
+            endpoint = anthropic_endpoint(target.endpoint, target.provider, target.model)
+            head = sent_headers(headers, endpoint, self.dropped, stream=asked.stream)
+            path = messages_path(target.base_path)
             path += self._path.removeprefix("/messages")
         else:
             head, path = _openai_headers(headers), _openai_path(self._target, self._path)

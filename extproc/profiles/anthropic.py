@@ -27,6 +27,15 @@ INTERLEAVED = "interleaved-thinking-2025-05-14"
 FILES = "files-api-2025-04-14"
 BINDING = "thinking-binding-controls-2026-08-01"
 """Allows `thinking.block_binding`."""
+TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
+"""Allows blocks `tool_addition` and `tool_removal` in the conversation."""
+
+BETA_FIELDS = {"context_management": "context-management-", "speed": "fast-mode-", "mcp_servers": "mcp-client-",
+               "fallbacks": "server-side-fallback-", "container": "skills-"}
+"""Fields of a request that only a beta allows -> how its value begins: without it they are a 400 ("Extra inputs are not
+permitted")."""
+DISPLAY_UPDATES = "thinking-display-updates-2026-08-18"
+"""Allows `thinking.display: updates`."""
 
 _UP_TO_HIGH: tuple[Effort, ...] = ("low", "medium", "high")
 _UP_TO_MAX: tuple[Effort, ...] = ("low", "medium", "high", "max")
@@ -49,6 +58,8 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the text of thinking comes only when `display: summarized` asks for it (default "omitted", from 4.7)."""
     efforts: tuple[Effort, ...] = _ALL_EFFORTS
     """The values of `output_config.effort`; none: the field is refused."""
+    off_efforts: tuple[Effort, ...] = _UP_TO_HIGH
+    """The efforts that may stand beside a type that switches thinking off (400 for xhigh and max at Claude)."""
     effort_map: dict[str, Effort] = {}
     """Efforts that the endpoint itself takes for others, where the nearest is not what it means."""
     sampling: Literal["all", "one", "none"] = "none"
@@ -99,8 +110,9 @@ class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     files: bool = True
     """Whether files of the Files API are taken."""
     cache_control: bool = True
-    betas: bool = True
-    """Whether the header `anthropic-beta` means anything."""
+    betas: dict[str, str] | None = None
+    """The values of the header `anthropic-beta` that are taken, each with its name there; others are left out, with the
+    fields of the body that they allow. None: all of them, as its own clients know values that no table has."""
     own_blocks: bool = True
     """Whether server tools and their blocks are taken."""
     any_regex: bool = True
@@ -110,9 +122,14 @@ class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `disable_parallel_tool_use` has an effect."""
     user: bool = True
     """Whether `metadata.user_id` is taken."""
+    plain_user: bool = False
+    """Whether it may hold nothing but letters, digits, `_` and `-`; others are hashed."""
     max_temperature: float = 1.0
     models: tuple[AnthropicModel, ...] = ()
     """The first match wins."""
+
+    def takes_beta(self, value: str) -> bool:
+        return self.betas is None or value in self.betas
 
     def serves(self, host: str) -> bool:
         """Whether this host name belongs to the endpoint."""
@@ -161,12 +178,35 @@ CLAUDE: tuple[AnthropicModel, ...] = (
     _NEWEST,
 )
 
-OFF_EFFORTS: tuple[Effort, ...] = _UP_TO_HIGH
-"""Efforts that are taken together with `disabled` and `between_tools` (400 for xhigh and max)."""
-
 # ------------------------------------------------------------------------------------------------------------ endpoints
 
 ANTHROPIC = AnthropicEndpoint(name="anthropic", hosts=("api.anthropic.com",), models=CLAUDE)
+
+
+def _betas(*values: str, **renamed: str) -> dict[str, str]:
+    """`renamed`: a value of Anthropic's, with `_` for `-`, and what it is called there."""
+    return {**{value: value for value in values}, **{name.replace("_", "-"): value for name, value in renamed.items()}}
+
+
+_CLOUD_BETAS = ("compact-2026-01-12", "computer-use-2025-01-24", "computer-use-2025-11-24", "context-1m-2025-08-07",
+                "context-management-2025-06-27", INTERLEAVED, BINDING, DISPLAY_UPDATES, "tool-search-tool-2025-10-19",
+                "web-search-2025-03-05")
+# Amazon Bedrock's Messages endpoint answers "invalid beta flag" to any other value: anthropics/claude-code 49370 and
+# 56595, BerriAI/litellm 19877 and its table of betas for the endpoint; the user guide of Bedrock, "Anthropic Claude
+# Messages API". It keeps no files, and its tool search has another name.
+_BEDROCK = replace(ANTHROPIC, name="bedrock", hosts=("api.aws", "amazonaws.com"), files=False, betas=_betas(
+    *_CLOUD_BETAS, "claude-code-20250219", "effort-2025-11-24", "fine-grained-tool-streaming-2025-05-14",
+    "output-128k-2025-02-19", "structured-outputs-2025-11-13", "token-efficient-tools-2025-02-19",
+    "tool-examples-2025-10-29", advanced_tool_use_2025_11_20="tool-search-tool-2025-10-19"))
+# Vertex AI: the same table; docs.cloud.google.com, "Anthropic's Claude models".
+_VERTEX = replace(ANTHROPIC, name="vertex", hosts=("googleapis.com",), files=False, betas=_betas(
+    *_CLOUD_BETAS, "compact-2026-09-04", advanced_tool_use_2025_11_20="tool-search-tool-2025-10-19"))
+# Microsoft Foundry: the same table; learn.microsoft.com, "Claude models in Microsoft Foundry".
+_FOUNDRY = replace(ANTHROPIC, name="foundry", hosts=("services.ai.azure.com",), betas=_betas(
+    "advanced-tool-use-2025-11-20", "code-execution-2025-08-25", "computer-use-2025-01-24", "computer-use-2025-11-24",
+    "context-1m-2025-08-07", "context-management-2025-06-27", "effort-2025-11-24", FILES, INTERLEAVED,
+    "mcp-client-2025-04-04", "mcp-client-2025-11-20", "prompt-caching-scope-2026-01-05", "skills-2025-10-02",
+    "structured-outputs-2025-11-13", DISPLAY_UPDATES, "web-fetch-2025-09-10", "web-search-2025-03-05"))
 
 _OTHER = replace(_WITH_BUDGET, patterns=("*",), off="disabled", sampling="all", interleaved=False, output_format=False,
                  max_output_tokens=384_000)
@@ -174,7 +214,7 @@ _OTHER = replace(_WITH_BUDGET, patterns=("*",), off="disabled", sampling="all", 
 _OTHER_UNASKED = replace(_OTHER, unasked=True)
 
 COMPATIBLE = AnthropicEndpoint(name="compatible", faithful=False, signed=False, media_urls=False, documents=False,
-                               files=False, cache_control=False, betas=False, own_blocks=False, any_regex=False,
+                               files=False, cache_control=False, betas={}, own_blocks=False, any_regex=False,
                                models=(_OTHER,))
 """Any other server of the API with models that are not Claude: vLLM, SGLang, llama.cpp, LM Studio, Ollama. Thinking
 needs no signature there; blocks and betas that only Anthropic has are left out. Regular expressions: anthropics/
@@ -183,11 +223,13 @@ claude-code 92969, zai-org/feedback 579, DeepSeek's `is not a "regex"`."""
 # DeepSeek, "Using the Anthropic API": images, documents, redacted thinking, cache_control, betas and
 # disable_parallel_tool_use are not supported or ignored; of output_config only effort is read, the budget is ignored,
 # temperature goes to 2, a forced choice is taken. Thinking is on by default and must come back: 400 "The
-# content[].thinking in the thinking mode must be passed back to the API". Efforts: the guide on thinking mode.
+# content[].thinking in the thinking mode must be passed back to the API". Efforts: the guide on thinking mode; none may
+# stand beside disabled thinking. A user id has its own pattern: 400 "Invalid 'user_id': string does not match pattern"
+# (deepseek-ai/awesome-deepseek-agent 67).
 _DEEPSEEK = replace(COMPATIBLE, name="deepseek", faithful=True, hosts=("api.deepseek.com",), thinking_required=True,
-                    images=False, parallel_flag=False, max_temperature=2.0,
+                    images=False, parallel_flag=False, max_temperature=2.0, plain_user=True,
                     models=(replace(_OTHER_UNASKED, efforts=("low", "high", "max"),
-                                    effort_map={"medium": "high"}),))
+                                    off_efforts=(), effort_map={"medium": "high"}),))
 # Moonshot, platform.kimi.ai: K3 always reasons and takes an effort, K2 has a switch without one, K2.7-code none;
 # past calls need their reasoning as on the other endpoint; sampling is fixed for all kimi-k models.
 _KIMI = replace(_OTHER_UNASKED, patterns=("kimi*",), sampling="none")
@@ -206,7 +248,8 @@ _ZAI = replace(COMPATIBLE, name="zai", faithful=True, hosts=("api.z.ai", "open.b
 _MINIMAX = replace(COMPATIBLE, name="minimax", faithful=True, hosts=("api.minimax.io", "api.minimaxi.com"))
 
 _ALIASES = {"kimi": "moonshot", "zhipu": "zai", "glm": "zai"}
-ENDPOINTS: tuple[AnthropicEndpoint, ...] = (ANTHROPIC, _DEEPSEEK, _MOONSHOT, _ZAI, _MINIMAX, COMPATIBLE)
+ENDPOINTS: tuple[AnthropicEndpoint, ...] = (ANTHROPIC, _BEDROCK, _VERTEX, _FOUNDRY, _DEEPSEEK,
+                                            _MOONSHOT, _ZAI, _MINIMAX, COMPATIBLE)
 _BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 _CLAUDE_ID = re.compile(r"(^|[/.@-])(claude|anthropic)\b", re.IGNORECASE)
 _VERSIONED = re.compile(r"/v\d+[a-z0-9]*$")

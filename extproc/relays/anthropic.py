@@ -37,7 +37,7 @@ class AnthropicRelay:
         if history is None:
             return None
         request = ProviderRequest(method="POST", path=messages_path(target.base_path), body=joined(fields),
-                                  headers=sent_headers(headers, stream=bool(asked.stream)))
+                                  headers=sent_headers(headers, endpoint, dropped, stream=bool(asked.stream)))
         seen = outline(asked, None)
         if not self.passes_answer(seen, target, patched=True):
             seen = outline(asked, fields.get("tools"))

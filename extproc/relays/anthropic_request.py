@@ -17,15 +17,16 @@ import msgspec
 
 from extproc.apis.anthropic.request import ATTRIBUTION
 from extproc.apis.anthropic_provider.messages import origin_at
+from extproc.apis.anthropic_provider.parameters import legal_user
 from extproc.apis.anthropic_provider.thinking import LEAST_BUDGET
 from extproc.apis.base import Dropped, Target
 from extproc.conversation import Request, Tool, ToolChoice
 from extproc.profiles.anthropic import VERSION, AnthropicEndpoint, AnthropicModel
+from extproc.relays.anthropic_betas import remove_beta_fields, taken_betas, takes_changes
 from extproc.relays.anthropic_history import History, Turn, without_thinking
 from extproc.relays.fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
 from extproc.relays.patterns import PatternRewriter
 
-_HEADERS = ("anthropic-version", "anthropic-beta")
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 _PATTERNS = PatternRewriter("input_schema")
 _MODES: dict[str, Literal["auto", "required", "tool", "none"]] = {
@@ -103,6 +104,8 @@ def fits(asked: Told, fields: Fields, target: Target, endpoint: AnthropicEndpoin
     knows what it takes, better than any table; otherwise the records count."""
     if not asked.messages or asked.max_tokens is None or asked.max_tokens < 1:
         return False
+    if not takes_changes(asked.messages, endpoint):
+        return False
     if len(asked.own_tools) > target.max_tools:
         return False
     model = endpoint.model(target.model)
@@ -125,6 +128,7 @@ def _model_takes(asked: Told, model: AnthropicModel) -> bool:
     return (
         (kind is None or kind in model.thinking or kind == model.off or (kind == "disabled" and model.off == "omit"))
         and (config.effort is None or config.effort in model.efforts)
+        and (config.effort is None or kind in (None, *model.thinking) or config.effort in model.off_efforts)
         and (not formatted or model.output_format)
         and not (sampling and model.sampling == "none")
         and not (model.sampling == "one" and asked.temperature is not None and asked.top_p is not None)
@@ -176,8 +180,10 @@ def changed(asked: Told, fields: Fields, target: Target, endpoint: AnthropicEndp
 
 
 def clean(fields: Fields, asked: Told, target: Target, endpoint: AnthropicEndpoint, dropped: Dropped) -> History:
-    """Takes the billing line out, regular expressions that the endpoint does not compile, and what other providers left
-    in the history."""
+    """Takes the billing line out, regular expressions that the endpoint does not compile, fields of betas that it does
+    not know, and what other providers left in the history."""
+    remove_beta_fields(fields, endpoint, dropped)
+    _set_user(fields, endpoint)
     if asked.tools and not endpoint.any_regex:
         fields["tools"] = _PATTERNS.rewritten(fields["tools"])
     if ATTRIBUTION.encode() in bytes(fields.get("system", b"")):
@@ -188,6 +194,16 @@ def clean(fields: Fields, asked: Told, target: Target, endpoint: AnthropicEndpoi
     if history.lost_thinking:
         dropped.hint("messages.thinking")
     return history
+
+
+def _set_user(fields: Fields, endpoint: AnthropicEndpoint) -> None:
+    metadata = member_of(fields, "metadata") if endpoint.plain_user else None
+    if metadata is None or not holds(metadata.get("user_id")):
+        return
+    user = msgspec.json.decode(metadata["user_id"])
+    if isinstance(user, str) and (legal := legal_user(user, endpoint)) != user:
+        metadata["user_id"] = raw(legal)
+        fields["metadata"] = raw(metadata)
 
 
 def _without_billing(fields: Fields) -> None:
@@ -281,11 +297,15 @@ def _set_choice(fields: Fields, asked: Told, target: Target, endpoint: Anthropic
 # ------------------------------------------------------------------------------------------------------------ around it
 
 
-def sent_headers(headers: Mapping[str, str], *, stream: bool) -> dict[str, str]:
-    """The client's version and betas, and what every request has."""
+def sent_headers(headers: Mapping[str, str], endpoint: AnthropicEndpoint, dropped: Dropped, *,
+                 stream: bool) -> dict[str, str]:
+    """The client's version, those of its betas that the endpoint takes, and what every request has."""
     head = {"content-type": "application/json", "accept-encoding": "identity",
             "accept": "text/event-stream" if stream else "application/json", "anthropic-version": VERSION}
-    head.update({name: headers[name] for name in _HEADERS if headers.get(name)})
+    if version := headers.get("anthropic-version"):
+        head["anthropic-version"] = version
+    if betas := taken_betas(headers.get("anthropic-beta", ""), endpoint, dropped):
+        head["anthropic-beta"] = betas
     return head
 
 

@@ -6,6 +6,7 @@ Called by the request encoder.
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
 
 from extproc.apis.anthropic_provider.schema import output_schema
@@ -18,6 +19,7 @@ from extproc.conversation import Request
 from extproc.errors import BadRequest
 from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
 
+_PLAIN_USER = re.compile(r"[a-zA-Z0-9_-]+")
 _USER_MAX = 256
 """Longest `metadata.user_id`, in characters."""
 
@@ -65,11 +67,15 @@ def _set_user(body: Body, request: Request, endpoint: AnthropicEndpoint, dropped
         return
     if not endpoint.user:
         dropped.hint("user")
-    elif len(request.user) <= _USER_MAX:
-        body.metadata = Metadata(request.user)
     else:
-        digest = blake2b(request.user.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-        body.metadata = Metadata(digest)
+        body.metadata = Metadata(legal_user(request.user, endpoint))
+
+
+def legal_user(user: str, endpoint: AnthropicEndpoint) -> str:
+    """The id of a user as the endpoint takes it: itself, or its hash."""
+    if len(user) <= _USER_MAX and (not endpoint.plain_user or _PLAIN_USER.fullmatch(user)):
+        return user
+    return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _name_foreign(request: Request, dropped: Dropped) -> None:

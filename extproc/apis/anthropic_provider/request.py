@@ -133,15 +133,15 @@ def _limit_marks(body: Body, dropped: Dropped) -> None:
 def _betas(body: Body, request: Request, model: AnthropicModel, endpoint: AnthropicEndpoint) -> list[str]:
     """The betas that this body needs; where thinking is bound to its conversation, says what becomes of blocks whose
     history was edited: clients of other APIs edit it all the time."""
-    if not endpoint.betas:
-        return []
     betas: list[str] = []
     field = body.thinking
-    if model.interleaved and field is not None and field.type == "enabled" and request.tools:
+    enabled = field is not None and field.type == "enabled"
+    if model.interleaved and enabled and request.tools and endpoint.takes_beta(INTERLEAVED):
         betas.append(INTERLEAVED)
     if holds_files(body.messages):
         betas.append(FILES)
-    if model.bound and (field is None or field.type == "adaptive") and holds_thinking(body.messages):
+    adaptive = field is None or field.type == "adaptive"
+    if model.bound and adaptive and endpoint.takes_beta(BINDING) and holds_thinking(body.messages):
         body.thinking = field = field or ThinkingField("adaptive")
         field.block_binding = BlockBinding()
         betas.append(BINDING)

@@ -15,7 +15,7 @@ from extproc.apis.anthropic_provider.wire import ThinkingField
 from extproc.apis.base import Dropped
 from extproc.apis.efforts import effort_of_budget, nearest_effort
 from extproc.conversation import ThinkingConfig
-from extproc.profiles.anthropic import OFF_EFFORTS, AnthropicModel
+from extproc.profiles.anthropic import AnthropicModel
 
 LEAST_BUDGET = 1024
 """The API refuses less, and a budget that is not below max_tokens."""
@@ -152,5 +152,5 @@ def _switch_off(plan: ThinkingPlan, model: AnthropicModel, *, asked: bool, dropp
     plan.field = ThinkingField(model.off)
     plan.on = model.off == "between_tools"  # its short notes come as thinking and go back as such
     if plan.effort is not None:
-        allowed = [effort for effort in model.efforts if effort in OFF_EFFORTS]
-        plan.effort = nearest_effort(plan.effort, allowed)
+        allowed = [effort for effort in model.efforts if effort in model.off_efforts]
+        plan.effort = nearest_effort(plan.effort, allowed) if allowed else None
