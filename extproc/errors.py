@@ -16,6 +16,9 @@ GATEWAY_REFUSALS: dict[FailureKind, str] = {
 """What a client reads when the proxy itself refused its request: in Envoy's own replies, and where the processor
 rewrites such a reply."""
 
+INVALID_TOOL_RESULTS = "invalid_tool_results"
+"""The code of a refusal: results of tools that belong to no call."""
+
 
 class BadRequest(Exception):  # noqa: N818 - the field's word
     """The client's request cannot be served. The message says what is wrong, where, and what to do."""

@@ -23,7 +23,7 @@ import msgspec
 
 from extproc.conversation import Media, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.dropped import Dropped
-from extproc.errors import BadRequest
+from extproc.errors import INVALID_TOOL_RESULTS, BadRequest
 from extproc.ids import history_ids, repeated_id
 
 NO_RESULT = "no result was returned for this call"
@@ -181,7 +181,7 @@ class _Pairing:
         if orphans:
             named = ", ".join(repr(call_id) for call_id in dict.fromkeys(orphans))
             raise BadRequest(f"tool results without a tool call before them: {named}. Send the assistant message that "
-                             "made these calls, or leave the results out")
+                             "made these calls, or leave the results out", code=INVALID_TOOL_RESULTS)
 
 
 def _says(content: list[Text | Media | Thinking | Opaque]) -> bool:

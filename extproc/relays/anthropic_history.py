@@ -60,8 +60,10 @@ class History:
         self._changes: dict[int, dict[int, Changes]] = {}
         self.ids: set[str] = set()
         """Of all calls and results, without loads."""
+        self._calls: set[str] = set()
+        """Ids of the calls so far."""
         self.sound = True
-        """No call has an id that was there before or that the API refuses."""
+        """No call has an id that was there before or that the API refuses, and every result has its call."""
         self.lost_thinking = False
         for at, turn in enumerate(turns):
             for place, block in enumerate(turn.blocks):
@@ -111,6 +113,7 @@ class History:
             self._call(at, place, block)
         elif kind == "tool_result" and isinstance(block.tool_use_id, str):
             plain = self._plain_id(at, place, "tool_use_id", block.tool_use_id)
+            self.sound = self.sound and plain in self._calls
             self.ids.add(plain)
         elif kind == "thinking":
             self._thinking(at, place, block.signature if isinstance(block.signature, str) else "")
@@ -125,6 +128,7 @@ class History:
         plain = self._plain_id(at, place, "id", block.id)
         self.sound = self.sound and plain not in self.ids and _LEGAL_ID.fullmatch(plain) is not None
         self.ids.add(plain)
+        self._calls.add(plain)
 
     def _plain_id(self, at: int, place: int, member: str, value: str) -> str:
         if MARK not in value:

@@ -16,7 +16,7 @@ import msgspec
 from extproc.apis.anthropic import server_blocks, wire
 from extproc.apis.base import Dropped
 from extproc.apis.cache_marks import read_mark
-from extproc.apis.wire import Shape, given, refused, type_of
+from extproc.apis.wire import Shape, given, is_string, refused, type_of
 from extproc.carrying import unloaded_id
 from extproc.conversation import Block, CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.errors import BadRequest
@@ -25,6 +25,7 @@ Role = Literal["system", "user", "assistant"]
 Where = str | int
 """The path of a list of blocks, or the number of the message whose content it is."""
 
+_string = msgspec.json.Decoder(str)
 _source = Shape(wire.Source)
 _citations = Shape(wire.Citations)
 _SHAPES: dict[str, Shape[Any]] = {
@@ -168,7 +169,8 @@ def _read_tool_result(block: wire.ToolResultBlock[Any], where: Where, at: int, d
         content = [Text(block.content)] if block.content else []
     else:
         content = _result_parts(block.content, _place(where, at), dropped)
-    return [ToolResult(unloaded_id(block.tool_use_id)[0], content, is_error=bool(block.is_error),
+    name = _string.decode(block.name) if block.name and is_string(block.name) else None
+    return [ToolResult(unloaded_id(block.tool_use_id)[0], content, is_error=bool(block.is_error), name=name or None,
                        cache=read_mark(block.cache_control))]
 
 

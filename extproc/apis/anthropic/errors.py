@@ -11,6 +11,7 @@ import msgspec
 
 from extproc.apis.base import HttpError
 from extproc.conversation import Failure, FailureKind
+from extproc.errors import INVALID_TOOL_RESULTS
 
 TYPES: dict[FailureKind, str] = {
     "invalid_request": "invalid_request_error",
@@ -30,12 +31,16 @@ TYPES: dict[FailureKind, str] = {
     "unavailable": "overloaded_error",
 }
 
+_CODES = frozenset({INVALID_TOOL_RESULTS})
+"""The gateway's own codes. The API has none, so those of providers are left out."""
+
 _encode = msgspec.json.Encoder().encode
 
 
-class _Detail(msgspec.Struct):
+class _Detail(msgspec.Struct, omit_defaults=True):
     type: str
     message: str
+    code: str | None = None
 
 
 class _Error(msgspec.Struct, omit_defaults=True, tag="error"):
@@ -59,7 +64,8 @@ def error_event(failure: Failure, request_id: str | None = None) -> bytes:
 
 
 def _body(failure: Failure, request_id: str | None) -> bytes:
-    return _encode(_Error(_Detail(TYPES[failure.kind], message(failure)), request_id))
+    code = failure.code if failure.code in _CODES else None
+    return _encode(_Error(_Detail(TYPES[failure.kind], message(failure), code), request_id))
 
 
 def _status(failure: Failure) -> int:
@@ -70,7 +76,10 @@ def _status(failure: Failure) -> int:
 
 def message(failure: Failure) -> str:
     """The message. An overflow is said in the two phrases that Claude Code reads: after the first it compacts the
-    conversation, after the second it asks again with a smaller `max_tokens`."""
+    conversation, after the second it asks again with a smaller `max_tokens`. Results without a call are refused in the
+    API's own words, by which clients find out that their history is damaged."""
+    if failure.code == INVALID_TOOL_RESULTS:
+        return f"unexpected `tool_use_id` found in `tool_result` blocks: {failure.message}"
     if failure.kind != "context_length":
         return failure.message or f"the provider failed with status {failure.status}"
     prompt, limit, output = failure.prompt_tokens, failure.context_limit, failure.max_tokens

@@ -2,7 +2,8 @@
 
 Called through `API.decode_request` and by `models.decode_count_request`. Everything that the conversation model cannot
 carry is named in `dropped`: as a loss when it changes what the model sees or may do, else as a hint. Never contacts
-anything, never checks whether tool calls and results pair up (the provider side does).
+anything. Whether every call has its result is the provider side's to check; a result whose id matches none is given the
+call that it must mean.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from extproc.apis.base import Dropped
 from extproc.apis.body import check_parts, checked, in_one_pass
 from extproc.apis.cache_marks import read_mark
 from extproc.apis.kept_tools import KeptTools
+from extproc.apis.tool_results import matched_in_place
 from extproc.apis.wire import Shape, given, refused
 from extproc.conversation import (
     Message,
@@ -183,7 +185,7 @@ def _messages(messages: Sequence[wire.KnownTurn | msgspec.Raw], dropped: Dropped
             raise refused(f"messages[{position}].role",
                           f"unknown role {turn.role!r}: expected user, assistant or system")
         decoded.append(Message(role, read_content(turn.content, role, position, dropped)))
-    return decoded
+    return matched_in_place(decoded, dropped)
 
 
 def _turn_of(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.KnownTurn | wire.Turn:

@@ -101,6 +101,8 @@ class ToolResultBlock(msgspec.Struct, Generic[T], tag_field="type", tag="tool_re
     tool_use_id: str
     content: str | list[T] | None = None
     is_error: bool | None = None
+    name: Raw = Raw()
+    """Not in the API: some clients say whose result it is."""
     cache_control: Raw = Raw()
 
 

@@ -1,7 +1,7 @@
 """The OpenAI Chat Completions API as clients speak it: `API` fulfils `ClientApi`; `EventsApi` is the same API with an
 answer for web front ends (`POST /v1/events`).
 
-`wire`, `parts`, `media`, `reasoning`, `messages`, `matching`, `tools`, `parameters` and `request` read requests;
+`wire`, `parts`, `media`, `reasoning`, `messages`, `tools`, `parameters` and `request` read requests;
 `answer` (streams), `completion` (whole) and `errors` write answers, `riding` brings signatures back; `models` holds the
 answer that needs no provider. `events`, `event_stream` and `finalizing` are the front ends' part.
 """

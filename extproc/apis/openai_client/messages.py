@@ -1,9 +1,9 @@
 """The messages of a chat request -> the system texts and the messages of the conversation model.
 
 Called by `request`. Leading system messages become the system prompt, later ones keep their place. Assistant messages
-bring thinking, text and calls; `layout` knows their order. Results get their calls in `matching`; whether each call has
-exactly one result the provider side looks at, for every client API. The `name` of a message has no place of its own:
-where several users (or several voices of the system, as in OpenAI's examples) speak, it goes into the text.
+bring thinking, text and calls; `layout` knows their order. Results get their calls in `tool_results`; whether each call
+has exactly one result the provider side looks at, for every client API. The `name` of a message has no place of its
+own: where several users (or several voices of the system, as in OpenAI's examples) speak, it goes into the text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from extproc.apis.base import Dropped
 from extproc.apis.cache_marks import longest, read_mark
 from extproc.apis.openai_client import wire
 from extproc.apis.openai_client.layout import laid_out
-from extproc.apis.openai_client.matching import Sent, matched
 from extproc.apis.openai_client.parts import note, read_content
 from extproc.apis.openai_client.reasoning import reasoning_of
+from extproc.apis.tool_results import Sent, matched
 from extproc.apis.wire import Shape, given, is_string, refused
 from extproc.carrying import unloaded_id
 from extproc.conversation import Block, Media, Message, Opaque, Text, Thinking, ToolCall

@@ -20,7 +20,8 @@ VERTEX = {"url": "https://us-east5-aiplatform.googleapis.com/v1", "model": "clau
 FOUNDRY = {"url": "https://acme.services.ai.azure.com/anthropic", "model": "claude-sonnet-4-5"}
 THIRD_PARTIES = [
     DEEPSEEK, {"url": "https://api.moonshot.ai/anthropic", "model": "kimi-k3"},
-    {"url": "https://api.z.ai/api/anthropic", "model": "glm-5.3"}, {"url": "http://127.0.0.1:8000/v1", "model": "qwen3"}]
+    {"url": "https://api.z.ai/api/anthropic", "model": "glm-5.3"},
+    {"url": "http://127.0.0.1:8000/v1", "model": "qwen3"}]
 
 
 def betas_at(settings: dict[str, Any], header: str = CLAUDE_CODE, **fields: Any) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from extproc.apis.anthropic_provider.messages import origin_at
 from extproc.carrying import loaded_id, loaded_text
 from extproc.conversation import Signature
+from extproc.errors import RequestError
 from tests.unit.relays.helpers import DEEPSEEK, READ, body_of, passed, relay, sent
 
 OWN = "c2lnbmF0dXJl"
@@ -161,9 +162,13 @@ def test_p22_histories_of_other_gateways_are_written_anew(ids: tuple[str, str]) 
     assert len({message["content"][0]["id"] for message in body["messages"] if message["role"] == "assistant"}) == 2
 
 
-def test_orphans_are_anthropics_to_refuse_in_words_that_its_clients_know() -> None:
+def test_orphans_are_refused_in_words_that_clients_of_anthropic_know() -> None:
     messages = [ASK, model(text("a")), result("toolu_9")]
-    assert sent(messages=messages, tools=[READ], checked=False)["messages"] == messages
+    with pytest.raises(RequestError) as refused:
+        sent(messages=messages, tools=[READ])
+    error = json.loads(refused.value.body)["error"]
+    assert error["message"].startswith("unexpected `tool_use_id` found in `tool_result` blocks: ")
+    assert "toolu_9" in error["message"]
 
 
 # ------------------------------------------------------------------------------------------------ compatible endpoints

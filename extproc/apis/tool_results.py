@@ -1,7 +1,8 @@
 """Tool results whose call is not named, or not by an id of the history: found by name, by order, or refused.
 
-Called by `messages` once all messages are read. Clients lose ids on the way: legacy functions have none, some servers
-send none, and some clients write ids anew for another provider. A result goes to a call that still waits for one:
+Called by the client APIs once all messages are read. Clients lose ids on the way: legacy functions have none, some
+servers send none, and some clients write ids anew for another provider. A result goes to a call that still waits for
+one:
 
 * by the id, where the history has it (also of a call that comes later: `pairing` puts that right);
 * else by the name of the tool, the nearest turn first, in call order;
@@ -9,16 +10,17 @@ send none, and some clients write ids anew for another provider. A result goes t
   when one result came and one call waits.
 
 A result without an id that fits nowhere is refused with its place. One with an unknown id stays as it is: `pairing`
-refuses it by that id.
+refuses it by that id. Both refusals have the code `INVALID_TOOL_RESULTS`.
 """
 
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from extproc.apis.base import Dropped
-from extproc.apis.wire import refused
 from extproc.conversation import CacheMark, Media, Message, Text, ToolCall, ToolResult
+from extproc.errors import INVALID_TOOL_RESULTS, BadRequest
 
 
 class Sent(msgspec.Struct):
@@ -54,6 +56,29 @@ def matched(entries: list[Message | list[Sent]], dropped: Dropped, *, strays: bo
     return messages
 
 
+def matched_in_place(messages: list[Message], dropped: Dropped) -> list[Message]:
+    """The same for a client API whose results are blocks of user messages, with ids that are never empty. The very same
+    list where every result has its call."""
+    known = {block.id for message in messages for block in message.content if type(block) is ToolCall}
+    if all(block.call_id in known for message in messages for block in message.content if type(block) is ToolResult):
+        return messages
+    waiting: list[list[ToolCall]] = []
+    out: list[Message] = []
+    for at, message in enumerate(messages):
+        group = [Sent(at, block.call_id, block.name, block.content) for block in message.content
+                 if type(block) is ToolResult]
+        if group:
+            _match(group, known, waiting, dropped, strays=True)
+            found = iter(group)
+            message = replace(message, content=[
+                replace(block, call_id=next(found).call_id) if type(block) is ToolResult else block
+                for block in message.content])
+        out.append(message)
+        if calls := [block for block in message.content if type(block) is ToolCall]:
+            waiting.append(calls)
+    return out
+
+
 def _match(group: list[Sent], known: set[str], waiting: list[list[ToolCall]], dropped: Dropped, *,
            strays: bool) -> None:
     """Gives each result of one run of tool messages its id; `waiting` holds the unanswered calls of each turn."""
@@ -76,7 +101,7 @@ def _match(group: list[Sent], known: set[str], waiting: list[list[ToolCall]], dr
         return
     for sent in rest:
         if not sent.call_id and not strays:
-            raise refused(f"messages[{sent.at}].tool_call_id", _no_call(sent.name))
+            raise BadRequest(f"messages[{sent.at}].tool_call_id: {_no_call(sent.name)}", code=INVALID_TOOL_RESULTS)
 
 
 def _by_name(sent: Sent, waiting: list[list[ToolCall]], dropped: Dropped) -> bool:
