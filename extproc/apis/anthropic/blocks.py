@@ -189,7 +189,12 @@ def _result_parts(parts: Sequence[msgspec.Raw | wire.KnownBlock] | None, path: s
 
 def _read_tool_reference(block: wire.ToolReferenceBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
     """The client's tool search found a tool; its definition arrives in `tools`, the model must learn the name."""
-    return [Text(f"loaded tool: {block.tool_name}", cache=read_mark(block.cache_control))]
+    return [Text(loaded_tool(block.tool_name), cache=read_mark(block.cache_control))]
+
+
+def loaded_tool(name: str) -> str:
+    """What a model reads of a tool that was found."""
+    return f"loaded tool: {name}"
 
 
 def _read_thinking(block: wire.ThinkingBlock, where: Where, at: int, dropped: Dropped) -> list[Thinking]:

@@ -16,6 +16,7 @@ import msgspec
 
 from extproc.apis.anthropic import wire
 from extproc.apis.anthropic.blocks import Role, read_content
+from extproc.apis.anthropic.tool_changes import applied
 from extproc.apis.base import Dropped
 from extproc.apis.body import check_parts, checked, in_one_pass
 from extproc.apis.cache_marks import read_mark
@@ -86,9 +87,12 @@ def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limit
     choice, parallel = _choice(wired.tool_choice, dropped) if wired.tool_choice else (None, None)
     thinking, output_format = (_reasoning_and_format(wired, dropped)
                                if wired.thinking or wired.output_config or wired.output_format else (None, None))
+    messages, tools, server_tools = applied(
+        _messages(wired.messages, dropped), tools, server_tools,
+        lambda raw, place: _kept.read(raw, place, dropped, limits.json_depth), dropped)
     # At most fifteen keywords: Python puts more of them into a dictionary first, which takes three times as long.
     request = Request(
-        model=wired.model, messages=_messages(wired.messages, dropped),
+        model=wired.model, messages=messages,
         system=_system(wired.system, dropped) if wired.system else [],
         tools=tools, server_tools=server_tools, tool_choice=choice, parallel_tool_calls=parallel,
         max_output_tokens=wired.max_tokens, temperature=wired.temperature, top_p=wired.top_p, top_k=wired.top_k,
