@@ -6,8 +6,9 @@ a tool message ("Unexpected role 'user' after role 'tool'"), system messages sta
 must be of the user, a tool, or of the assistant with `prefix: true`. `any` is its first word for `required`.
 Magistral always reasons, in parts of type `thinking` inside the content; Mistral Small and Medium of 2026 reason with
 `reasoning_effort: high` (Large in three degrees), and take their reasoning back in the same parts. Documents are its
-own `document_url`. `prompt_cache_key` makes its cache hit more often. Source: docs.mistral.ai (Chat Completion,
-Reasoning, Prompt caching), mistral-common's validator, the API's error messages.
+own `document_url`, sound at Voxtral is `input_audio` with base64 or a URL alone. `prompt_cache_key` makes its cache hit
+more often. Source: docs.mistral.ai (Chat Completion, Reasoning, Prompt caching, Document QnA, Audio), mistral-common's
+validator, the API's error messages.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _PLAIN = Profile(
     empty_content="empty",
     bridge_after_tools="I have the results.",
     prefill="prefix",
-    documents=False,
+    document_part="document_url",
+    document_urls=True,
     required_word="any",
     tool_call_id_pattern="[a-zA-Z0-9]{9}",
     tool_call_id_max=9,
@@ -46,6 +48,7 @@ PROVIDER = Provider(
     hosts=("api.mistral.ai", "codestral.mistral.ai"),
     base=_PLAIN,
     families=(
+        ("voxtral*", replace(_PLAIN, name="mistral-voxtral", audio="text")),
         ("magistral*", replace(_REASONING, name="mistral-magistral", reasoning="none", thinks="always")),
         ("mistral-small-latest", _REASONING),
         ("mistral-small-26*", _REASONING),

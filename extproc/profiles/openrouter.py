@@ -7,8 +7,9 @@ id of its first call. Other models take plain `reasoning` back. Claude and Gemin
 parts, Claude with a `ttl`. Models that must reason answer 400 to `enabled: false`, so it is sent only where it is known
 to be taken. A forced choice makes it drop Claude's reasoning by itself. Tools take `cache_control` and
 `eager_input_streaming` beside their function; tools of a type `openrouter:...` it runs itself. Schemas reach Gemini as
-they are, which answers 400 to `$ref`, `const` and most formats. Source: openrouter.ai/docs (Reasoning Tokens, Prompt
-Caching, Server Tools, the type ChatFunctionTool); Roo-Code #10640 and massgen #624 for Gemini's items.
+they are, which answers 400 to `$ref`, `const` and most formats. PDFs may be URLs; sound and video go to the models that
+take them. Source: openrouter.ai/docs (Reasoning Tokens, Prompt Caching, Server Tools, the type ChatFunctionTool, PDF
+Inputs, Audio, Video Inputs); Roo-Code #10640 and massgen #624 for Gemini's items.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ _OPEN = Profile(
     name="openrouter",
     splits_reasoning=True,
     refuses=frozenset(),
+    document_urls=True,
+    audio="object",
+    videos=True,
     reasoning="object",
     efforts=("minimal", "low", "medium", "high", "xhigh"),
     reasoning_history="always",

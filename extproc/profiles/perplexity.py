@@ -1,7 +1,7 @@
 """api.perplexity.ai (Sonar), Chat Completions.
 
-It takes no tools: they go into the prompt. Messages alternate after the system text. Source: docs.perplexity.ai (Chat
-Completions).
+It takes no tools: they go into the prompt. Messages alternate after the system text. A document is a `file_url`, by URL
+or as base64 without a prefix. Source: docs.perplexity.ai (Chat Completions, File Attachments); @ai-sdk/perplexity.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ PROVIDER = Provider(
         user=False,
         system_anywhere=False,
         native_tools=False,
-        documents=False,
+        document_part="file_url",
+        document_urls=True,
     ),
 )

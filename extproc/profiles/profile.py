@@ -135,7 +135,16 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     image_urls: bool = True
     """Whether an image part may hold an http(s) URL besides a data URL."""
     documents: bool = True
-    """Whether `file` parts (PDF as a data URL) are taken."""
+    """Whether PDFs are taken."""
+    document_part: Literal["file", "document_url", "file_url"] = "file"
+    """The part that carries a PDF: `file` with a data URL; `document_url` of Mistral; or `file_url` of Perplexity,
+    which takes bare base64."""
+    document_urls: bool = False
+    """Whether that part may hold an http(s) URL besides data."""
+    audio: Literal["none", "object", "text"] = "none"
+    """The form of `input_audio`: not taken; an object of data and format; or, at Mistral, base64 or a URL alone."""
+    videos: bool = False
+    """Whether `video_url` parts are taken."""
     cache_marks: bool = False
     """Whether parts take `cache_control`, at most four in a request. If not, marks are named as hints."""
     tool_cache_marks: bool = False

@@ -34,7 +34,9 @@ MESSAGE_FIELDS = {
 }
 PART_TYPES = {role: frozenset({"text"}) for role in MESSAGE_FIELDS}
 PART_FIELDS = {"text": {"type", "text"}, "refusal": {"type", "refusal"}, "image_url": {"type", "image_url"},
-               "input_audio": {"type", "input_audio"}, "file": {"type", "file"}, "thinking": {"type", "thinking"}}
+               "input_audio": {"type", "input_audio"}, "file": {"type", "file"}, "thinking": {"type", "thinking"},
+               "document_url": {"type", "document_url", "document_name"}, "video_url": {"type", "video_url"},
+               "file_url": {"type", "file_url", "file_name"}}
 IMAGE_DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,")
 
 
@@ -150,7 +152,8 @@ def check_content(message: dict[str, Json], role: str, at: str, strictness: Stri
         if kind not in known:
             raise unsupported(kind, tuple(sorted(known)), f"{here}.type")
         only(part, PART_FIELDS[kind] | strictness.part_fields, f"{here}.")
-        PART_CHECKS[kind](part.get(kind), f"{here}.{kind}")
+        check = _OWN_PARTS.get(strictness.name, {}).get(kind, PART_CHECKS[kind])
+        check(part.get(kind), f"{here}.{kind}")
 
 
 def check_image(image: Json, at: str) -> None:
@@ -193,6 +196,45 @@ def check_base64(data_url: str, at: str) -> None:
         raise Refusal("Invalid base64-encoded data.", at, "invalid_base64") from None
 
 
+def check_document(url: Json, at: str) -> None:
+    """Mistral: a string, by URL or as data."""
+    if not isinstance(url, str):
+        raise wrong_type(at, "a string", url)
+    if not url.startswith(("https://", "http://")):
+        if not url.startswith("data:application/pdf;base64,"):
+            raise Refusal(f"Invalid '{at}'.", at)
+        check_base64(url, at)
+
+
+def check_video(video: Json, at: str) -> None:
+    """OpenRouter."""
+    url = video.get("url") if isinstance(video, dict) else None
+    if not isinstance(url, str) or not url.startswith(("https://", "data:video/")):
+        raise wrong_type(at, "an object with a URL", video)
+
+
+def check_file_url(file: Json, at: str) -> None:
+    """Perplexity: a URL, or base64 without a prefix."""
+    url = file.get("url") if isinstance(file, dict) else None
+    if not isinstance(url, str) or url.startswith("data:"):
+        raise wrong_type(at, "an object with a URL", file)
+    if not url.startswith("https://"):
+        check_base64("," + url, at)
+
+
+def check_voxtral(audio: Json, at: str) -> None:
+    """Mistral: base64 or a URL alone."""
+    if not isinstance(audio, str):
+        raise wrong_type(at, "a string", audio)
+
+
+def check_file_or_url(file: Json, at: str) -> None:
+    """OpenRouter: `file_data` may be a URL."""
+    if isinstance(file, dict) and str(file.get("file_data")).startswith("https://"):
+        return
+    check_file(file, at)
+
+
 def check_audio(audio: Json, at: str) -> None:
     if not isinstance(audio, dict) or set(audio) != {"data", "format"}:
         raise wrong_type(at, "an object with data and format", audio)
@@ -205,5 +247,9 @@ def check_thinking(thinking: Json, at: str) -> None:
 
 PART_CHECKS: dict[str, Callable[[Json, str], None]] = {
     "text": string(10**9), "refusal": string(10**9), "image_url": check_image, "file": check_file,
-    "input_audio": check_audio, "thinking": check_thinking,
+    "input_audio": check_audio, "thinking": check_thinking, "document_url": check_document, "video_url": check_video,
+    "file_url": check_file_url,
 }
+_OWN_PARTS: dict[str, dict[str, Callable[[Json, str], None]]] = {
+    "mistral": {"input_audio": check_voxtral}, "openrouter": {"file": check_file_or_url}}
+"""Parts that have another form at an endpoint."""

@@ -94,7 +94,8 @@ STRICTNESS: dict[str, Strictness] = {strictness.name: strictness for strictness 
         "tools", "tool_choice", "presence_penalty", "frequency_penalty", "n", "prediction", "parallel_tool_calls",
         "prompt_cache_key", "prompt_mode", "safe_prompt", "metadata", "reasoning_effort", "guardrails"}),
         message_fields={"assistant": frozenset({"prefix"}), "tool": frozenset({"name"})},
-        user_parts=_TEXT_AND_IMAGES, assistant_parts=frozenset({"text", "thinking"}), id_pattern="[a-zA-Z0-9]{9}",
+        user_parts=_TEXT_AND_IMAGES | {"document_url", "input_audio"}, assistant_parts=frozenset({"text", "thinking"}),
+        id_pattern="[a-zA-Z0-9]{9}",
         id_refusal="Tool call id was {} but must be a-z, A-Z, 0-9, with a length of 9.",
         choices=("none", "auto", "required", "any"), developer_role=False, status=422,
         checks=(mistral, at_most("temperature", 1.5))),
@@ -119,7 +120,7 @@ STRICTNESS: dict[str, Strictness] = {strictness.name: strictness for strictness 
                part_fields=frozenset({"cache_control"}), user_parts=_TEXT_AND_IMAGES, developer_role=False,
                checks=(dashscope, four_marks)),
     Strictness("openrouter", None, message_fields={"assistant": frozenset({"reasoning", "reasoning_details"})},
-               part_fields=frozenset({"cache_control"}), server_tools="openrouter:.+",
+               part_fields=frozenset({"cache_control"}), user_parts=_PARTS | {"video_url"}, server_tools="openrouter:.+",
                tool_fields=frozenset({"cache_control", "eager_input_streaming"}), checks=(openrouter, four_marks)),
     Strictness("fireworks", None, message_fields=_REASONED, user_parts=_TEXT_AND_IMAGES,
                checks=(no_format_beside_tools,)),
@@ -150,7 +151,7 @@ STRICTNESS: dict[str, Strictness] = {strictness.name: strictness for strictness 
         "presence_penalty", "frequency_penalty", "tools", "tool_choice", "response_format", "reasoning_effort"}),
         user_parts=_TEXT_AND_IMAGES, choices=("required", "none"), named_choice=False, max_stop=5,
         checks=(efforts("none", "high"), images_as_data)),
-    Strictness("perplexity", None, user_parts=_TEXT_AND_IMAGES, checks=(no_tools, alternating)),
+    Strictness("perplexity", None, user_parts=_TEXT_AND_IMAGES | {"file_url"}, checks=(no_tools, alternating)),
 )}
 
 

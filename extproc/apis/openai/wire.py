@@ -40,13 +40,44 @@ class FilePart(msgspec.Struct, tag_field="type", tag="file", omit_defaults=True)
     cache_control: CacheControl | None = None
 
 
+class DocumentUrlPart(msgspec.Struct, tag_field="type", tag="document_url", omit_defaults=True):
+    """A PDF at Mistral."""
+
+    document_url: str
+    document_name: str | None = None
+    cache_control: CacheControl | None = None
+
+
+class FileUrlPart(msgspec.Struct, tag_field="type", tag="file_url", omit_defaults=True):
+    """A PDF at Perplexity."""
+
+    file_url: ImageUrl
+    file_name: str | None = None
+    cache_control: CacheControl | None = None
+
+
+class AudioData(msgspec.Struct, frozen=True, gc=False):
+    data: str
+    format: str
+
+
+class AudioPart(msgspec.Struct, tag_field="type", tag="input_audio", omit_defaults=True):
+    input_audio: AudioData | str
+    cache_control: CacheControl | None = None
+
+
+class VideoPart(msgspec.Struct, tag_field="type", tag="video_url", omit_defaults=True):
+    video_url: ImageUrl
+    cache_control: CacheControl | None = None
+
+
 class ThinkingPart(msgspec.Struct, tag_field="type", tag="thinking"):
     """Reasoning inside the content, as Mistral writes it."""
 
     thinking: list[TextPart]
 
 
-Part = TextPart | ImagePart | FilePart
+Part = TextPart | ImagePart | FilePart | DocumentUrlPart | FileUrlPart | AudioPart | VideoPart
 AssistantPart = TextPart | ThinkingPart
 
 # -------------------------------------------------------------------------------------------------------------- calls

@@ -28,6 +28,7 @@ _url_part = Shape(wire.TypedUrl)
 _url = Shape(wire.Url)
 _audio_part = Shape(wire.AudioPart)
 _audio = Shape(wire.Audio)
+_document_url = Shape(wire.DocumentUrlPart)
 _file_part = Shape(wire.FilePart)
 _file = Shape(wire.File)
 _string = msgspec.json.Decoder(str)
@@ -110,9 +111,32 @@ def _media_of(kind: Kind, part: wire.UrlPart, value: msgspec.Raw, path: str, dro
 
 def _read_audio(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
     part, unknown = _audio_part.read(raw, path)
+    if is_string(part.input_audio):  # Mistral: base64 or a URL alone
+        note(dropped, "input_audio", unknown)
+        text, place = _string.decode(part.input_audio), f"{path}.input_audio"
+        if text.startswith(("https://", "http://")):
+            return [media_of_url("audio", text, place, cache=read_mark(part.cache_control))]
+        return [sound(text, None, place, cache=read_mark(part.cache_control))]
     audio, more = _audio.read(part.input_audio, f"{path}.input_audio")
     note(dropped, "input_audio", [*unknown, *more])
     return [sound(audio.data, audio.format, f"{path}.input_audio.data", cache=read_mark(part.cache_control))]
+
+
+def _read_document_url(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
+    part, unknown = _document_url.read(raw, path)
+    note(dropped, part.type, unknown)
+    member = "document_url" if given(part.document_url) else "file_url"
+    value = getattr(part, member)
+    if not given(value):
+        raise refused(f"{path}.{part.type}", "this field is required")
+    if is_string(value):
+        url = _string.decode(value)
+    else:
+        inner, unknown = _url.read(value, f"{path}.{member}")
+        note(dropped, member, unknown)
+        url = inner.url
+    return [media_of_url("document", url, f"{path}.{member}", title=part.document_name or part.file_name,
+                         cache=read_mark(part.cache_control))]
 
 
 def _read_file(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
@@ -137,6 +161,8 @@ _READERS: dict[str, Reader] = {
     "video_url": _by_url("video"),
     "audio_url": _by_url("audio"),
     "input_audio": _read_audio,
+    "document_url": _read_document_url,
+    "file_url": _read_document_url,
     "file": _read_file,
     "input_file": _read_file,
     "thinking": read_thinking_part,

@@ -144,6 +144,17 @@ class Url(msgspec.Struct, forbid_unknown_fields=True):
     detail: str | None = None
 
 
+class DocumentUrlPart(msgspec.Struct, forbid_unknown_fields=True):
+    """A document by URL: `document_url` as clients of Mistral write it, `file_url` as those of Perplexity."""
+
+    type: str
+    document_url: Raw = Raw()
+    file_url: Raw = Raw()
+    document_name: str | None = None
+    file_name: str | None = None
+    cache_control: Raw = Raw()
+
+
 class AudioPart(msgspec.Struct, forbid_unknown_fields=True):
     type: str
     input_audio: Raw
