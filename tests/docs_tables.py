@@ -44,6 +44,7 @@ _OPENAI_WISHES: dict[str, dict[str, Any]] = {
 }
 
 _GEMINI_MODELS = ("gemini-3-pro-preview", "gemini-3.1-pro-preview", "gemini-3-flash-preview", "gemini-3.7-flash",
+                  "gemini-4-argon", "gemini-4-hydrogen",
                   "gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-2.0-flash")
 _CLAUDE_MODELS = ("claude-3-5-haiku-latest", "claude-sonnet-4-5", "claude-opus-4-6", "claude-opus-4-7", "claude-opus-5",
                   "claude-opus-5-5")

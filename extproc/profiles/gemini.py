@@ -12,6 +12,10 @@ Sources, by the marks in the table:
 [sig]    ai.google.dev/gemini-api/docs/thought-signatures: enforced for Gemini 3, not for its image models.
 [fr]     docs.cloud.google.com, Gemini 3 guides: images and PDFs in function responses.
 [pen]    vercel/ai 8943, google-gemini/cookbook 1290: "Penalty is not enabled for this model", all but 2.0.
+[4]      docs.cloud.google.com, models 4-argon and 4-carbon (LOW, MEDIUM, HIGH), thinking (Hydrogen: up to XHIGH).
+[mix]    ai.google.dev/gemini-api/docs/tool-combination: from Gemini 3 on; 400 "Please enable
+         tool_config.include_server_side_tool_invocations to use Built-in tools with Function calling"; Vertex answers
+         400 to the name of this switch (vercel/ai 14655, ag2ai/ag2 3145).
 [gemma]  ai.google.dev/gemma/docs/core/gemma_on_gemini_api; 400 "Developer instruction is not enabled", "Function
          calling is not enabled", "JSON mode is not enabled" for Gemma 3.
 """
@@ -82,6 +86,8 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     """Whether function declarations are taken. If not, tools are written into the prompt."""
     server_tools: bool = True
     """Whether `googleSearch`, `urlContext` and `codeExecution` are taken."""
+    server_tools_beside_functions: bool = True
+    """Whether they may stand beside functions of the client. [mix]"""
     validated: bool = True
     """Whether the mode VALIDATED is taken."""
     call_ids: bool = True
@@ -96,6 +102,9 @@ class GeminiDoor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `id` is taken in functionCall and functionResponse."""
     media_type_required: bool
     """Whether `fileData` must say its type."""
+    mixing_switch: bool
+    """Whether server tools beside functions need `toolConfig.includeServerSideToolInvocations`; elsewhere the name is
+    unknown, and needed by nothing. [mix]"""
     any_of_alone: bool
     """Whether `anyOf` must be the only keyword of its schema (`parameters` only)."""
 
@@ -106,14 +115,14 @@ class GeminiDoor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 STUDIO = GeminiDoor(
-    name="studio", call_ids=True, media_type_required=False, any_of_alone=False,
+    name="studio", call_ids=True, media_type_required=False, mixing_switch=True, any_of_alone=False,
     # googleapis, google/ai/generativelanguage/v1beta/generative_service.proto
     finish_reasons=(
         "FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "LANGUAGE", "BLOCKLIST",
         "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY", "UNEXPECTED_TOOL_CALL",
         "TOO_MANY_TOOL_CALLS", "IMAGE_PROHIBITED_CONTENT", "IMAGE_OTHER", "NO_IMAGE", "IMAGE_RECITATION"))
 VERTEX = GeminiDoor(
-    name="vertex", call_ids=False, media_type_required=True, any_of_alone=True,
+    name="vertex", call_ids=False, media_type_required=True, mixing_switch=False, any_of_alone=True,
     # googleapis, google/cloud/aiplatform/v1/content.proto
     finish_reasons=(
         "FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "BLOCKLIST",
@@ -123,14 +132,14 @@ VERTEX = GeminiDoor(
 _ALL_LEVELS: tuple[Effort, ...] = ("minimal", "low", "medium", "high")
 _GEMINI_2 = GeminiModel(  # what 2.0 and 2.5 share
     patterns=(), signatures="optional", sampling=True, media_in_results=False, format_with_tools=False, prefill=True,
-    call_ids=False)
+    call_ids=False, server_tools_beside_functions=False)
 _GEMINI_3 = GeminiModel(patterns=(), levels=_ALL_LEVELS, sampling=True)
 
 MODELS: tuple[GeminiModel, ...] = (
     # Gemma 4 knows system text, functions and thinking; it thinks only when it is told to. [gemma]
     replace(_GEMINI_3, patterns=("gemma-4*", "*gemma4*"), levels=("minimal", "high"), signatures="optional",
             json_schema=False, format_with_tools=False, media_in_results=False, validated=False, call_ids=False,
-            media=frozenset({"image", "video"}), max_output_tokens=32_768),
+            server_tools_beside_functions=False, media=frozenset({"image", "video"}), max_output_tokens=32_768),
     GeminiModel(patterns=("gemma-*", "*gemma*"), thinking="none", signatures="none", sampling=True,
                 structured_output=False, json_schema=False, media_in_results=False, format_with_tools=False,
                 prefill=True, system_instruction=False, functions=False, server_tools=False, validated=False,
@@ -155,7 +164,10 @@ MODELS: tuple[GeminiModel, ...] = (
     replace(_GEMINI_3, patterns=("gemini-3.1-pro*",), levels=("low", "medium", "high")),  # [3.5]
     replace(_GEMINI_3, patterns=("gemini-3.5-flash-lite*", "gemini-3.6*"), sampling=False),  # [3.7] [latest]
     replace(_GEMINI_3, patterns=("gemini-3-flash*", "gemini-3.1-flash*", "gemini-3.5-flash*")),  # [think] [3.5]
-    # 3.7 and what comes after it, and the names that mean the latest model. [3.7] [latest] [sig] [fr]
+    # Of Gemini 4 Hydrogen alone thinks up to xhigh; a later model that nobody knows counts as the newest. [4]
+    GeminiModel(patterns=("gemini-4-argon*", "gemini-4-carbon*")),
+    GeminiModel(patterns=("gemini-4*", "gemini-[5-9]*"), levels=("low", "medium", "high", "xhigh")),
+    # 3.7, 3.8 and the names that mean the latest model. [3.7] [latest] [sig] [fr]
     GeminiModel(patterns=("*",)),
 )
 """The first match wins, on the lower-case model id without what stands before its last slash."""

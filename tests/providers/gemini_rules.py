@@ -23,7 +23,8 @@ BUDGETS = (("gemini-2.5-flash-lite", 512, 24_576), ("gemini-2.5-flash", 0, 24_57
            ("gemini-3", 0, 32_768))
 """Least and most `thinkingBudget` by the start of the model's name; the first one that fits."""
 LEVELS = (("gemini-3-pro", ("LOW", "HIGH")), (r"gemini-3(\.[1-6])?-flash", ("MINIMAL", "LOW", "MEDIUM", "HIGH")),
-          ("gemma-4", ("MINIMAL", "HIGH")), ("", ("LOW", "MEDIUM", "HIGH")))
+          ("gemma-4", ("MINIMAL", "HIGH")), ("gemini-4-hydrogen", ("LOW", "MEDIUM", "HIGH", "XHIGH")),
+          ("", ("LOW", "MEDIUM", "HIGH")))
 """From 3.7 Flash on there is no `minimal` (docs.cloud.google.com, developer's guide to Gemini 3.7 Flash)."""
 
 
@@ -51,6 +52,10 @@ def check_request(body: Any, model: str, *, vertex: bool, issued: Issued) -> Non
         raise Refusal("Invalid JSON payload received. Unexpected token.")
     check_fields(body, REQUEST, "", vertex=vertex)
     names = check_tools(body.get("tools") or [], model, vertex=vertex)
+    mixed = bool(names) and any(tool.keys() - {"functionDeclarations"} for tool in body.get("tools") or [])
+    if mixed and not vertex and not (body.get("toolConfig") or {}).get("includeServerSideToolInvocations"):
+        raise Refusal("Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with "
+                      "Function calling.")
     check_tool_config(body.get("toolConfig") or {}, names, model)
     check_config(body.get("generationConfig") or {}, model, vertex=vertex, tools=bool(names))
     check_safety(body.get("safetySettings") or [])
@@ -103,7 +108,7 @@ def check_tools(tools: list[dict[str, Any]], model: str, *, vertex: bool) -> set
             names.add(name)
     if names and old_gemma(model):
         raise Refusal(f"Function calling is not enabled for models/{model}")
-    if names and len(kinds) > 1:
+    if names and len(kinds) > 1 and generation(model) < 3:
         raise Refusal("Tool use with function calling is unsupported: built-in tools and function calling cannot be "
                       "combined in the same request.")
     if len(names) > MAX_FUNCTIONS:

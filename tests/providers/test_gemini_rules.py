@@ -152,7 +152,9 @@ BAD: list[tuple[str, str, dict[str, Any]]] = [
     ("3-pro", "tool_type", body(tools=[{}])),
     ("3-pro", "tool_type", body(tools=[{"functionDeclarations": []}])),
     ("3-pro", "mutually exclusive", body(tools=[{"functionDeclarations": [{**FUNCTION, **OLD_FUNCTION}]}])),
-    ("3-pro", "cannot be combined", body(tools=[{"functionDeclarations": [FUNCTION]}, {"googleSearch": {}}])),
+    ("2.5-pro", "cannot be combined", body(tools=[{"functionDeclarations": [FUNCTION]}, {"googleSearch": {}}])),
+    ("3-pro", "include_server_side_tool_invocations",
+     body(tools=[{"functionDeclarations": [FUNCTION]}, {"googleSearch": {}}])),
     ("2.0-flash", "parameters_json_schema: not supported", body(tools=[{"functionDeclarations": [FUNCTION]}])),
     ("3-pro", "without function_declarations", body(toolConfig={"functionCallingConfig": {"mode": "NONE"}})),
     ("2.0-flash", "VALIDATED is not supported", body(

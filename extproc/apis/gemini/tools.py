@@ -1,11 +1,11 @@
 """The tools of a request in Gemini's format, with `toolConfig`.
 
 Function declarations carry the schema that the model takes: JSON Schema or the OpenAPI subset. Tools that the provider
-runs itself (web search, fetching, running code) become Google's own, which most models refuse beside functions. Called
-by the request encoder.
+runs itself (web search, fetching, running code) become Google's own, which models before Gemini 3 refuse beside
+functions. Called by the request encoder.
 
 Sources: ai.google.dev/gemini-api/docs/function-calling ("Function calling modes"), google-search, url-context,
-code-execution.
+code-execution, tool-combination.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def set_tools(body: Body, request: Request, target: Target, model: GeminiModel, 
     for too many tools and for a choice of a tool that is not offered."""
     if not request.tools:
         return _server_tools(body, request, target, model, dropped)
-    for tool in request.server_tools:
-        dropped.loss(f"tools.{tool.type}")
     if target.tool_style == "off":
+        for tool in request.server_tools:
+            dropped.loss(f"tools.{tool.type}")
         dropped.loss("tools")
         return []
     if len(request.tools) > target.max_tools:
@@ -65,9 +65,16 @@ def set_tools(body: Body, request: Request, target: Target, model: GeminiModel, 
     offered, config = _choice(request, target, model, names, dropped)
     body.tools = [WireTool(function_declarations=[_declaration(tool, names, model, door, dropped)
                                                   for tool in offered])]
-    body.tool_config = None if config is None else ToolConfig(config)
     if config is not None and config.mode == "NONE":
+        body.tool_config = ToolConfig(config)
         return []
+    beside = _known_server_tools(request, dropped, taken=model.server_tools and model.server_tools_beside_functions)
+    if beside:
+        body.tools += _distinct(beside)
+        if config is not None and config.mode == "AUTO":
+            config = None  # the default beside server tools is VALIDATED, which chooses as freely
+    switch = bool(beside) and door.mixing_switch
+    body.tool_config = ToolConfig(config, switch) if config is not None or switch else None
     return _one_call(request, target, dropped)
 
 
@@ -150,24 +157,36 @@ def _one_call(request: Request, target: Target, dropped: Dropped) -> list[str]:
 
 def _server_tools(body: Body, request: Request, target: Target, model: GeminiModel, dropped: Dropped) -> list[str]:
     """The tools that Google runs, for a request without tools of the client."""
-    known: dict[str, WireTool] = {}
-    for tool in request.server_tools:
-        own = _google_tool(tool) if model.server_tools and target.tool_style != "off" else None
-        if own is None:
-            dropped.loss(f"tools.{tool.type}")
-            continue
-        known[tool.name] = own
-        for field in _lost_fields(tool):
-            dropped.loss(f"tools.{tool.type}.{field}")
-    for own in known.values():
-        if own not in body.tools:
-            body.tools.append(own)
+    known = _known_server_tools(request, dropped, taken=model.server_tools and target.tool_style != "off")
+    body.tools += _distinct(known)
     wanted = _wanted(request, target)
     if wanted is not None and wanted.mode == "tool" and all(tool.name != wanted.tool for tool in request.server_tools):
         raise BadRequest(f"tool_choice: the tool {wanted.tool!r} is not among the tools of the request")
     if request.server_tools and not known:
         return [NO_SERVER_TOOLS.format(names=", ".join(tool.name for tool in request.server_tools))]
     return _server_choice(body, wanted, known, dropped)
+
+
+def _known_server_tools(request: Request, dropped: Dropped, *, taken: bool) -> dict[str, WireTool]:
+    """The client's names of those that Google has, with its own; the others are named, as is what is lost of these."""
+    known: dict[str, WireTool] = {}
+    for tool in request.server_tools:
+        own = _google_tool(tool) if taken else None
+        if own is None:
+            dropped.loss(f"tools.{tool.type}")
+            continue
+        known[tool.name] = own
+        for field in _lost_fields(tool):
+            dropped.loss(f"tools.{tool.type}.{field}")
+    return known
+
+
+def _distinct(known: dict[str, WireTool]) -> list[WireTool]:
+    found: list[WireTool] = []
+    for own in known.values():
+        if own not in found:
+            found.append(own)
+    return found
 
 
 def _server_choice(body: Body, wanted: ToolChoice | None, known: dict[str, WireTool], dropped: Dropped) -> list[str]:

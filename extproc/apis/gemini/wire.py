@@ -100,8 +100,9 @@ class FunctionCallingConfig(msgspec.Struct, rename="camel", frozen=True, omit_de
     allowed_function_names: list[str] = []
 
 
-class ToolConfig(msgspec.Struct, rename="camel", frozen=True):
-    function_calling_config: FunctionCallingConfig
+class ToolConfig(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    function_calling_config: FunctionCallingConfig | None = None
+    include_server_side_tool_invocations: bool = False
 
 
 class SafetySetting(msgspec.Struct, frozen=True, gc=False):

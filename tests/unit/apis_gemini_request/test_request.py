@@ -73,6 +73,8 @@ def test_the_door(endpoint, base_path, provider, name):
     ("gemini-3.5-flash", ("level", ("minimal", "low", "medium", "high"), "required")),
     ("gemini-3.6-flash", ("level", ("minimal", "low", "medium", "high"), "required")),
     ("gemini-3.7-flash", ("level", ("low", "medium", "high"), "required")),
+    ("gemini-4-argon", ("level", ("low", "medium", "high"), "required")),
+    ("gemini-4-hydrogen", ("level", ("low", "medium", "high", "xhigh"), "required")),
     ("gemini-flash-latest", ("level", ("low", "medium", "high"), "required")),
     ("gemini-3-pro-image-preview", ("none", ("low", "medium", "high"), "optional")),
     ("gemma-3-27b-it", ("none", ("low", "medium", "high"), "none")),

@@ -13,6 +13,7 @@ from extproc.conversation import Message, Request, ServerTool, Text, Tool, ToolC
 from extproc.errors import BadRequest
 from extproc.notes import ONE_CALL
 from extproc.translation import Translation
+from tests.providers.gemini_rules import refusal
 from tests.unit.apis_gemini_request.helpers import (
     FLASH_25,
     GEMMA,
@@ -218,11 +219,84 @@ def test_what_a_client_says_of_its_search_is_named():
     assert dropped.losses == ["tools.web_search_20250305.allowed_domains"]
 
 
-def test_beside_functions_they_are_left_out_and_named():
+@pytest.mark.parametrize("model", ["gemini-2.5-pro", "gemini-2.5-flash", "gemma-4-31b-it"])
+def test_beside_functions_older_models_refuse_them_so_they_are_left_out_and_named(model):
     dropped = Dropped()
-    body = encode(tools=[READ], server_tools=[SEARCH], dropped=dropped)
+    body = encode(tools=[READ], server_tools=[SEARCH], model=model, dropped=dropped)
     assert [one["name"] for one in declarations(body)] == ["read"]
     assert dropped.losses == ["tools.web_search_20250305"]
+
+
+@pytest.mark.parametrize("model", [PRO_3, "gemini-3.8-flash", "gemini-4-hydrogen"])
+@pytest.mark.parametrize(("given", "own"), [(SEARCH, {"googleSearch": {}}), (FETCH, {"urlContext": {}}),
+                                            (CODE, {"codeExecution": {}})])
+def test_3_10_from_gemini_3_on_they_stand_beside_functions(model, given, own):
+    dropped = Dropped()
+    body = encode(tools=[READ], server_tools=[given, given], model=model, dropped=dropped)
+    assert [one["name"] for one in body["tools"][0]["functionDeclarations"]] == ["read"]
+    assert body["tools"][1:] == [own]
+    assert body["toolConfig"] == {"includeServerSideToolInvocations": True}
+    assert dropped.losses == []
+
+
+def test_3_10_vertex_takes_both_without_the_switch_whose_name_it_does_not_know():
+    body = encode(tools=[READ], server_tools=[SEARCH], settings={"provider": "vertex"})
+    assert body["tools"][1:] == [{"googleSearch": {}}]
+    assert "toolConfig" not in body
+
+
+@pytest.mark.parametrize(("choice", "config"), [
+    (ToolChoice("auto"), None), (ToolChoice("required"), {"mode": "ANY"}),
+    (ToolChoice("tool", "read"), {"mode": "ANY", "allowedFunctionNames": ["read"]})])
+def test_3_10_a_choice_among_functions_stays_beside_a_search(choice, config):
+    body = encode(tools=[READ], server_tools=[SEARCH], tool_choice=choice)
+    assert body["toolConfig"].get("functionCallingConfig") == config
+    assert body["toolConfig"]["includeServerSideToolInvocations"] is True
+
+
+def test_3_10_who_wants_no_call_gets_no_search_either():
+    body = encode(tools=[READ], server_tools=[SEARCH], tool_choice=ToolChoice("none"))
+    assert len(body["tools"]) == 1
+    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
+
+
+def test_3_10_what_google_has_no_tool_for_is_named_beside_functions_too():
+    dropped = Dropped()
+    body = encode(tools=[READ], server_tools=[COMPUTER, SEARCH], dropped=dropped)
+    assert body["tools"][1:] == [{"googleSearch": {}}]
+    assert dropped.losses == [f"tools.{COMPUTER.type}"]
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai"])
+def test_3_10_a_clients_search_and_its_functions_reach_gemini_together(client):
+    body = {"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "go"}]}
+    if client == "anthropic":
+        body["tools"] = [{"type": "web_search_20250305", "name": "web_search"},
+                         {"name": "read", "input_schema": {"type": "object", "properties": {}}}]
+    else:
+        body["tools"] = [{"type": "web_search"}, {"type": "function", "function": {"name": "read"}}]
+    exchange = Translation(client=client, upstream="gemini", model=PRO_3, lossy="reject")
+    sent_body = json.loads(exchange.request(json.dumps(body).encode()).body)
+    assert [sorted(tool) for tool in sent_body["tools"]] == [["functionDeclarations"], ["googleSearch"]]
+    assert sent_body["toolConfig"] == {"includeServerSideToolInvocations": True}
+
+
+@pytest.mark.parametrize(("model", "effort", "level"), [
+    ("gemini-4-hydrogen", "xhigh", "XHIGH"), ("gemini-4-hydrogen", "max", "XHIGH"),
+    ("gemini-4-hydrogen", "high", "HIGH"), ("gemini-4-hydrogen", "minimal", "LOW"),
+    ("gemini-4-argon", "xhigh", "HIGH"), ("gemini-4-carbon", "max", "HIGH"),
+    ("gemini-3.8-flash", "xhigh", "HIGH"), ("gemini-flash-latest", "max", "HIGH")])
+@pytest.mark.parametrize("client", ["anthropic", "openai"])
+def test_3_10_gemini_4_thinks_up_to_xhigh_where_the_model_does(client, model, effort, level):
+    body = {"model": "m", "max_tokens": 40000, "messages": [{"role": "user", "content": "go"}]}
+    if client == "anthropic":
+        body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
+    else:
+        body["reasoning_effort"] = effort
+    sent_body = json.loads(Translation(client=client, upstream="gemini", model=model).request(
+        json.dumps(body).encode()).body)
+    assert refusal(sent_body, model) is None
+    assert sent_body["generationConfig"]["thinkingConfig"]["thinkingLevel"] == level
 
 
 @pytest.mark.parametrize(("given", "model", "settings"), [(COMPUTER, PRO_3, {}), (SEARCH, GEMMA, {}),
