@@ -107,8 +107,6 @@ class GeminiDoor(msgspec.Struct, frozen=True, kw_only=True):
     unknown, and needed by nothing. [mix]"""
     any_of_alone: bool
     """Whether `anyOf` must be the only keyword of its schema (`parameters` only)."""
-
-
     finish_reasons: tuple[str, ...]
     """The names of the enum FinishReason by their numbers: some relays write the JSON of the protocol buffers with
     numbers. The two doors count differently from 5 on."""
