@@ -7,8 +7,6 @@ masked in the same way.
 from __future__ import annotations
 
 import logging
-import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -17,22 +15,18 @@ import msgspec
 
 from extproc.config import Config
 from extproc.exchange.record import Record
+from extproc.server.output import now, put_on_stdout
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _encode = msgspec.json.Encoder().encode
 
 
-def _to_stdout(line: bytes) -> None:
-    sys.stdout.buffer.write(line)
-    sys.stdout.buffer.flush()
-
-
 class Log:
-    """`write` gets whole lines. `secrets` is asked for every line, since key files change. Secrets shorter than four
-    characters are not masked: they would mask everything."""
+    """`write` gets whole lines and must not wait. `secrets` is asked for every line, since key files change. Secrets
+    shorter than four characters are not masked: they would mask everything."""
 
     def __init__(self, level: str = "info", secrets: Callable[[], Sequence[str]] = tuple,
-                 write: Callable[[bytes], None] = _to_stdout) -> None:
+                 write: Callable[[bytes], None] = put_on_stdout) -> None:
         self._level = LEVELS.get(level, 20)
         self._secrets = secrets
         self._write = write
@@ -40,14 +34,14 @@ class Log:
     def line(self, level: str, event: str, **fields: object) -> None:
         """One event of the worker."""
         if LEVELS[level] >= self._level:
-            self._put({"time": _now(), "level": level, "event": event, **fields})
+            self._put({"time": now(), "level": level, "event": event, **fields})
 
     def exchange(self, record: Record) -> None:
         """One finished exchange; failed ones are warnings."""
         level = "info" if record.outcome in ("ok", "client_closed") else "warning"
         if LEVELS[level] >= self._level:
             self._mask(b'{"time":"%b","level":"%b","event":"%b",%b' % (
-                _now().encode(), level.encode(), record.event.encode(), record.to_json()[1:]))
+                now().encode(), level.encode(), record.event.encode(), record.to_json()[1:]))
 
     def crash(self, record: Record, error: BaseException) -> None:
         """An exception inside an exchange, with its traceback (which holds no values of variables)."""
@@ -57,7 +51,7 @@ class Log:
 
     def body(self, direction: str, request_id: str, data: bytes) -> None:
         """A piece of a body, for debugging only."""
-        self._put({"time": _now(), "level": "debug", "event": "body", "direction": direction,
+        self._put({"time": now(), "level": "debug", "event": "body", "direction": direction,
                    "request_id": request_id, "text": data.decode("utf-8", "replace")})
 
     def _put(self, fields: dict[str, object]) -> None:
@@ -96,13 +90,3 @@ def secrets_of(config: Config) -> list[str]:
     """Provider keys and team keys, longest first."""
     keys = {*config.secrets(), *(key for team in config.teams.values() for key in team.keys)}
     return sorted(keys, key=lambda key: (-len(key), key))
-
-
-def _now() -> str:
-    seconds = time.time()
-    return f"{_second(int(seconds))}.{int(seconds % 1 * 1000):03d}Z"
-
-
-@lru_cache(maxsize=2)
-def _second(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -12,18 +12,22 @@ import contextlib
 import os
 import struct
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+
+from extproc.server.output import lines_dropped
 
 _PAST = "past"
 """Stands in a file's name where those of processes have the pid."""
 _KEPT = ("counter", "histogram")
 _ADDED = "extproc_workers"
+_DROPPED = "extproc_log_lines_dropped"
 _LOCK = threading.Lock()
 """A file must not be read while it moves, or it would count twice or not at all."""
 
@@ -49,7 +53,8 @@ def retire(directory: Path, pid: int) -> None:
 
 
 class _Files(Collector):
-    """All files of a folder, as prometheus_client adds them up."""
+    """All files of a folder, as prometheus_client adds them up. What the parent process has dropped of its log, and so
+    of its children's lines, is added to what they dropped themselves."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -58,31 +63,44 @@ class _Files(Collector):
         # A process that starts at this moment has made a file and not filled it yet.
         files = [str(path) for path in sorted(self._directory.glob("*.db")) if path.stat().st_size]
         merged: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
-        return merged
+        found = {metric.name: metric for metric in merged}
+        theirs = found.get(_DROPPED, CounterMetricFamily(_DROPPED, "Lines that could not be written"))
+        found[_DROPPED] = ours = CounterMetricFamily(_DROPPED, theirs.documentation)
+        ours.add_metric([], lines_dropped() + sum(sample.value for sample in theirs.samples))
+        return found.values()
 
 
 def _retire(directory: Path, pid: int) -> None:
     for kind in _KEPT:
         path = directory / f"{kind}_{pid}.db"
         if path.exists():
-            _add(path, directory / f"{kind}_{_PAST}.db")
-            path.unlink()
+            with contextlib.suppress(OSError):  # a full disk: the file stays, and counts, until there is room
+                _add(path, directory / f"{kind}_{_PAST}.db")
+                path.unlink()
     for path in directory.glob(f"gauge_*_{pid}.db"):
         path.unlink(missing_ok=True)
 
 
 def _add(path: Path, past: Path) -> None:
-    """The past with this file's figures: made beside it, then put in its place."""
+    """The past with this file's figures: made beside it, then put in its place. Raises OSError."""
     total = dict(_values(past))
     for key, value in _values(path):
         total[key] = total.get(key, 0.0) + value
     beside = past.with_suffix(".new")
-    beside.unlink(missing_ok=True)
-    made = MmapedDict(str(beside))  # type: ignore[no-untyped-call]
-    for key, value in total.items():
-        made.write_value(key, value, 0.0)  # type: ignore[no-untyped-call]
-    made.close()  # type: ignore[no-untyped-call]
+    beside.write_bytes(_file_of(total))
     beside.replace(past)
+
+
+def _file_of(values: Mapping[str, float]) -> bytes:
+    """A file as prometheus_client's MmapedDict describes it. It is not made by that class: a page of mapped memory for
+    which a full disk has no room ends the process."""
+    entries = []
+    for key, value in values.items():
+        text = key.encode()
+        padded = text + b" " * (8 - (len(text) + 4) % 8)
+        entries.append(struct.pack(f"i{len(padded)}sdd", len(text), padded, value, 0.0))
+    body = b"".join(entries)
+    return struct.pack("ii", 8 + len(body), 0) + body
 
 
 def _values(path: Path) -> Iterator[tuple[str, float]]:

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from extproc.exchange.record import Record
 from extproc.schema_cache import SHARED, Figures, SchemaCache
 from extproc.server.labels import Capped, dropped_name
+from extproc.server.output import lines_dropped
 
 LABELS = ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_response_model", "team",
           "backend", "client_api", "provider_api")
@@ -121,6 +122,9 @@ class PrometheusMetrics:
                                        "furthest ahead", "livemax")
         self._takes_requests = True
         self._show_generation(None)
+        self.lines_dropped = counter("extproc_log_lines_dropped", "Lines of the log, or of standard error, that could "
+                                     "not be written", ())
+        self._dropped_told = 0
         self.schema_hits = counter("extproc_schema_cache_hits", "Tool schemas found rewritten already", ())
         self.schema_misses = counter("extproc_schema_cache_misses", "Tool schemas that had to be rewritten", ())
         self.schema_entries = gauge("extproc_schema_cache_entries", "Rewritten tool schemas kept", "livesum")
@@ -154,6 +158,9 @@ class PrometheusMetrics:
         self.worst_lag.set(worst)
         for hop in self._running:
             self._show_running(hop)
+        if (dropped := lines_dropped()) != self._dropped_told:
+            self.lines_dropped.inc(dropped - self._dropped_told)
+            self._dropped_told = dropped
 
     def _show_running(self, hop: str) -> None:
         running = self._running[hop]

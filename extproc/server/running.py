@@ -11,6 +11,7 @@ from typing import Any
 import uvloop
 
 from extproc.server.log import Log
+from extproc.server.output import flush
 
 LOG_LEVEL = "EXTPROC_LOG_LEVEL"
 """The environment variable that sets the level of `Log`."""
@@ -26,4 +27,6 @@ def run_until_stopped(program: Coroutine[Any, Any, None], log: Log) -> int:
             raise
         log.line("error", "not_started", reason=str(error))
         return 1
+    finally:
+        flush()
     return 0

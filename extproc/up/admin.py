@@ -7,6 +7,7 @@ import http.server
 import platform
 import socket
 import threading
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -26,14 +27,20 @@ _BUILD = (f"# HELP extproc_build_info What runs here\n# TYPE extproc_build_info 
 
 __all__ = ["AdminServer", "admin_address", "shared_metrics"]
 
+HEALING = 10.0
+"""Seconds that a gateway has to mend itself: it starts processes again that die. Then /healthz asks for a restart."""
 
 
 class AdminServer:
-    """`metrics` gives the text of /metrics. Not ready until `serve`, and not any more after `stopping`."""
+    """`metrics` gives the text of /metrics. Not ready until `serve`, and not any more after `stopping`; alive then, as
+    long as this thread answers."""
 
     def __init__(self, address: tuple[str, int], metrics: Callable[[], bytes]) -> None:
         self._metrics = metrics
         self._asked: Callable[[], list[str]] = lambda: ["the gateway is starting"]
+        self._serves = False
+        """It should: it has started, and was not told to stop."""
+        self._failing_since: float | None = None
         admin = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -54,20 +61,33 @@ class AdminServer:
 
     def serve(self, missing: Callable[[], list[str]]) -> None:
         """All is started: from now on `missing` tells, whenever somebody asks, what does not serve."""
-        self._asked = missing
+        self._asked, self._serves = missing, True
 
     def stopping(self) -> None:
         """No new requests are wanted."""
+        self._serves = False
         self._asked = lambda: ["the gateway is stopping"]
+
+    def _missing(self) -> list[str]:
+        """What does not serve; since when is remembered for /healthz."""
+        missing = self._asked()
+        if not missing or not self._serves:
+            self._failing_since = None
+        elif self._failing_since is None:
+            self._failing_since = time.monotonic()
+        return missing
 
     def _answer(self, path: str) -> tuple[int, str, bytes]:
         text = "text/plain; charset=utf-8"
         if path == "/metrics":
-            return 200, CONTENT_TYPE_LATEST, self._metrics() + _READY_METRIC % (not self._asked()) + _BUILD
+            return 200, CONTENT_TYPE_LATEST, self._metrics() + _READY_METRIC % (not self._missing()) + _BUILD
         if path == "/healthz":
-            return 200, text, b"ok\n"
+            missing, since = self._missing(), self._failing_since
+            if since is None or time.monotonic() - since < HEALING:
+                return 200, text, b"ok\n"
+            return 503, text, "".join(f"{sentence}\n" for sentence in missing).encode()
         if path == "/readyz":
-            missing = self._asked()
+            missing = self._missing()
             body = msgspec.json.encode({"ready": not missing, "missing": missing})
             return 503 if missing else 200, "application/json", body + b"\n"
         return 404, text, b"served here: /metrics /healthz /readyz\n"

@@ -9,7 +9,6 @@ import re
 import signal
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -17,7 +16,7 @@ from functools import cache
 from extproc.bootstrap.layout import RuntimeLayout
 from extproc.bootstrap.validation import find_envoy
 from extproc.config import Config
-from extproc.up import inotify
+from extproc.up import inotify, show
 from extproc.up.children import Child, Line, StartError
 from extproc.up.envoy_admin import EnvoyAdmin
 from extproc.up.workers import processors
@@ -39,7 +38,7 @@ _REJECTED = re.compile(r"^(?:listener_manager\.lds|cluster_manager\.cds)\.update
 
 def _show(line: str) -> None:
     if _WORTH_SHOWING.match(line):
-        print(f"envoy: {line}", file=sys.stderr, flush=True)
+        show.complain(f"envoy: {line}")
 
 
 class Envoy:

@@ -100,7 +100,7 @@ class Gateway:
             show.say(f"warning: {problem}")
         for path, reason in key_file_warnings(self._config):
             show.say(f"warning: {path}: {reason}")
-        print(f"extproc: ready on {url}", flush=True)
+        show.tell(f"extproc: ready on {url}")
         self._lines.heading()
 
     def _metrics(self) -> bytes:

@@ -8,8 +8,8 @@ traceback. It starts no process itself and leaves no file behind.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from extproc import bootstrap
 from extproc.bootstrap.layout import LIMITS_ADDRESS, RuntimeLayout
 from extproc.config import Config, ConfigError, load_config, parse_address
+from extproc.server.output import flush
 from extproc.up import show
 from extproc.up.addresses import listening, usable_port, usable_socket
 from extproc.up.admin import admin_address
@@ -53,15 +54,20 @@ def _run(main: Callable[[Stop], Coroutine[Any, Any, int]]) -> int:
         stop.heed()
         return await main(stop)
 
+    lines = show.LibraryLines()
+    logging.getLogger().addHandler(lines)  # else Python writes them itself, and waits where standard error stalls
     try:
         return asyncio.run(guarded())
     except ConfigError as error:
         for path, reason in error.problems:
-            print(f"{path}: {reason}", file=sys.stderr, flush=True)
+            show.complain(f"{path}: {reason}")
     except StartError as error:
         show.say(str(error))
     except OSError as error:
         show.say(f"cannot run: {error}")
+    finally:
+        logging.getLogger().removeHandler(lines)
+        flush()
     return 1
 
 

@@ -7,18 +7,20 @@ for programs: the workers' JSON lines as they are and the line that says "ready"
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from extproc.config import Config, ModelRule
+from extproc.server.output import put_on_stderr, put_on_stdout
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ROUTE = "model -> provider's model @ backend"
@@ -33,29 +35,55 @@ def served(config: Config, url: str, env: Mapping[str, str]) -> None:
     """Prints models with their attempts, teams, and how to point Claude Code here."""
     terminal = sys.stdout.isatty()
     console = Console(file=sys.stdout if terminal else sys.stderr, width=None if terminal else 120, highlight=False)
-    console.print(_table(("model", "attempts", "shown as"), [
-        (rule.match, _attempts(rule), ", ".join(rule.list)) for rule in config.models]))
-    if config.teams:
+    with console.capture() as captured:
+        console.print(_table(("model", "attempts", "shown as"), [
+            (rule.match, _attempts(rule), ", ".join(rule.list)) for rule in config.models]))
+        if config.teams:
+            console.print()
+            console.print(_table(("team", "may use"), [
+                (name, "every model" if team.models is None else ", ".join(team.models))
+                for name, team in config.teams.items()]))
+        console.print("\nFor Claude Code:", style="bold")
+        for line in claude_code(config, url, env):
+            # As it is: a line that was folded could not be pasted.
+            console.print(Text(f"  {line}"), soft_wrap=True)
         console.print()
-        console.print(_table(("team", "may use"), [
-            (name, "every model" if team.models is None else ", ".join(team.models))
-            for name, team in config.teams.items()]))
-    console.print("\nFor Claude Code:", style="bold")
-    for line in claude_code(config, url, env):
-        # As it is: a line that was folded could not be pasted.
-        console.print(Text(f"  {line}"), soft_wrap=True)
-    console.print()
-    console.file.flush()
+    (put_on_stdout if terminal else put_on_stderr)(_encoded(captured.get(), console.file))
 
 
 def note(text: str) -> None:
     """A line for people, where the table goes."""
-    print(text, file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)
+    (tell if sys.stdout.isatty() else complain)(text)
 
 
 def say(text: str) -> None:
     """What the program tells of itself while it runs, on standard error."""
-    print(f"extproc: {text}", file=sys.stderr, flush=True)
+    complain(f"extproc: {text}")
+
+
+def tell(text: str) -> None:
+    """A line on standard output."""
+    put_on_stdout(_encoded(f"{text}\n", sys.stdout))
+
+
+def complain(text: str) -> None:
+    """A line on standard error."""
+    put_on_stderr(_encoded(f"{text}\n", sys.stderr))
+
+
+class LibraryLines(logging.Handler):
+    """Warnings of libraries (asyncio, grpc) as lines on standard error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        complain(self.format(record))
+
+
+def _encoded(text: str, stream: IO[str] | None) -> bytes:
+    """As the stream would write it. Names may hold any character; one that cannot be shown is no reason to fail."""
+    return text.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace")
 
 
 def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
@@ -100,12 +128,12 @@ class RequestLines:
     def heading(self) -> None:
         """Names the columns, where there are any."""
         if self._terminal:
-            print(heading(self._width()), flush=True)
+            tell(heading(self._width()))
 
     def __call__(self, line: str) -> None:
         text = readable(line, self._width()) if self._terminal else line
         if text is not None:
-            print(text, flush=True)
+            tell(text)
 
 
 def heading(width: int) -> str:

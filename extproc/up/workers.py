@@ -22,6 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from extproc.bootstrap.layout import socket_path_problem
 from extproc.server.metric_files import retire
+from extproc.up import show
 from extproc.up.children import Child, Line, StartError
 
 START_PATIENCE = 30.0
@@ -186,7 +187,7 @@ class Workers:
     async def _start_one(self, address: str) -> None:
         place = _place(address)
         child = await Child.start(self._name, self._command(place), env=self._env, on_line=self._on_line,
-                                  on_error=lambda line: print(line, file=sys.stderr, flush=True))
+                                  on_error=show.complain)
         before = self._children.get(address)
         if before is None or before.exit_code is not None:
             self._children[address] = child

@@ -131,7 +131,7 @@ def test_who_has_not_begun_or_only_finishes_does_not_hold_up_a_change(workers: W
 
 
 def test_without_a_worker_there_are_zero_of_them(workers: Workers, tmp_path: Path) -> None:
-    assert told(tmp_path) == {"extproc_workers": 0.0}
+    assert told(tmp_path) == {"extproc_workers": 0.0, "extproc_log_lines_dropped_total": 0.0}
     workers.kill(workers.start(1))
     assert told(tmp_path)["extproc_workers"] == 0
     assert told(tmp_path)[REQUESTS] == 1
