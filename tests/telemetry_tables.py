@@ -13,6 +13,7 @@ import extproc
 from extproc.config.reference import field_docstrings
 from extproc.exchange import record
 from extproc.server.metrics import LABELS
+from extproc.server.output import DROPPED
 from tests.unit.deploy.test_alerts import rules
 from tests.unit.deploy.test_dashboard import metrics_text
 
@@ -44,6 +45,7 @@ EVENTS: Mapping[str, str] = {
     "internal_error": "A fault of the gateway: the exception with its traceback, under the request's id.",
     "library": "A warning of a library.",
     "routed": "A request went on from the edge to an attempt.",
+    DROPPED: "The log can be written again; so many lines (`lines`) before this one are missing, and why.",
     "limits_ready": "The process that counts limits serves.",
     "limits_reloaded": "It has taken another configuration.",
     "limits_handed_over": "Its successor has its counters and counts on.",
@@ -74,7 +76,8 @@ def log_events() -> str:
 
 
 def _events() -> Iterator[tuple[str, str]]:
-    """Calls of `line` with the texts of level and event."""
+    """Calls of `line` with the texts of level and event; the log's own event is written by none."""
+    yield "warning", DROPPED
     for path in _SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):

@@ -62,10 +62,12 @@ def limits_service(config: Annotated[Path | None, typer.Option(
     from extproc.limiting.metrics import LimitMetrics
     from extproc.limiting.process import run_limits
     from extproc.server.generations import Accepted
+    from extproc.server.reserved_files import reserve_files
 
     source = accepted or config
     if source is None:
         fail("--config is missing")
+    reserve_files()
     observer = LimitMetrics()
     if metrics is not None:
         from prometheus_client import start_http_server

@@ -23,8 +23,10 @@ from typing import Final, TextIO
 
 import msgspec
 
-QUEUE_BYTES: Final = 4 * 1024 * 1024
+QUEUE_BYTES: Final = 1024 * 1024
 """What may wait for a slow reader: some seconds of lines under full load."""
+DROPPED: Final = "log_lines_dropped"
+"""The event of the line that tells how many are missing."""
 LAST_PATIENCE: Final = 1.0
 """Seconds that the lines which still wait have when the process ends."""
 _ROOM: Final = 16 * 1024
@@ -204,7 +206,7 @@ def _same_file(one: int, other: int) -> bool:
 
 
 def _notice_as_json(count: int, reason: str) -> bytes:
-    return msgspec.json.encode({"time": now(), "level": "warning", "event": "log_lines_dropped", "lines": count,
+    return msgspec.json.encode({"time": now(), "level": "warning", "event": DROPPED, "lines": count,
                                 "reason": reason})
 
 

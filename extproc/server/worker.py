@@ -23,6 +23,7 @@ from extproc.server.health import Health
 from extproc.server.lag import LagMonitor
 from extproc.server.log import LibraryHandler, Log, secrets_of
 from extproc.server.metrics import Metrics, PrometheusMetrics
+from extproc.server.reserved_files import reserve_files
 from extproc.server.running import LOG_LEVEL, run_until_stopped
 from extproc.server.stream import SERVICE, Streams
 from extproc.server.transports import chosen_transport, make_server
@@ -224,6 +225,7 @@ def run_worker(config: Config, address: str, *, debug_bodies: bool = False, heal
     secrets: Callable[[], Sequence[str]] = partial(secrets_of, config)
     log = Log(os.environ.get(LOG_LEVEL, "debug" if debug_bodies else "info"), lambda: secrets())
     logging.getLogger().addHandler(LibraryHandler(log))
+    reserve_files()
 
     async def main() -> None:
         nonlocal secrets

@@ -35,8 +35,10 @@ class AdminServer:
     """`metrics` gives the text of /metrics. Not ready until `serve`, and not any more after `stopping`; alive then, as
     long as this thread answers."""
 
-    def __init__(self, address: tuple[str, int], metrics: Callable[[], bytes]) -> None:
+    def __init__(self, address: tuple[str, int], metrics: Callable[[], bytes],
+                 clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics = metrics
+        self._clock = clock
         self._asked: Callable[[], list[str]] = lambda: ["the gateway is starting"]
         self._serves = False
         """It should: it has started, and was not told to stop."""
@@ -74,7 +76,7 @@ class AdminServer:
         if not missing or not self._serves:
             self._failing_since = None
         elif self._failing_since is None:
-            self._failing_since = time.monotonic()
+            self._failing_since = self._clock()
         return missing
 
     def _answer(self, path: str) -> tuple[int, str, bytes]:
@@ -83,7 +85,7 @@ class AdminServer:
             return 200, CONTENT_TYPE_LATEST, self._metrics() + _READY_METRIC % (not self._missing()) + _BUILD
         if path == "/healthz":
             missing, since = self._missing(), self._failing_since
-            if since is None or time.monotonic() - since < HEALING:
+            if since is None or self._clock() - since < HEALING:
                 return 200, text, b"ok\n"
             return 503, text, "".join(f"{sentence}\n" for sentence in missing).encode()
         if path == "/readyz":

@@ -149,7 +149,7 @@ class Workers:
                     await (self._succeed(address) if overlap else self._restart(address))
                 if not overlap:
                     await asyncio.sleep(NOTICED)
-            except StartError as error:
+            except (StartError, OSError) as error:
                 self._say(f"not replaced: {error}")
                 return False
         return True
@@ -193,11 +193,11 @@ class Workers:
             self._children[address] = child
         try:
             await _healthy(child, place, f"{PROCESS}{child.pid}" if self._overlap else "")
+            _point(address, place)
         except BaseException:
             child.send(signal.SIGKILL)
             raise
         self._children[address] = child
-        _point(address, place)
 
     def _watch(self, address: str) -> None:
         keeper = asyncio.create_task(self._keep(address, self._children[address]))
@@ -223,8 +223,12 @@ class Workers:
             async with self._changing[address]:
                 if self._children[address] is not child:  # replaced meanwhile
                     return
-                with contextlib.suppress(StartError):  # seen again at the top of the loop
+                try:
                     await self._start_one(address)
+                except StartError:
+                    pass  # it is dead, which is seen at the top of the loop
+                except OSError as error:  # a full disk has no room for its link
+                    self._say(f"the {self._name} cannot be started: {error}")
                 child = self._children[address]
 
 

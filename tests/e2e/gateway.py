@@ -61,9 +61,11 @@ def configuration(provider_url: str, **changes: Any) -> dict[str, Any]:
 
 
 class Process:
-    """A child process whose output is kept. `command` is run from the repository's root."""
+    """A child process whose output is kept. `command` is run from the repository's root. `stdout`: a file descriptor
+    that gets its standard output; then only standard error is kept."""
 
-    def __init__(self, name: str, command: list[str], env: dict[str, str] | None = None) -> None:
+    def __init__(self, name: str, command: list[str], env: dict[str, str] | None = None,
+                 stdout: int | None = None) -> None:
         self.name = name
         self.lines: list[str] = []
         self._new_line = threading.Condition()
@@ -71,14 +73,16 @@ class Process:
         clean = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
         self.process = subprocess.Popen(
             command, cwd=ROOT, env={**clean, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path, **(env or {})},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if stdout is None else stdout,
+            stderr=subprocess.STDOUT if stdout is None else subprocess.PIPE, text=True, errors="replace",
             start_new_session=True)
+        self._output = self.process.stdout or self.process.stderr
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        assert self._output is not None
+        for line in self._output:
             with self._new_line:
                 self.lines.append(line.rstrip("\n"))
                 self._new_line.notify_all()

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from extproc.server.metric_files import retire, shared_metrics
+from tests.small_disk import fill, small_disk
 
 WORKER = """
 import sys
@@ -199,3 +200,65 @@ def test_nobody_reads_while_a_file_moves(workers: Workers, tmp_path: Path) -> No
     assert told(tmp_path)[REQUESTS] == 41
 
 
+
+
+ON_A_FULL_DISK = """
+import sys
+from extproc.exchange.record import Record
+from extproc.server.metrics import PrometheusMetrics
+from extproc.server.reserved_files import reserve_files
+reserve_files()
+metrics = PrometheusMetrics()
+def count(rules):
+    for number in range(rules):
+        metrics.began("translate")
+        metrics.finished(Record(hop="translate", rule=f"rule-{number}", outcome="ok", status=200, attempt=1, ms=20.0))
+    print("counted", flush=True)
+count(2)
+for line in sys.stdin:
+    count(int(line))
+"""
+
+
+def test_a_full_disk_ends_no_process_that_counts(tmp_path: Path) -> None:
+    """Its files are mapped into memory: a page without room on the disk would end it. What has no room is there when
+    there is some again; what was there goes on."""
+    with small_disk(tmp_path / "disk", 4 << 20) as disk:
+        metrics = disk / "metrics"
+        metrics.mkdir()
+        child = subprocess.Popen([sys.executable, "-c", ON_A_FULL_DISK], text=True, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(metrics)})
+        assert child.stdin is not None
+        assert child.stdout is not None
+
+        def count(rules: int) -> None:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            print(rules, file=child.stdin, flush=True)
+            assert child.stdout.readline() == "counted\n", "it has ended"
+
+        assert child.stdout.readline() == "counted\n"
+        filler = fill(disk)
+        count(100)
+        before = told(metrics)[REQUESTS]
+        assert 2 < before <= 102
+        filler.unlink()
+        count(100)
+        assert told(metrics)[REQUESTS] == 202
+        assert told(metrics)["gen_ai_client_operation_duration_seconds_count"] == 202
+        child.stdin.close()
+        assert child.wait(10) == 0
+
+
+def test_a_process_that_starts_on_a_full_disk_works(tmp_path: Path) -> None:
+    """Its figures are lost, its requests are not; and a process that is gone is not forgotten."""
+    with small_disk(tmp_path / "disk", 4 << 20) as disk:
+        metrics = disk / "metrics"
+        metrics.mkdir()
+        env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(metrics)}
+        subprocess.run([sys.executable, "-c", ON_A_FULL_DISK], input="10\n", text=True, env=env, check=True)
+        filler = fill(disk)
+        assert told(metrics)[REQUESTS] == 12, "its file stays where it is while there is no room to move it"
+        subprocess.run([sys.executable, "-c", ON_A_FULL_DISK], input="10\n", text=True, env=env, check=True)
+        filler.unlink()
+        assert told(metrics)[REQUESTS] == 12
