@@ -20,6 +20,7 @@ from envoy_data_plane.envoy.extensions.upstreams.http import v3 as http
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
 from extproc.bootstrap.rendering import extension, pack, seconds
+from extproc.config import parse_address
 
 _HTTP_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
@@ -103,3 +104,22 @@ def is_ip(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def look_up(made: cluster.Cluster, addresses: Sequence[str]) -> None:
+    """Host names are looked up again and again, and each address of one is an endpoint; what has none stands as it
+    is."""
+    if all(text.startswith(("unix:", "/")) or is_ip(parse_address(text)[0]) for text in addresses):
+        made.type = cluster.ClusterDiscoveryType.STATIC
+    else:
+        # A container that was replaced has another address at once; Docker's DNS lets the old one live 10 minutes.
+        made.cluster_type = by_name(refresh=5, respect_ttl=False)
+
+
+def address_of(text: str, *, mode: int = 0) -> core.Address:
+    """`unix:/path`, `/path` or `host:port`. `mode`: the rights of a socket that Envoy makes itself."""
+    path = text.removeprefix("unix:")
+    if path.startswith("/"):
+        return core.Address(pipe=core.Pipe(path=path if not path.startswith("//") else path[1:], mode=mode))
+    host, port = parse_address(text)
+    return core.Address(socket_address=core.SocketAddress(address=host, port_value=port))

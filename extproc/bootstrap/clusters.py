@@ -16,13 +16,20 @@ from envoy_data_plane.envoy.extensions.transport_sockets.internal_upstream impor
 from envoy_data_plane.envoy.extensions.transport_sockets.raw_buffer import v3 as raw
 from envoy_data_plane.envoy.type import v3 as envoy_type
 
-from extproc.bootstrap.cluster_parts import by_name, endpoints, http2, internal_address, is_ip, no_breakers, protocol
+from extproc.bootstrap.cluster_parts import (
+    address_of,
+    endpoints,
+    http2,
+    internal_address,
+    look_up,
+    no_breakers,
+    protocol,
+)
 from extproc.bootstrap.filters import PROCESSOR
 from extproc.bootstrap.limits import LIMITS
 from extproc.bootstrap.listeners import internal_listener_name
 from extproc.bootstrap.rendering import pack, seconds
 from extproc.bootstrap.routes import hop_cluster
-from extproc.config import parse_address
 
 CA_BUNDLES = [
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Alpine, Arch
@@ -73,7 +80,7 @@ def processor_cluster(sockets: Sequence[str]) -> cluster.Cluster:
             interval=seconds(0.25), base_ejection_time=seconds(5), max_ejection_time=seconds(5),
             max_ejection_percent=100, successful_active_health_check_uneject_host=True),
         load_assignment=endpoints(PROCESSOR, [endpoint.Endpoint(address=address_of(text)) for text in sockets]))
-    _look_up(made, sockets)
+    look_up(made, sockets)
     return made
 
 
@@ -97,7 +104,7 @@ def rate_limits(address: str, *, is_shared: bool) -> cluster.Cluster:
             max_ejection_time=seconds(LIMITS_EJECTION), max_ejection_percent=100)
         # By default Envoy would call ejected endpoints where all of them are ejected.
         made.common_lb_config = cluster.ClusterCommonLbConfig(healthy_panic_threshold=envoy_type.Percent(value=0.0))
-    _look_up(made, [address])
+    look_up(made, [address])
     return made
 
 
@@ -117,22 +124,3 @@ def hop(backend: str) -> cluster.Cluster:
             typed_config=pack(internal.InternalUpstreamTransport(transport_socket=core.TransportSocket(
                 name="envoy.transport_sockets.raw_buffer", typed_config=pack(raw.RawBuffer()))))),
         load_assignment=endpoints(name, [endpoint.Endpoint(address=address)]))
-
-
-def _look_up(made: cluster.Cluster, addresses: Sequence[str]) -> None:
-    """Host names are looked up again and again, and each address of one is an endpoint; what has none stands as it
-    is."""
-    if all(text.startswith(("unix:", "/")) or is_ip(parse_address(text)[0]) for text in addresses):
-        made.type = cluster.ClusterDiscoveryType.STATIC
-    else:
-        # A container that was replaced has another address at once; Docker's DNS lets the old one live 10 minutes.
-        made.cluster_type = by_name(refresh=5, respect_ttl=False)
-
-
-def address_of(text: str, *, mode: int = 0) -> core.Address:
-    """`unix:/path`, `/path` or `host:port`. `mode`: the rights of a socket that Envoy makes itself."""
-    path = text.removeprefix("unix:")
-    if path.startswith("/"):
-        return core.Address(pipe=core.Pipe(path=path if not path.startswith("//") else path[1:], mode=mode))
-    host, port = parse_address(text)
-    return core.Address(socket_address=core.SocketAddress(address=host, port_value=port))

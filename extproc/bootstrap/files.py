@@ -21,7 +21,9 @@ from envoy_data_plane.envoy.extensions.bootstrap.internal_listener import v3 as 
 from envoy_data_plane.envoy.service.discovery import v3 as discovery
 
 from extproc.bootstrap import clusters, listeners, observing
+from extproc.bootstrap.cluster_parts import address_of
 from extproc.bootstrap.edge_tls import edge_secrets
+from extproc.bootstrap.endings import worker_clusters
 from extproc.bootstrap.layout import LIMITS_ADDRESS, RuntimeLayout
 from extproc.bootstrap.provider_clusters import provider_clusters
 from extproc.bootstrap.proxies import proxy_listener
@@ -51,7 +53,7 @@ class EnvoyConfig:
             "bootstrap.json": to_json(self._bootstrap(sources)),
             "cds.json": _resources(_clusters(self.config, self.runtime.sockets, f"unix:{self.runtime.limits_socket}",
                                              self.ca or clusters.trusted_ca(), sources, with_secrets=True)),
-            "lds.json": _resources(_listeners(self.config, sources, with_secrets=True)),
+            "lds.json": _resources(_listeners(self.config, sources, self.runtime.sockets, with_secrets=True)),
         }
         edge = edge_table(self.config, with_secrets=True)
         for table in (edge, hops_table(self.config)):
@@ -100,9 +102,9 @@ def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[st
     the address of Envoy's own admin endpoint; none by default."""
     made = _frame()
     if admin is not None:
-        made.admin = bootstrap.Admin(address=clusters.address_of(admin, mode=0o600))
+        made.admin = bootstrap.Admin(address=address_of(admin, mode=0o600))
     made.static_resources = bootstrap.BootstrapStaticResources(
-        listeners=_listeners(config, Inline(), with_secrets=with_secrets),
+        listeners=_listeners(config, Inline(), sockets, with_secrets=with_secrets),
         clusters=_clusters(config, sockets, limits, ca or clusters.trusted_ca(), Inline(), with_secrets=with_secrets),
         secrets=[*provider_secrets(config, with_secrets=with_secrets), *edge_secrets(config)])
     # Parts that are one object would be printed as anchors and aliases in YAML.
@@ -117,9 +119,10 @@ def _frame() -> bootstrap.Bootstrap:
         bootstrap_extensions=[extension("envoy.bootstrap.internal_listener", internal.InternalListener())])
 
 
-def _listeners(config: Config, sources: Sources, *, with_secrets: bool) -> list[listener.Listener]:
+def _listeners(config: Config, sources: Sources, sockets: Sequence[str], *,
+               with_secrets: bool) -> list[listener.Listener]:
     return [listeners.edge_listener(config, sources, with_secrets=with_secrets),
-            *(listeners.internal_listener(name, backend, config, sources, with_secrets=with_secrets)
+            *(listeners.internal_listener(name, backend, config, sources, with_secrets=with_secrets, sockets=sockets)
               for name, backend in config.backends.items()),
             *(proxy_listener(name, backend, with_secrets=with_secrets)
               for name, backend in config.backends.items() if backend.proxy is not None)]
@@ -128,7 +131,8 @@ def _listeners(config: Config, sources: Sources, *, with_secrets: bool) -> list[
 def _clusters(config: Config, sockets: Sequence[str], limits: str, ca: str, sources: Sources, *,
               with_secrets: bool) -> list[cluster.Cluster]:
     shared = config.limits_service.address
-    made = [clusters.processor_cluster(sockets), clusters.rate_limits(shared or limits, is_shared=shared is not None),
+    made = [clusters.processor_cluster(sockets), *worker_clusters(sockets),
+            clusters.rate_limits(shared or limits, is_shared=shared is not None),
             *observing.collector_clusters(config, ca)]
     for name, backend in config.backends.items():
         made += [clusters.hop(name), *provider_clusters(name, backend, config, ca, sources, with_secrets=with_secrets)]

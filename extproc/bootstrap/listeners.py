@@ -6,6 +6,8 @@ key of an earlier attempt is left in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
@@ -13,6 +15,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager i
 from extproc.bootstrap import filters, limits, observing, replies
 from extproc.bootstrap.cors import cors_filter
 from extproc.bootstrap.edge_tls import edge_transport
+from extproc.bootstrap.endings import ending_logs
 from extproc.bootstrap.rendering import pack, seconds
 from extproc.bootstrap.routes import edge_table, hop_table
 from extproc.bootstrap.sources import Sources
@@ -58,8 +61,8 @@ def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> li
 
 
 def internal_listener(name: str, backend: Backend, config: Config, sources: Sources, *,
-                      with_secrets: bool) -> listener.Listener:
-    """The hop of one backend: translation, key, provider."""
+                      with_secrets: bool, sockets: Sequence[str]) -> listener.Listener:
+    """The hop of one backend: translation, key, provider. `sockets`: the workers' addresses."""
     # Several keys take turns where each try begins (`several_keys`).
     key = [filters.provider_key(name, backend, sources)] if backend.has_key and not backend.keys else []
     manager = hcm.HttpConnectionManager(
@@ -71,7 +74,7 @@ def internal_listener(name: str, backend: Backend, config: Config, sources: Sour
         http_filters=[filters.remember_client(), filters.translate(name), *key, limits.hop_filter(config),
                       filters.terminal()],
         local_reply_config=replies.hop_replies(),
-        access_log=observing.hop_logs(name, config),
+        access_log=[*observing.hop_logs(name, config), *ending_logs(sockets)],
         tracing=observing.hop_tracing(name, backend, config, with_secrets=with_secrets))
     sources.attach_hop(manager, lambda: hop_table(name, config), filters.name_hop(name))
     return listener.Listener(

@@ -159,7 +159,6 @@ _HOP_TAGS = {
     "gen_ai.usage.output_tokens": "output",
     "gen_ai.usage.cache_read.input_tokens": "cached",
     "gen_ai.usage.reasoning.output_tokens": "reasoning",
-    "error.type": "failure",
     "extproc.api": "api",
     "extproc.team": "team",
     "extproc.attempt": "attempt",
@@ -168,13 +167,22 @@ _HOP_TAGS = {
 of the metadata that `translate` gives. The model is the rule's `match`, as in the metrics."""
 
 
+_BROKEN = f"{_DETAILS}.startsWith('upstream_reset_after_response_started')"
+_TOLD = "metadata.filter_metadata['extproc']"
+_ERROR_TYPE = (f"%CEL({_BROKEN} ? 'server' : 'extproc' in metadata.filter_metadata && 'failure' in {_TOLD}"
+               f" && type({_TOLD}['failure']) == string ? {_TOLD}['failure'] : '')%")
+"""The failure that `translate` found, or that the provider's stream broke off, which only Envoy knows."""
+_ERROR = f"%CEL({_BROKEN} ? 'true' : '')%"
+"""Envoy marks a span by itself only where the status is 5xx."""
+
+
 def edge_tracing(config: Config, *, with_secrets: bool) -> hcm.HttpConnectionManagerTracing | None:
     """For the edge's connection manager; None where nothing is traced."""
     if config.tracing is None:
         return None
     return _tracing(config.tracing, with_secrets, "%REQ(:METHOD)% %PATH(NQ):100%", {
         "extproc.team": "%REQ(X-EXTPROC-TEAM)%",
-        "gen_ai.request.model": f"%METADATA(ROUTE:{RULE_METADATA}:rule)%"})
+        "gen_ai.request.model": f"%METADATA(ROUTE:{RULE_METADATA}:rule)%", "error": _ERROR})
 
 
 def hop_tracing(name: str, backend: Backend, config: Config, *,
@@ -186,7 +194,8 @@ def hop_tracing(name: str, backend: Backend, config: Config, *,
         "extproc.backend": plain_name(name), "gen_ai.provider.name": provider_name(
             backend.api, backend.host, backend.base_path, backend.provider),
         "server.address": backend.host,
-        **{tag: f"%DYNAMIC_METADATA(extproc:{key})%" for tag, key in _HOP_TAGS.items()}})
+        **{tag: f"%DYNAMIC_METADATA(extproc:{key})%" for tag, key in _HOP_TAGS.items()},
+        "error.type": _ERROR_TYPE, "error": _ERROR})
     made.no_context_propagation = not backend.is_traced
     return made
 

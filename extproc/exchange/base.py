@@ -15,7 +15,7 @@ from extproc.errors import BadRequest
 from extproc.exchange import messages
 from extproc.exchange.clients import error_answer
 from extproc.exchange.incoming import Chunk, Incoming, Other
-from extproc.exchange.record import Record
+from extproc.exchange.record import ClosedBy, Record
 
 Responses = list[bytes]
 """Encoded `ProcessingResponse` messages, in order."""
@@ -115,6 +115,15 @@ class Exchange:
         self.record.ms = self._ms(now)
         self.record.round_times()
         return self.record
+
+    @property
+    def awaits_ending(self) -> bool:
+        """The stream was ended from outside while an answer was wanted, by whom `ended` has yet to say; only then is
+        the record complete."""
+        return False
+
+    def ended(self, by: ClosedBy) -> None:
+        """Who ended it."""
 
     @property
     def has_line(self) -> bool:

@@ -18,6 +18,7 @@ from extproc.exchange.routes import OperationName
 MAX_REPAIRS = 20
 
 Outcome = Literal["ok", "error", "provider_error", "client_closed"]
+ClosedBy = Literal["client", "provider", "gateway", "unknown"]
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -63,8 +64,11 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: int | None = None
     """The HTTP status that went to the client, or, of an attempt that was retried, to Envoy."""
     outcome: Outcome | None = None
-    """`ok`; `error`: refused or failed here; `provider_error`: the provider failed; `client_closed`: the stream ended
-    from outside before the answer was complete."""
+    """`ok`; `error`: refused or failed here; `provider_error`: the provider failed, or broke its stream off;
+    `client_closed`: the client left before the answer was complete."""
+    closed_by: ClosedBy | None = None
+    """Who ended the stream before the answer was complete: `client`, `provider`, `gateway` (it stopped), or `unknown`
+    where Envoy did not say: then an answer that was on its way counts as the provider's error."""
     reason: str | None = None
     """Why the processor answered itself, as in Envoy's response code details after `extproc_`."""
     failure: str | None = None

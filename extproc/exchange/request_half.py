@@ -150,7 +150,11 @@ class RequestHalf(Exchange):
         if backend.is_traced:
             routing.update(trace_headers(self._headers))
         head = messages.request_head({**routing, **request.headers}, self._headers)
-        head = messages.with_metadata(head, METADATA, self._accounting.estimate(), self._names())
+        figures = self._accounting.estimate()
+        if self._intake is not None:
+            # For another gateway's access log: the header itself goes no further than here.
+            figures["request_id"] = self.record.request_id
+        head = messages.with_metadata(head, METADATA, figures, self._names())
         return [head, *messages.chunks(messages.REQUEST_BODY, request.body, end=True)]
 
     def prepare(self) -> None:

@@ -20,7 +20,7 @@ from extproc.exchange.accounting import Figures
 from extproc.exchange.attempt import Translating, make_translation
 from extproc.exchange.base import HEAVY_ANSWER, HEAVY_BODY, METADATA, Responses
 from extproc.exchange.incoming import Chunk, Head, Incoming, Trailers
-from extproc.exchange.record import MAX_REPAIRS, Record
+from extproc.exchange.record import MAX_REPAIRS, ClosedBy, Record
 from extproc.exchange.request_half import Phase, RequestHalf
 from extproc.exchange.routes import api_of
 from extproc.exchange.select import trailers_refused
@@ -33,6 +33,9 @@ TICK = 1.0
 
 FIRST_TOKEN_TIMEOUT = "first_token_timeout"
 """The reason, for the log, of an attempt that was given up for want of a first token."""
+
+STREAM_BROKEN = "stream_broken"
+"""The reason, for the log, of an answer whose connection to the provider broke. Envoy cuts it off at the client."""
 
 LINGER = 1.0
 """Seconds for which a complete answer waits for the provider to close, so that its connection can be used again."""
@@ -65,12 +68,31 @@ class TranslateExchange(RequestHalf):
         self._linger_until: float | None = None
 
     def closed(self, now: float) -> Record:
-        record, choice = super().closed(now), self._choice
-        record.retried = (record.outcome in ("error", "provider_error") and choice is not None and not choice.last
-                          and is_retried(record.status))
+        record = super().closed(now)
+        record.retried = self._is_retried and is_retried(record.status)
         if self._translation is not None:
             self._translation.close()
         return record
+
+    @property
+    def _is_retried(self) -> bool:
+        """The attempt failed, and there is another one."""
+        choice = self._choice
+        return self.record.outcome in ("error", "provider_error") and choice is not None and not choice.last
+
+    @property
+    def awaits_ending(self) -> bool:
+        return self.record.outcome == "client_closed" and self._phase is not Phase.REQUEST
+
+    def ended(self, by: ClosedBy) -> None:
+        record = self.record
+        record.closed_by = by
+        # Before the provider's head Envoy answers for a connection that breaks, and the processor sees that.
+        if by == "provider" or (by == "unknown" and self._phase is Phase.ANSWER):
+            record.outcome, record.failure, record.reason = "provider_error", "server", STREAM_BROKEN
+            record.retried = self._is_retried and not self._head_sent
+        elif by == "gateway":
+            record.outcome, record.reason = "error", "gateway_stopped"
 
     # -------------------------------------------------------------------------------------------------- steps and times
 

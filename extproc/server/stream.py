@@ -22,7 +22,9 @@ from extproc.config import Config
 from extproc.exchange.base import Exchange, Responses
 from extproc.exchange.incoming import Chunk, Incoming, read
 from extproc.exchange.pb.external_processor_pb2 import ProcessingResponse
+from extproc.exchange.record import ClosedBy
 from extproc.exchange.roles import make_exchange
+from extproc.server.endings import Endings
 from extproc.server.generations import Accepted
 from extproc.server.log import Log
 from extproc.server.metrics import Metrics
@@ -40,6 +42,7 @@ class Streams:
 
     def __init__(self, config: Config, log: Log, metrics: Metrics, threads: Executor, *, debug_bodies: bool = False,
                  make: Callable[..., Exchange] | None = None) -> None:
+        self.endings = Endings()
         self._numbers: dict[int, tuple[Config, int]] = {}
         self._running: set[Exchange] = set()
         self.take(Accepted.only(config))
@@ -60,7 +63,7 @@ class Streams:
     @property
     def methods(self) -> Methods:
         """The service by its path: the messages are our own, the path is Envoy's."""
-        return {f"/{SERVICE}/Process": self.open}
+        return {f"/{SERVICE}/Process": self.open, **self.endings.methods}
 
     def open(self, metadata: Mapping[str, str], peer: Peer) -> Stream:
         """A new stream."""
@@ -84,7 +87,22 @@ class Streams:
         """A stream has ended."""
         self.active -= 1
         self._running.discard(exchange)
-        record = exchange.closed(now)
+        exchange.closed(now)
+        if exchange.awaits_ending:
+            record = exchange.record
+            # Another gateway counts its attempts by itself, and tells nobody.
+            attempt = 0 if record.hop == "onehop" else record.attempt or 1
+            self.endings.wait(record.request_id, attempt, partial(self._ended, exchange))
+        else:
+            self._tell(exchange)
+
+    def _ended(self, exchange: Exchange, by: ClosedBy) -> None:
+        exchange.ended(by)
+        self._tell(exchange)
+
+    def _tell(self, exchange: Exchange) -> None:
+        """The exchange's figures and its line."""
+        record = exchange.record
         self._metrics.finished(record)
         if exchange.crash is not None:
             self._log.crash(record, exchange.crash)

@@ -47,6 +47,8 @@ class HandWritten:
 
     url: str
     worker_pids: list[int]
+    log: list[str]
+    """Lines of the processor, as they come."""
     envoy_pids: list[int]
 
 
@@ -73,7 +75,8 @@ def running(config: dict[str, Any], envoy_config: dict[str, Any], directory: Pat
 
         wait_until(serves, 30, "Envoy serves")
         assert envoy.process.poll() is None, envoy.output
-        yield HandWritten(f"http://127.0.0.1:{edge}", workers_of(workers.process.pid), [envoy.process.pid])
+        yield HandWritten(f"http://127.0.0.1:{edge}", workers_of(workers.process.pid), workers.lines,
+                          [envoy.process.pid])
     finally:
         if envoy is not None:
             envoy.terminate()

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import yaml
 
 from tests.e2e.gateway import Gateway, configuration
-from tests.e2e.wire import ANTHROPIC, payload, post, request, stream
+from tests.e2e.wire import ANTHROPIC, Stream, payload, post, request, stream
 from tests.envoy.log_lines import added_by
 from tests.ports import free_port
 from tests.providers.http import Gate
-from tests.providers.openai import OpenAIProvider, status, text
+from tests.providers.openai import OpenAIProvider, raw, status, text
 from tests.providers.openai import stream as deltas
 from tests.providers.otlp import Collector, Span
 
@@ -141,6 +143,44 @@ def test_both_hops_are_spans_of_one_trace(provider: OpenAIProvider, tmp_path: Pa
             ("public", "1", True), ("private", "2", False)]
         assert {span.parent for span in attempts} == {edge.id}
         assert "hidden" not in repr(collector.spans)
+    finally:
+        assert gateway.terminate() == 0
+
+
+def test_a_stream_that_the_provider_breaks_off_is_an_error_of_its_spans(provider: OpenAIProvider, tmp_path: Path,
+                                                                         collector: Collector) -> None:
+    """Its status was 200, so nothing else tells; a client that leaves is none."""
+    collector.start_grpc()
+    gateway = Gateway(settings(provider, tracing={"otlp": collector.url}), tmp_path)
+    half = b'data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"half"}}]}\n\n'
+
+    def traced(trace: str) -> list[Span]:
+        spans = collector.wait_for(lambda spans: all(map(len, hops(spans, trace))), "two spans")
+        return [span for part in hops(spans, trace) for span in part]
+
+    def ask_until_half(trace: str, gate: Gate, end: Literal["reset", "hang"]) -> AbstractContextManager[Stream]:
+        provider.clear()
+        provider.script(raw([half, gate], end=end))
+        return stream(gateway.base_url, payload("private"), headers={
+            **ANTHROPIC, "traceparent": TRACEPARENT.replace(TRACE, trace)})
+
+    try:
+        gate = Gate()
+        with ask_until_half("4" * 32, gate, "reset") as answer:
+            answer.until("content_block_delta")
+            gate.open()
+            with pytest.raises((OSError, http.client.HTTPException)):
+                answer.read()
+        edge, attempt = traced("4" * 32)
+        assert (edge.attributes["error"], attempt.attributes["error"]) == ("true", "true")
+        assert attempt.attributes["error.type"] == "server"
+
+        gate = Gate()
+        with ask_until_half("5" * 32, gate, "hang") as answer:
+            answer.until("content_block_delta")
+            answer.leave()
+        assert not any("error" in name for span in traced("5" * 32) for name in span.attributes)
+        gate.open()
     finally:
         assert gateway.terminate() == 0
 

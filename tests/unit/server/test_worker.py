@@ -17,6 +17,9 @@ from typing import Any
 
 import grpc
 import pytest
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.data.accesslog import v3 as data
+from envoy_data_plane.envoy.service.accesslog import v3 as als
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -24,6 +27,7 @@ from extproc.config import Config
 from extproc.exchange.base import Exchange, Responses
 from extproc.exchange.incoming import Chunk, Incoming
 from extproc.exchange.pb import external_processor_pb2 as pb
+from extproc.server.endings import SERVICE as ENDINGS
 from extproc.server.generations import Accepted, Generation
 from extproc.server.log import Log, secrets_of
 from extproc.server.metrics import PrometheusMetrics
@@ -127,6 +131,15 @@ async def health(run: Running, service: str = "") -> int:
     return int(answer.status)
 
 
+def ended(*entries: str) -> bytes:
+    """What Envoy says of attempts that ended too soon, as its access log by gRPC writes it."""
+    return bytes(als.StreamAccessLogsMessage(
+        identifier=als.StreamAccessLogsMessageIdentifier(log_name="ended", node=core.Node(id="extproc")),
+        http_logs=als.StreamAccessLogsMessageHttpAccessLogEntries(log_entry=[data.HttpAccessLogEntry(
+            common_properties=data.AccessLogCommon(sample_rate=1.0, upstream_cluster="backend-b", custom_tags={
+                "ended": text}), protocol_version=data.HttpAccessLogEntryHttpVersion.HTTP2) for text in entries])))
+
+
 async def begin_answer(run: Running) -> Any:
     """A stream in the middle of its answer."""
     call = run.stream(TRANSLATE)
@@ -222,24 +235,44 @@ def test_pings_come_from_the_timer(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_stream_is_recorded(tmp_path: Path) -> None:
+    """Envoy says who ended it, in a message of its own."""
     async def play() -> None:
         async with running(tmp_path) as run:
+            entries = run.channel.stream_unary(f"/{ENDINGS}/StreamAccessLogs")()
             call = await begin_answer(run)
             call.cancel()
+            await entries.write(ended("another-id 1 UC", "req-9 2 UC", "req-9 1 DC"))
             await run.logged(run.exchanges)
-            assert run.exchanges()[0]["outcome"] == "client_closed"
+            assert [run.exchanges()[0][name] for name in ("outcome", "closed_by")] == ["client_closed", "client"]
             assert run.worker.streams.active == 0
+            entries.cancel()
 
     asyncio.run(play())
 
 
-def test_a_half_closed_stream_is_recorded(tmp_path: Path) -> None:
+def test_a_stream_that_nobody_says_a_word_of_is_recorded(tmp_path: Path) -> None:
+    """An Envoy on an older configuration. The answer was on its way: it counts as the provider's failure."""
     async def play() -> None:
         async with running(tmp_path) as run:
             call = await begin_answer(run)
             await call.done_writing()
             assert await call.code() == grpc.StatusCode.OK
-            assert run.exchanges()[0]["outcome"] == "client_closed"
+            await run.logged(run.exchanges)
+            [line] = run.exchanges()
+            assert [line[name] for name in ("level", "outcome", "closed_by")] == [
+                "warning", "provider_error", "unknown"]
+
+    asyncio.run(play())
+
+
+def test_a_stream_that_the_worker_cut_off_is_its_own_error(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with running(tmp_path) as run:
+            await begin_answer(run)
+            run.worker.hurry()
+            await run.worker.stop()
+            [line] = run.exchanges()
+            assert [line[name] for name in ("outcome", "closed_by")] == ["error", "gateway"]
 
     asyncio.run(play())
 
