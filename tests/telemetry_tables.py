@@ -29,6 +29,7 @@ ON_METRICS = {
 """Fields of the log that are labels of the metrics."""
 
 EVENTS: Mapping[str, str] = {
+    "ready": "The gateway serves: on this `url`, or its workers on these `addresses`.",
     "serving": "A worker listens and takes requests.",
     "configured": "A worker has taken another configuration: its generation, and the streams that run on.",
     "handing_over": "A worker whose successor serves finishes its streams.",

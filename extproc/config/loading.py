@@ -26,8 +26,14 @@ class ConfigError(Exception):
     """The configuration cannot be used. `problems` holds (path, reason) for everything that is wrong."""
 
     def __init__(self, problems: Problems) -> None:
-        super().__init__("\n".join(f"{path}: {reason}" for path, reason in problems))
-        self.problems = problems
+        # Paths and reasons quote the file, and go to terminals.
+        self.problems = [(_visible(path), _visible(reason)) for path, reason in problems]
+        super().__init__("\n".join(f"{path}: {reason}" for path, reason in self.problems))
+
+
+def _visible(text: str) -> str:
+    """With control characters as escapes; lines stay."""
+    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
 
 
 def load_config(path: Path | None, env: Mapping[str, str]) -> Config:

@@ -63,6 +63,8 @@ def read_otlp(url: str) -> Collector:
         port = parts.port
     except ValueError:
         raise ValueError("the port must be a number from 1 to 65535") from None
+    if any(char <= " " or not char.isprintable() for char in url):
+        raise ValueError("holds a space or a control character")
     if parts.scheme not in SCHEMES or not parts.hostname:
         raise ValueError(f'"{url.partition("?")[0][:80]}" is neither http(s)://HOST:PORT nor grpc(s)://HOST:PORT')
     if parts.username is not None or parts.query or parts.fragment:

@@ -45,7 +45,14 @@ def join(path: str, key: str | int) -> str:
 
 def parse(text: str, problems: Problems) -> Any:
     """The plain tree of a YAML text, None when it is not YAML."""
-    loader = _Loader(text)
+    try:
+        loader = _Loader(text)
+    except yaml.reader.ReaderError as error:
+        before = text[:error.position]
+        place = f"line {before.count(chr(10)) + 1}, column {error.position - before.rfind(chr(10))}"
+        problems.append((place, f"not valid YAML: the character U+{ord(text[error.position]):04X} may not stand in the "
+                                "file as it is; within double quotes it can be written as an escape"))
+        return None
     try:
         node = loader.get_single_node()
         if node is None:
@@ -84,12 +91,28 @@ def _repeated_keys(node: yaml.Node, path: str, above: tuple[int, ...]) -> Iterat
 def expand(tree: Any, env: Mapping[str, str], problems: Problems, path: str = "") -> Any:
     """The tree with `${VAR}` replaced in every string (values, not keys); `$${` stands for the characters `${`."""
     if isinstance(tree, dict):
+        if strange := [key for key in tree if isinstance(key, str) and not _is_text(key)]:
+            problems.extend((path or "file", f"the key {key!a} is no text") for key in strange)
+            tree = {key: value for key, value in tree.items() if key not in strange}
         return {key: expand(value, env, problems, join(path, str(key))) for key, value in tree.items()}
     if isinstance(tree, list):
         return [expand(value, env, problems, join(path, index)) for index, value in enumerate(tree)]
-    if isinstance(tree, str) and "${" in tree:
-        return _expand_string(tree, env, problems, path)
+    if isinstance(tree, str):
+        text = _expand_string(tree, env, problems, path) if "${" in tree else tree
+        if not _is_text(text):
+            problems.append((path, "holds bytes or half a character that are no text"))
+            return ""
+        return text
     return tree
+
+
+def _is_text(text: str) -> bool:
+    """YAML has an escape for half of a pair of UTF-16, and the environment may hold bytes that are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _expand_string(text: str, env: Mapping[str, str], problems: Problems, path: str) -> str:

@@ -3,12 +3,13 @@
 Called by `program` with a checked configuration and an empty runtime directory. Order of a start: the demo provider
 (when it is configured) and the workers come up; Envoy starts when all workers are healthy; "ready" is printed when the
 first request would succeed. Order of an end: Envoy drains, then the workers. It reads no options and handles no signal;
-whatever happens, nothing it started outlives `run`.
+an Envoy that dies is started again, within bounds. Whatever happens, nothing it started outlives `run`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 
 from extproc.bootstrap.layout import RuntimeLayout
@@ -19,6 +20,7 @@ from extproc.up.addresses import listening, reachable_host
 from extproc.up.addresses import show as show_address
 from extproc.up.admin import AdminServer, shared_metrics
 from extproc.up.certificates import Certificates
+from extproc.up.children import StartError
 from extproc.up.delivery import Delivery
 from extproc.up.demo_provider import DemoProvider
 from extproc.up.envoy import Envoy
@@ -28,7 +30,11 @@ from extproc.up.limits import Limits, unanswered
 from extproc.up.readiness import Readiness
 from extproc.up.reload import Reloader, Watch, digest_of
 from extproc.up.signals import Stop, race, unless_stopped
-from extproc.up.workers import Command, Workers
+from extproc.up.workers import FIRST_PAUSE, Command, Workers
+
+ENVOY_TRIES, ENVOY_WINDOW = 5, 60.0
+"""How often an Envoy that dies is started again within so many seconds, each time after a longer pause. One that dies
+more often will not live longer the next time."""
 
 
 class Gateway:
@@ -46,6 +52,7 @@ class Gateway:
         self._demo = DemoProvider()
         self._workers: Workers | None = None
         self._envoy: Envoy | None = None
+        self._delivery: Delivery | None = None
         self._reloader: Reloader | None = None
         self._limits: Limits | None = None
         self._certificates = Certificates(lambda: self._config.tls, layout.bell, show.say)
@@ -79,13 +86,13 @@ class Gateway:
                                 on_line=self._lines, say=show.say)
         self._limits = Limits(f"unix:{self._layout.limits_socket}", self._layout, env=self._env, on_line=self._lines,
                               say=show.say)
-        delivery = Delivery(self._layout, EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
+        self._delivery = delivery = Delivery(self._layout, EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
         # Envoy's files take as long as the workers: both at once.
         await asyncio.gather(self._workers.start(), self._limits.prepare(self._config),
                              asyncio.to_thread(delivery.first, self._config))
         self._reloader.prepare = self._limits.prepare
         self._reloader.serve(self._workers, delivery)
-        self._envoy = await Envoy.start(self._layout, self._env, self._lines, delivery.heard)
+        self._envoy = await self._start_envoy()
         host, port = parse_address(self._config.listen)
         await self._envoy.serve(reachable_host(host), port, len(self._layout.sockets), tls=self._config.tls is not None)
 
@@ -100,7 +107,7 @@ class Gateway:
             show.say(f"warning: {problem}")
         for path, reason in key_file_warnings(self._config):
             show.say(f"warning: {path}: {reason}")
-        show.tell(f"extproc: ready on {url}")
+        show.ready(f"ready on {url}", url=url)
         self._lines.heading()
 
     def _metrics(self) -> bytes:
@@ -135,14 +142,34 @@ class Gateway:
         return Readiness(asyncio.get_running_loop(), self._workers, lambda: limits.running(self._config),
                          EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
 
+    async def _start_envoy(self) -> Envoy:
+        assert self._delivery is not None
+        return await Envoy.start(self._layout, self._env, self._lines, self._delivery.heard)
+
     async def _until_stopped(self) -> int:
-        """0 when a signal came, 1 when Envoy died."""
+        """0 when a signal came, 1 when Envoy died too often. One that dies is started again on the files as they are
+        now; what ran through it is lost."""
         assert self._envoy is not None
-        await race(self._stop.asked.wait(), self._envoy.wait())
-        if self._stop.asked.is_set():
-            return 0
-        show.say(self._envoy.last_words())
-        return 1
+        deaths: list[float] = []
+        while True:
+            await race(self._stop.asked.wait(), self._envoy.wait())
+            if self._stop.asked.is_set():
+                return 0
+            now = time.monotonic()
+            deaths = [*(at for at in deaths if now - at < ENVOY_WINDOW), now]
+            if len(deaths) > ENVOY_TRIES:
+                show.say(f"{self._envoy.last_words()}\n"
+                         f"that was {len(deaths)} times within {ENVOY_WINDOW:g} s: giving up")
+                return 1
+            pause = FIRST_PAUSE * 2 ** (len(deaths) - 1)
+            show.say(f"{self._envoy.last_words()}\nstarting it again in {pause:g} s "
+                     f"(time {len(deaths)} of {ENVOY_TRIES} within {ENVOY_WINDOW:g} s)")
+            await race(self._stop.asked.wait(), asyncio.sleep(pause))
+            try:
+                if not self._stop.asked.is_set():
+                    self._envoy = await self._start_envoy()
+            except (StartError, OSError) as error:  # counted at the top of the loop
+                show.say(f"Envoy cannot be started: {error}")
 
     async def _drain(self) -> None:
         assert self._envoy is not None

@@ -69,7 +69,7 @@ class Serving:
     def _announce(self) -> None:
         for path, reason in key_file_warnings(self._config):
             show.say(f"warning: {path}: {reason}; where Envoy reads it elsewhere, texts of providers may quote the key")
-        show.tell(f"extproc: processor ready on {', '.join(self._addresses)}")
+        show.ready(f"processor ready on {', '.join(self._addresses)}", addresses=list(self._addresses))
 
     def _applied(self, now: Config) -> None:
         # Envoy's configuration was made for the first one, most likely.

@@ -1,7 +1,8 @@
 """What an operator sees: the table of what is served, the lines to paste for Claude Code, one line per request.
 
 On a terminal everything goes to standard output, requests as columns that fit its width. Elsewhere standard output is
-for programs: the workers' JSON lines as they are and the line that says "ready"; the table goes to standard error.
+for programs, and each line of it is JSON: the workers' lines as they are, and one that says "ready"; the table, and the
+same in words, go to standard error.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from extproc.config import Config, ModelRule
+from extproc.server.log import Log
 from extproc.server.output import put_on_stderr, put_on_stdout
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -59,6 +61,13 @@ def note(text: str) -> None:
 def say(text: str) -> None:
     """What the program tells of itself while it runs, on standard error."""
     complain(f"extproc: {text}")
+
+
+def ready(text: str, **where: object) -> None:
+    """The gateway serves: in words, and elsewhere than on a terminal as a line of the log with `where`."""
+    note(f"extproc: {text}")
+    if not sys.stdout.isatty():
+        Log().line("info", "ready", **where)
 
 
 def tell(text: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extproc.config import Config, ConfigError, load_config
 
@@ -253,3 +256,52 @@ def test_without_a_file_each_provider_with_a_key_is_served_under_its_name() -> N
 def test_without_a_file_providers_of_every_api_are_served() -> None:
     config = load_config(None, {"GEMINI_API_KEY": "g", "ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"})
     assert {backend.api for backend in config.backends.values()} == {"openai", "gemini", "anthropic"}
+
+
+PLAIN = """\
+backends: {b: {api: openai, url: "http://127.0.0.1:9/v1", key: "secret-key"}}
+models: [{match: "claude-*", attempts: [{backend: b, model: "m"}]}]
+teams: {red: {key: "team-key"}}
+tracing: {otlp: "http://127.0.0.1:4318"}
+"""
+
+
+def loaded(text: str, tmp_path: Path, env: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """What is wrong with this file."""
+    path = tmp_path / "extproc.yaml"
+    path.write_text(text, encoding="utf-8")
+    try:
+        load_config(path, env or {})
+    except ConfigError as error:
+        return error.problems
+    return []
+
+
+@pytest.mark.parametrize("char", ["\0", "\a", "\x1b", "\x7f", "\x9b", "\ufffe"])
+def test_a_control_character_is_found_where_it_stands(char: str, tmp_path: Path) -> None:
+    """Also in a comment: YAML allows it nowhere."""
+    [(place, reason)] = loaded(PLAIN.replace("claude", f"cla{char}ude") + f"# {char}", tmp_path)
+    assert place == "line 2, column 22"
+    assert f"U+{ord(char):04X}" in reason
+
+
+def test_a_control_character_that_is_written_as_an_escape(tmp_path: Path) -> None:
+    """YAML allows it; no name, key or address has one. What is told of it is harmless on a terminal."""
+    for before in ("secret-key", "claude-*", '"m"', "team-key", "127.0.0.1:4318", "9/v1"):
+        problems = loaded(PLAIN.replace(before, before[:-1] + "\\a" + before[-1]), tmp_path)
+        assert problems, before
+        assert all((path + reason).isprintable() for path, reason in problems)
+
+
+def test_what_is_no_text(tmp_path: Path) -> None:
+    half = ("models[0].match", "holds bytes or half a character that are no text")
+    assert half in loaded(PLAIN.replace("claude-*", "\\ud800"), tmp_path)
+    assert half in loaded(PLAIN.replace("claude-*", "${NAME}"), tmp_path, {"NAME": "\udcff"})
+    assert loaded(PLAIN.replace("{b:", '{b: {}, "\\udfff":'), tmp_path)
+
+
+@given(at=st.integers(0, len(PLAIN)), char=st.characters())
+def test_any_character_anywhere_is_taken_or_refused(at: int, char: str,
+                                                    tmp_path_factory: pytest.TempPathFactory) -> None:
+    if not "\ud800" <= char <= "\udfff":  # no file holds half a character
+        loaded(PLAIN[:at] + char + PLAIN[at:], tmp_path_factory.getbasetemp())
