@@ -154,8 +154,8 @@ class Reading:
         return writer
 
     def settle(self) -> None:
-        """The form is done with the call that it began last. One that it did not close was cut off by the end of the
-        text: it is complete only where nothing but closing markup is missing."""
+        """The form is done with the call that it began last. One that it did not close is complete only where nothing
+        but closing markup is missing."""
         writer, self._writer = self._writer, None
         if writer is not None and not writer.closed:
             writer.settle()
@@ -333,9 +333,10 @@ class CallWriter:
         self._io.call_over(self._io.tape.buffer, self._io.tape.at)
 
     def settle(self) -> None:
-        """The form is done, and did not close the call: the text ended before. The call is complete where nothing but
-        closing markup is missing: its arguments are closed, or every value is and no required parameter is missing. A
-        call of which no value came is not, as its parameters may have been about to begin."""
+        """The form is done, and did not close the call: the text ended before, or goes on with prose. The call is
+        complete where nothing but closing markup is missing: its arguments are closed, or every value is and no
+        required parameter is missing. A call of which no value came is not, as its parameters may have been about to
+        begin."""
         whole = self.whole or (self._keys and self._shape.required <= self._keys)
         if whole and self._path == "$" and not self._broken_off and self._io.tape.finished:
             if not self.whole:

@@ -161,14 +161,12 @@ class TaggedCall:
             blank = yield from tape.space()
             mark = yield from tape.literal(*self._tags)
             if not mark and not at_end(tape):
-                if not in_region and not tape.cut_mark(self._marks):
+                if not in_region and not tape.cut_mark(self._marks):  # prose follows
                     tape.push_back(blank)
-                    writer.close()
                     return
                 try:
                     stray, mark = yield from tape.collect(self._marks, WINDOW)
                 except TooMuch:  # the end of the call is missing, what follows it is prose
-                    writer.close()
                     return
                 if not mark:
                     self._end_of_text(io, writer, blank, stray)

@@ -197,7 +197,7 @@ class ElementCalls:
             io.left_out("skipped_call")
             return following, False
         self._send_wrapped(call)
-        if tag.empty or call.closed or following is not None or not io.tape.ended:
+        if tag.empty or call.closed or following is not None:
             call.writer.close()
         return following, True
 

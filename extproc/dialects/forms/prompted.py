@@ -127,7 +127,7 @@ class PromptedCalls:
                 tape.at = len(tape.buffer)
                 if not self._closer.startswith(half):
                     writer.break_off()  # something more had begun
-            elif mark or not at_end(tape):
+            elif mark:
                 writer.close()
             return
 

@@ -82,6 +82,19 @@ def test_a_call_that_only_lacks_closing_markup_is_whole(dialect: str, text: str)
         [("get_weather", {"city": "Paris"})], "tool_calls")
 
 
+@pytest.mark.parametrize(("dialect", "text"), [
+    ("qwen3-coder", "<function=get_weather>\n<parameter=days>\n12\n</parameter>\n"),
+    ("prompted", '<tool_call name="get_weather">\n<parameter name="days">12</parameter>\n'),
+])
+def test_prose_behind_a_call_without_its_end(dialect: str, text: str) -> None:
+    """It closes nothing: the call is whole where nothing but closing markup is missing before it."""
+    assert reads(text + "So I ask.", dialect)[:2] == ([["get_weather", '{"days": 12']], "length")
+    text = text.replace("12", "Paris").replace("days", "city") + text[text.index("<parameter"):]
+    found, finish, prose = reads(text + "So I ask.", dialect)
+    assert (found, finish, prose.strip()) == (
+        [["get_weather", '{"city": "Paris", "days": 12}']], "tool_calls", "So I ask.")
+
+
 def test_calls_before_the_cut_one_stay_whole() -> None:
     found, finish, _ = reads(HERMES + '\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Ro', "hermes")
     assert (found, finish) == ([["get_weather", '{"city": "Paris"}'], ["get_weather", '{"city": "Ro']], "length")
