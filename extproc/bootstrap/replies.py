@@ -93,6 +93,8 @@ _REPLIES = [
     _Reply("response.code_details.contains('connection_failure')", "overloaded_error", "server_error",
            "The provider cannot be reached: it refuses connections or its TLS certificate is not trusted. "
            "Please try again.", "provider_unreachable"),
+    _Reply("response.code_details.contains('connection_timeout')", "overloaded_error", "server_error",
+           "The provider did not accept a connection in time. Please try again.", "provider_unreachable"),
     _Reply("response.code_details.contains('protocol_error')", "api_error", "server_error",
            "The provider's answer is not valid HTTP. Please try again.", "provider_unreadable"),
     _Reply("response.code == 503", "overloaded_error", "server_error",

@@ -160,6 +160,11 @@ def hops_table(config: Config) -> route.RouteConfiguration:
         virtual_hosts=[_hop(name, config, hop_domain(name)) for name in config.backends])
 
 
+CONNECTS, CONNECTS_EARLY = 3, 1
+"""How often a connection that was not made, or carried nothing, is tried again: by the last attempt, and by one that
+another one follows. A provider whose listen queue is full drops what asks for a connection, for seconds in a burst."""
+
+
 def hop_table(backend: str, config: Config) -> route.RouteConfiguration:
     """The way of one hop to its provider, for a listener that holds its own table."""
     return route.RouteConfiguration(name=f"in-{backend}", virtual_hosts=[_hop(backend, config, "*")])
@@ -173,7 +178,8 @@ def _hop(backend: str, config: Config, domain: str) -> route.VirtualHost:
             name=cluster, match=route.RouteMatch(prefix="/", headers=list(headers)),
             typed_per_filter_config=hop_limits(config),
             request_body_buffer_limit=config.limits.replay if config.backends[backend].keys else None,
-            route=_hop_action(cluster, config.backends[backend], config))
+            route=_hop_action(cluster, config.backends[backend], config,
+                              CONNECTS if cluster == provider_cluster(backend) else CONNECTS_EARLY))
 
     early = [to(early_cluster(backend), _exactly("x-envoy-attempt-count", str(number)), route.HeaderMatcher(
                 name=_EARLY, string_match=matcher.StringMatcher(contains=f",{number},")))
@@ -182,16 +188,17 @@ def _hop(backend: str, config: Config, domain: str) -> route.VirtualHost:
                              routes=[*early, to(provider_cluster(backend))])
 
 
-def _hop_action(cluster: str, backend: Backend, config: Config) -> route.RouteAction:
+def _hop_action(cluster: str, backend: Backend, config: Config, connects: int) -> route.RouteAction:
     """Only what a further try cannot do twice is tried again here: a connection that never carried the request, and an
     answer by which the provider refused a key where another key is free. Failover is the edge's."""
     retry = route.RetryPolicy(
-        retry_on="connect-failure,refused-stream", num_retries=1,
+        retry_on="connect-failure,refused-stream,reset-before-request", num_retries=connects,
+        retry_back_off=route.RetryPolicyRetryBackOff(base_interval=seconds(0.1), max_interval=seconds(1)),
         per_try_idle_timeout=seconds(config.timeouts.per_try_idle))
     if backend.keys:
         retry.retry_on += ",retriable-headers"
         retry.retriable_headers = [_exactly(OTHER_KEY, "1")]
-        retry.num_retries = len(backend.keys)
+        retry.num_retries = len(backend.keys) - 1 + connects
     return route.RouteAction(
         cluster=cluster, timeout=seconds(0), idle_timeout=seconds(0), auto_host_rewrite=True,
         retry_policy=retry)
