@@ -26,6 +26,13 @@ class LimitMetrics:
         self._left = Gauge("extproc_limit_remaining", "What was left of a limit when it was last asked about", labels,
                            registry=self.registry, multiprocess_mode="livemostrecent")
 
+    def known(self, state: State) -> None:
+        """The limit is in force and stands like this: its series begin, before a request comes."""
+        labels = _labels(state.key)
+        self._hits.labels(*labels)
+        self._refusals.labels(*labels)
+        self._left.labels(*labels).set(state.remaining)
+
     def used(self, hit: Hit, state: State) -> None:
         if state.counted and not hit.back:
             self._hits.labels(*_labels(state.key)).inc(hit.hits)

@@ -87,6 +87,7 @@ class LimitsProcess:
                  observer: Observer | None = None, clock: Callable[[], float] = time.time, after: str = "",
                  token: str = "") -> None:
         self.service = LimitService(config.limit_numbers, clock, observer)
+        self._limits = list(config.limit_numbers)
         self.service.elsewhere = self._when_ready
         self._ready = asyncio.Event()
         self._after = after
@@ -125,6 +126,7 @@ class LimitsProcess:
             handed.into(self.service.counters)
         else:
             self._restore()
+        self.service.tell_limits(self._limits)
         self.service.elsewhere = None
         self._ready.set()
         for name in ("", SERVICE, f"{PROCESS}{os.getpid()}"):
@@ -217,6 +219,8 @@ class LimitsProcess:
             self._log.line("error", "limits_not_reloaded", reason=str(error))
             return
         self.service.counters.use(config.limit_numbers)
+        if not self._handed_over:  # else the successor knows how they stand
+            self.service.tell_limits(config.limit_numbers)
         self._log.line("info", "limits_reloaded", limits=len(config.limit_numbers))
 
     def _save(self) -> None:

@@ -7,7 +7,7 @@ keeps no state but the counters; `process` gives it a clock, a server and a life
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
 import grpc
@@ -32,14 +32,18 @@ _NOTHING = LimitKey("", "", "")
 
 
 class Observer(Protocol):
-    """Told of decisions, for metrics."""
+    """Told of limits and decisions, for metrics."""
 
+    def known(self, state: State) -> None: ...
     def used(self, hit: Hit, state: State) -> None: ...
     def refused(self, state: State) -> None: ...
 
 
 class Silent:
     """An observer that keeps nothing."""
+
+    def known(self, state: State) -> None:
+        """Nothing."""
 
     def used(self, hit: Hit, state: State) -> None:
         """Nothing."""
@@ -58,6 +62,13 @@ class LimitService:
         self._observer = observer or Silent()
         self.elsewhere: Callable[[RateLimitRequest], Awaitable[RateLimitResponse]] | None = None
         """Who answers instead, while the counters are on their way from one process to the next."""
+
+    def tell_limits(self, limits: Iterable[LimitKey]) -> None:
+        """Tells the observer how each of these limits stands. Nothing is counted."""
+        decision = self.counters.decide([Hit(key, 0) for key in limits], self._clock())
+        for state in decision.states:
+            if state is not None:
+                self._observer.known(state)
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The service for a grpc server, registered by its name: the messages are our own, the path is Envoy's."""

@@ -39,6 +39,8 @@ the gateway before this one says the team."""
 
 _LONGEST_TEAM = 100
 _CANCELLED = "client_closed"
+_TOKEN_TYPES = ("input", "output")
+_HOPS = ("select", "translate", "onehop")
 _RETRIED = "retried"
 """The outcome of an attempt whose failure its client did not see."""
 
@@ -133,6 +135,8 @@ class PrometheusMetrics:
         """The worker serves."""
         self.workers.set(1)
         self.starts.inc()
+        for hop in _HOPS:
+            self._show_running(hop)
 
     def configured(self, generation: int) -> None:
         """New requests get this configuration."""
@@ -192,6 +196,7 @@ class PrometheusMetrics:
     def _attempted(self, record: Record, series: _Series) -> None:
         ok = record.outcome == "ok"
         whole = record.ms_answer if record.ms_answer is not None else record.ms
+        series.begin()
         if whole is not None:
             error = "" if ok else record.failure or (_CANCELLED if record.outcome == _CANCELLED else "other")
             series.child(self.duration, error).observe(whole / 1000)
@@ -214,11 +219,9 @@ class PrometheusMetrics:
     def _seldom(self, record: Record, series: _Series) -> None:
         for dialect, counts in record.calls.items():
             series.child(self.calls, dialect).inc(counts.total)
-            if counts.repaired:
-                series.child(self.calls_repaired, dialect).inc(counts.repaired)
+            series.child(self.calls_repaired, dialect).inc(counts.repaired)
             for reason in ("unreadable", "unoffered", "refused"):
-                if count := getattr(counts, reason):
-                    series.child(self.calls_failed, dialect, reason).inc(count)
+                series.child(self.calls_failed, dialect, reason).inc(getattr(counts, reason))
         for repair in record.repairs:
             series.child(self.repairs, self._reason(repair.reason)).inc()
         for kind, names in (("loss", record.dropped), ("hint", record.hints)):
@@ -261,6 +264,18 @@ class _Series:
         self._key = key
         self._children: dict[Hashable, Any] = {}
         self._metrics = metrics
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Counters of tokens that few answers have begin at 0, with the first attempt. Prometheus sees no increase in a
+        series that begins with its first increment, and shows nothing where there is no series."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        for counter in (self._metrics.cached, self._metrics.cache_write, self._metrics.reasoning):
+            self.child(counter)
+        for kind in _TOKEN_TYPES:
+            self.child(self._metrics.estimated, kind)
 
     def child(self, metric: T, *more: str) -> T:
         """The metric with this series' labels and its own."""
@@ -271,7 +286,7 @@ class _Series:
 
     def count_tokens(self, *counts: int, guessed: bool) -> None:
         """Of the input, of the output."""
-        for kind, count in zip(("input", "output"), counts, strict=True):
+        for kind, count in zip(_TOKEN_TYPES, counts, strict=True):
             if count:
                 self.child(self._metrics.tokens, kind).observe(count)
                 if guessed:

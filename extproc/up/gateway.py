@@ -112,7 +112,7 @@ class Gateway:
 
     def _metrics(self) -> bytes:
         told = b"" if self._reloader is None else self._reloader.metrics.text()
-        if self._envoy is not None and self._config.limit_numbers:
+        if self._envoy is not None:
             told += unanswered(EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
         return shared_metrics(self._layout.metrics) + told
 

@@ -41,13 +41,14 @@ class Readiness:
     async def _missing(self) -> list[str]:
         counting = self._counting()
         workers, limits, envoy = await asyncio.gather(
-            self._workers.serving(), counting.serving() if counting is not None else _none(), self._envoy_says())
+            self._workers.any_serves(), counting.any_serves() if counting is not None else _nobody(),
+            self._envoy_says())
         found = []
         if envoy is not None:
             found.append(f"Envoy: {envoy}")
-        if workers == 0:
+        if not workers:
             found.append("workers: none answers its health check")
-        if counting is not None and limits == 0:
+        if counting is not None and not limits:
             found.append("limits: the process that counts does not answer its health check")
         return found
 
@@ -64,5 +65,5 @@ class Readiness:
         return None if status == 200 else text.strip()[:80].lower()
 
 
-async def _none() -> int:
-    return 0
+async def _nobody() -> bool:
+    return False

@@ -124,9 +124,18 @@ class Workers:
                 await asyncio.sleep(0.02)
         return not waiting
 
-    async def serving(self) -> int:
-        """How many answer that they serve."""
-        return sum(await asyncio.gather(*(_ask(address, "") for address in self._addresses)))
+    async def any_serves(self) -> bool:
+        """Whether at least one answers that it serves. Returns with the first that does: one that hangs would take two
+        seconds, which are too long for many probes."""
+        asked = [asyncio.ensure_future(_ask(address, "")) for address in self._addresses]
+        try:
+            for answer in asyncio.as_completed(asked):
+                if await answer:
+                    return True
+            return False
+        finally:
+            for one in asked:
+                one.cancel()
 
     async def in_use(self, generation: int) -> bool:
         """Whether a stream runs on this generation of the configuration, as far as can be known: a worker that is being

@@ -10,6 +10,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from extproc.conversation import FailureKind
+from extproc.up.workers import CONFIGURE_PATIENCE
 from tests.unit.deploy.manifests import ROOT, SIDECAR, documents
 from tests.unit.deploy.test_dashboard import _BY, _METRIC, SCRAPED, metrics_text, selectors
 
@@ -68,6 +69,13 @@ def test_counters_are_asked_for_their_rate_and_brackets_close(rule: dict[str, An
             assert found[1] in ("rate", "increase"), found[0]
     plain = re.sub(r'"[^"]*"', "", rule["expr"])
     assert all(plain.count(one) == plain.count(other) for one, other in ("()", "[]", "{}"))
+
+
+def test_workers_that_disagree_are_told_of_before_the_gateway_goes_back() -> None:
+    """When a worker does not take a configuration in time, the others get the one before again."""
+    rule, = (rule for rule in rules() if rule["alert"] == "ExtprocWorkersDisagree")
+    number, unit = re.fullmatch(r"(\d+)([smh])", rule["for"]).groups()  # type: ignore[union-attr]
+    assert int(number) * {"s": 1, "m": 60, "h": 3600}[unit] <= CONFIGURE_PATIENCE / 2
 
 
 def test_kinds_of_failure_that_are_looked_for_exist() -> None:

@@ -180,3 +180,28 @@ def test_metrics_say_what_was_counted_and_refused() -> None:
     assert value("extproc_limit_hits_total", labels) == 2
     assert value("extproc_limit_refusals_total", labels) == 1
     assert value("extproc_limit_remaining", labels) == 2
+
+
+def test_metrics_know_a_limit_before_its_first_request(tmp_path: Path) -> None:
+    """With what a predecessor left in the file, and again when a limit is added."""
+    async def scene() -> None:
+        metrics = LimitMetrics()
+        added = LimitKey("red", "", "tokens_per_day")
+        both = Config(backends={}, models=[], teams={"red": Team(key="k", limits=TeamLimits(
+            requests_per_minute=5, tokens_per_day=70))})
+
+        def value(name: str, key: LimitKey = KEY) -> float | None:
+            return metrics.registry.get_sample_value(f"extproc_limit_{name}", {
+                "team": key.team, "model": key.rule, "limit": key.kind})
+
+        file = File(tmp_path / "counters.json")
+        async with running(tmp_path, file=file) as world:
+            await world.ask()
+        async with running(tmp_path, file=file, observer=metrics, read=lambda: both) as world:
+            assert [value(name) for name in ("hits_total", "refusals_total", "remaining")] == [0, 0, 2]
+            assert value("remaining", added) is None
+            world.process.reload()
+            assert [value(name, added) for name in ("hits_total", "refusals_total", "remaining")] == [0, 0, 70]
+            assert value("remaining") == 4
+
+    asyncio.run(scene())

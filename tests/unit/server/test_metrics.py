@@ -157,6 +157,21 @@ def test_tool_calls_by_dialect() -> None:
     assert told("extproc_tool_call_repairs_total", reason="code_fence", **WHERE) == 2
 
 
+def test_counters_begin_at_zero_with_the_first_attempt_and_the_first_call() -> None:
+    """The first event is an increase then, and a panel shows 0 in place of nothing."""
+    told = Told(record(usage=None, calls={"native": CallCounts(total=1)}))
+    zero = {(sample.name, sample.labels.get("reason") or sample.labels.get("gen_ai_token_type", ""))
+            for sample in told.samples if WHERE.items() <= sample.labels.items() and not sample.value
+            and sample.name.endswith("_total")}
+    usage = "gen_ai_client_inference_usage_"
+    assert zero == {
+        *((f"{usage}{name}_total", "") for name in ("cache_read_input_tokens", "cache_write_input_tokens",
+                                                    "reasoning_output_tokens")),
+        *(("extproc_estimated_tokens_total", kind) for kind in ("input", "output")),
+        ("extproc_tool_calls_repaired_total", ""),
+        *(("extproc_tool_calls_failed_total", reason) for reason in ("unreadable", "unoffered", "refused"))}
+
+
 def test_refusals_by_reason_at_either_hop() -> None:
     told = Told(record(hop="select", attempt=None, outcome="error", status=413, reason="too_large"),
                 record(outcome="error", status=400, reason="invalid_request", failure="invalid_request"),
@@ -192,7 +207,8 @@ def test_a_worker_that_serves_and_its_delays() -> None:
     metrics.lagged(0.03, 0.5)
     text = generate_latest(metrics.registry).decode()
     for line in ("extproc_workers 1.0", "extproc_worker_starts_total 1.0", "extproc_event_loop_lag_seconds_count 1.0",
-                 "extproc_event_loop_lag_max_seconds 0.5"):
+                 "extproc_event_loop_lag_max_seconds 0.5", 'extproc_streams{hop="select"} 0.0',
+                 'extproc_streams{hop="translate"} 0.0'):
         assert f"\n{line}\n" in text
 
 

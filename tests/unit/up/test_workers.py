@@ -195,3 +195,21 @@ def test_one_that_dies_while_it_is_replaced_has_one_successor(tmp_path: Path, po
             await world.until(lambda: world.processes() == 2, "two processes, no more", serving=True)
 
     asyncio.run(scene())
+
+
+def test_one_worker_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """Probes and Prometheus ask whether any worker serves, and wait a second or three."""
+    async def scene() -> None:
+        async with started(tmp_path, 2, ports=False) as world:
+            for hanging in world.pids:
+                os.kill(hanging, signal.SIGSTOP)
+                async with asyncio.timeout(1.5):
+                    assert await world.workers.any_serves()
+                os.kill(hanging, signal.SIGCONT)
+            for hanging in world.pids:
+                os.kill(hanging, signal.SIGSTOP)
+            assert not await world.workers.any_serves()
+            for hanging in world.pids:
+                os.kill(hanging, signal.SIGCONT)
+
+    asyncio.run(scene())
