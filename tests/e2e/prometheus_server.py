@@ -1,4 +1,4 @@
-"""Debian's Prometheus on a gateway's /metrics: asked by its API, with the shipped alerts as they are but for their times.
+"""Debian's Prometheus on a gateway's /metrics: asked by its API, with the shipped alerts as they are but for times.
 
 Times are shortened so that a test needs seconds: every range of an expression is `WINDOW`, and no alert waits (`for`).
 """
