@@ -187,9 +187,10 @@ def everything_happens(observed: Observed) -> None:
         observed.gate.open()
         answer.read()
     observed.add_model("added")
-    with PROVOCATIONS["ExtprocLimitsUnanswered"](observed) as again:
-        observed.prometheus.until(lambda: observed.prometheus.ask("extproc_limits_unanswered_total > 0"),
-                                  "a question about limits without an answer", again)
+    for alert, metric in (("ExtprocLimitsUnanswered", "extproc_limits_unanswered_total"),
+                          ("ExtprocLogLinesDropped", "extproc_log_lines_dropped_total")):
+        with PROVOCATIONS[alert](observed) as again:
+            observed.prometheus.until(lambda name=metric: observed.prometheus.ask(f"{name} > 0"), metric, again)
 
 
 def test_every_documented_metric_has_a_series_with_a_value(observed: Observed) -> None:
@@ -299,6 +300,16 @@ def _all_know(accepted: Path) -> bool:
 
 
 @contextmanager
+def output_without_reader(observed: Observed) -> Iterator[Again]:
+    """Nobody reads the gateway's output from now on, so its log cannot be written."""
+    output = observed.gateway.process.stdout
+    assert output is not None
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), output.fileno())  # a thread may read: what it holds must not be closed
+    yield lambda: observed.ask("plain")
+
+
+@contextmanager
 def gone(observed: Observed) -> Iterator[Again]:
     assert observed.gateway.terminate() == 0, observed.gateway.output
     yield lambda: None
@@ -311,6 +322,7 @@ PROVOCATIONS: dict[str, Callable[[Observed], AbstractContextManager[Again]]] = {
     "ExtprocFailovers": traffic("failover"),
     "ExtprocToolCallsFail": traffic("bad-calls", tools=TOOLS),
     "ExtprocLimitsUnanswered": nobody_counts,
+    "ExtprocLogLinesDropped": output_without_reader,
     "ExtprocEventLoopLag": stalled_event_loop,
     "ExtprocWorkersDisagree": worker_that_hangs_in_a_reload,
     "ExtprocReloadRefused": refused_file,
