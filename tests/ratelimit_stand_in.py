@@ -196,6 +196,6 @@ class StandIn:
         return wire.RateLimitResponseDescriptorStatus(
             code=code, limit_remaining=max(0, limit.requests_per_unit - used),
             current_limit=wire.RateLimitResponseRateLimit(
-                requests_per_unit=limit.requests_per_unit,
+                name=limit.name, requests_per_unit=limit.requests_per_unit,
                 unit=wire.RateLimitResponseRateLimitUnit[limit.unit.upper()]),
             duration_until_reset=timedelta(seconds=seconds - now % seconds))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import shutil
 import socket
 import subprocess
@@ -17,6 +19,7 @@ import pytest
 
 from extproc.config import Config, LimitsService, ModelLimits, TeamLimits
 from extproc.limiting.fleet import fleet_config
+from tests.e2e.gateway import ROOT
 from tests.envoy.limited import HELLO, NOON, Limited, configuration, until
 from tests.envoy.running import Answer
 from tests.ports import free_port
@@ -226,10 +229,16 @@ def test_its_refusal_says_the_number_and_when_to_come_back(fleet: Fleet) -> None
                               max_retries=0) as sdk, pytest.raises(anthropic.RateLimitError) as caught):
         sdk.messages.create(model="m", **HELLO)
     assert caught.value.response.headers["retry-after"] == "17"
-    assert 'team "red"' in caught.value.message
-    assert "3, 3;w=60" in caught.value.message
+    body: Any = caught.value.body
+    page = (ROOT / "docs" / "limits.md").read_text()
+    said = next(match for match in re.findall(r'"message": (".*")}}\n', page) if "a limit of team" in match)
+    assert body["error"]["message"] == json.loads(said), "docs/limits.md shows a real one"
+    told = {name: value for name, value in caught.value.response.headers.items() if "ratelimit" in name}
+    assert told == {
+        "x-ratelimit-limit": '3, 3;w=60;name="requests_per_minute", 1000000;w=86400;name="tokens_per_day"',
+        "x-ratelimit-remaining": "0", "x-ratelimit-reset": "17"}
     answer = fleet.ask(0, path="/v1/chat/completions")
-    body: Any = answer.json
+    body = answer.json
     assert (answer.status, body["error"]["code"], answer.headers["retry-after"]) == (
         429, "rate_limit_exceeded", "17")
 

@@ -117,6 +117,19 @@ def test_every_anchor_exists() -> None:
 # ----------------------------------------------------------------------------------------------------------- providers
 
 
+def test_the_pages_agree_on_memory_per_stream() -> None:
+    """The figure is the benchmark's; the README and the page for operators repeat it."""
+    measured = re.search(r"\| native \| 1000 \|.*\| (\d+) / (\d+) KB \|", (DOCS / "performance.md").read_text())
+    readme = re.search(r"memory per stream \(1,000 of them\): processor / Envoy \| (\d+) KB / (\d+) KB",
+                       (ROOT / "README.md").read_text())
+    deployment = re.search(r"(\d+) KB in the processor and (\d+) KB in Envoy for each idle stream",
+                           (DOCS / "deployment.md").read_text())
+    assert measured is not None
+    assert readme is not None
+    assert deployment is not None
+    assert readme.groups() == deployment.groups() == measured.groups()
+
+
 def test_what_translate_prints(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     command, = (block for block in blocks("providers.md", "sh") if block.startswith("extproc translate"))
     first, _, rest = command.partition("\n")
