@@ -11,8 +11,9 @@ from extproc.config.backend_records import Backend, ProviderKey
 from extproc.config.limits_records import LimitKey, LimitsService, ModelLimits, TeamLimits
 from extproc.config.loading import ConfigError, load_config
 from extproc.config.observing_records import Tracing
-from extproc.config.records import Attempt, Config, ModelRule, Team, Timeouts, ToolSettings
+from extproc.config.records import Attempt, Config, ModelRule, Team, Timeouts
 from extproc.config.routing_records import EdgeTls, Ejection
+from extproc.config.tool_records import ToolSettings
 from extproc.limits import Limits
 
 __all__ = ["Attempt", "Backend", "Config", "ConfigError", "EdgeTls", "Ejection", "LimitKey", "Limits", "LimitsService",

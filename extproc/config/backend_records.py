@@ -13,6 +13,7 @@ import msgspec
 
 from extproc.config.addresses import is_loopback, is_private
 from extproc.config.keyfile import key_file
+from extproc.config.tool_records import ToolSettings
 
 
 class ProviderKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,13 +72,15 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     safety: dict[str, str] = {}
     """Only with `api: gemini`: thresholds of its safety filters by category, such as
     `{HARM_CATEGORY_HARASSMENT: BLOCK_ONLY_HIGH}` (see below). Without one the provider's own applies."""
+    tools: ToolSettings = ToolSettings()
+    """How tools go to the models of this endpoint: each key over that of the top level."""
 
     def __repr__(self) -> str:
         """Without the keys: a record ends up in logs sooner or later."""
         return (f"Backend(api={self.api!r}, url={self.url!r}, key={'***' if self.key else None}, "
                 f"key_file={self.key_file!r}, keys={len(self.keys)}, auth={self.auth!r}, provider={self.provider!r}, "
                 f"ca={self.ca!r}, trace={self.trace!r}, proxy={'***' if self.proxy else None}, "
-                f"safety={self.safety!r})")
+                f"safety={self.safety!r}, tools={self.tools!r})")
 
     @property
     def has_key(self) -> bool:

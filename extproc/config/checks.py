@@ -15,12 +15,13 @@ import msgspec
 from extproc.config.addresses import is_loopback, parse_address
 from extproc.config.backend_checks import backend_problems, backend_warnings, header_value, key_file_problems
 from extproc.config.backend_records import Backend
-from extproc.config.globs import covers, is_glob, matches
 from extproc.config.limits_checks import limit_problems, limit_warnings
 from extproc.config.observing_checks import tracing_problems, tracing_warnings
-from extproc.config.records import STAR, Attempt, Config, ModelRule, Problem, Problems, Team, ToolSettings
+from extproc.config.records import STAR, Attempt, Config, ModelRule, Problem, Problems, Team
 from extproc.config.routing_checks import routing_problems, routing_warnings
 from extproc.config.safety import safety_problems
+from extproc.config.tool_records import ToolSettings
+from extproc.globs import covers, is_glob, matches
 
 T = TypeVar("T")
 
@@ -170,41 +171,49 @@ def _numbers(config: Config) -> Iterator[Problem]:
     yield from limit_problems(config)
     for index, rule in _enumerated(config.models):
         for number, attempt in _enumerated(rule.attempts):
-            path = f"models[{index}].attempts[{number}]"
-            yield from _positive(path, attempt)
-            yield from _positive(f"{path}.tools", attempt.tools)
-            yield from _dialects(f"{path}.tools", attempt.tools)
+            yield from _positive(f"models[{index}].attempts[{number}]", attempt)
+    for path, tools in _tool_settings(config):
+        yield from _positive(path, tools)
+        yield from _dialects(path, tools)
     if config.timeouts.idle >= config.timeouts.per_try_idle:
         yield "timeouts.idle", "must be shorter than timeouts.per_try_idle, or Envoy cuts the answer off first"
 
 
+def _tool_settings(config: Config) -> Iterator[tuple[str, ToolSettings]]:
+    """Every place of the file where settings of tools may stand, with its path."""
+    yield "tools", config.tools
+    for name, backend in _whole(config.backends):
+        yield f"backends.{name}.tools", backend.tools
+    for index, rule in _enumerated(config.models):
+        for number, attempt in _enumerated(rule.attempts):
+            yield f"models[{index}].attempts[{number}].tools", attempt.tools
+
+
 def _dialects(path: str, tools: ToolSettings) -> Iterator[Problem]:
     """Names of dialects in `tools.style` and `tools.read`."""
-    if tools.style == "auto" and not tools.read:
+    if tools.style in (None, "auto") and not tools.read:
         return
     from extproc.dialects.registry import DIALECTS, STYLES  # only where it is asked for: it takes a while to load
 
-    if tools.style not in STYLES and tools.style not in DIALECTS:
+    if tools.style is not None and tools.style not in STYLES and tools.style not in DIALECTS:
         yield f"{path}.style", f'no style "{tools.style}"; known: {", ".join((*STYLES, *sorted(DIALECTS)))}'
-    for index, name in enumerate(tools.read):
+    for index, name in _enumerated(tools.read):
         if name not in DIALECTS:
             yield f"{path}.read[{index}]", f'no dialect "{name}"; known: {", ".join(sorted(DIALECTS))}'
 
 
 def _tool_warnings(config: Config) -> Iterator[Problem]:
     """Styles that are read and cannot be written."""
-    for index, rule in enumerate(config.models):
-        for number, attempt in enumerate(rule.attempts):
-            style = attempt.tools.style
-            if style == "auto":
-                continue
-            from extproc.dialects.registry import DIALECTS
-            from extproc.dialects.writing import WRITABLE
+    for path, tools in _tool_settings(config):
+        if tools.style in (None, "auto"):
+            continue
+        from extproc.dialects.registry import DIALECTS
+        from extproc.dialects.writing import WRITABLE
 
-            if style in DIALECTS and style not in WRITABLE:
-                yield f"models[{index}].attempts[{number}].tools.style", (
-                    f"calls are read in {style}, but tools are told natively, since nothing writes it; "
-                    f"say read: [{style}], or one of the styles that can be written: {', '.join(sorted(WRITABLE))}")
+        if tools.style in DIALECTS and tools.style not in WRITABLE:
+            yield f"{path}.style", (
+                f"calls are read in {tools.style}, but tools are told natively, since nothing writes it; "
+                f"say read: [{tools.style}], or one of the styles that can be written: {', '.join(sorted(WRITABLE))}")
 
 
 def _positive(path: str, record: msgspec.Struct) -> Iterator[Problem]:

@@ -19,10 +19,11 @@ import msgspec
 from extproc.apis.openai_client import EventsApi
 from extproc.config.backend_records import Backend
 from extproc.config.events import EventSettings
-from extproc.config.globs import is_glob, matches, star_text
 from extproc.config.limits_records import LimitKey, LimitsService, TeamLimits, limit_numbers
 from extproc.config.observing_records import Tracing
 from extproc.config.routing_records import EdgeTls, Ejection, Order, orders_of
+from extproc.config.tool_records import ToolSettings, merged
+from extproc.globs import is_glob, matches, star_text
 from extproc.limits import Limits
 from extproc.remembered import remembered
 
@@ -36,25 +37,6 @@ STAR = "{star}"
 
 def _masked(key: str | list[str] | None) -> str:
     return "***" if key else "None"
-
-
-class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How tools go to one attempt's model and come back."""
-
-    style: str = "auto"
-    """`auto` (by the model's profile), `native` (the API's own tool fields), `prompted` (written into the prompt),
-    `off`, or the name of a dialect: tools, calls and results are then written in that dialect's own form."""
-    read: list[str] = []
-    """Dialects whose calls are also recognised when the model writes them as text."""
-    choice: Literal["auto", "required", "none"] | None = None
-    """Overrides what the client says about whether a tool must be called."""
-    parallel: bool | None = None
-    """Forces (`true`) or forbids (`false`) several calls in one answer, whatever the client says."""
-    max: int | None = None
-    """Most tools of a request for this attempt; a request with more is refused."""
-    arguments: Literal["as-is", "repair", "strict"] | None = None
-    """What happens to the arguments of a call: passed on as they came, repaired, or refused when they do not fit the
-    tool's schema. Unset: the profile decides."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -77,7 +59,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Seconds that this attempt has for the first token of a streamed answer; `timeouts.first_token` when unset. The
     response head is withheld so long where a further attempt remains, whatever `timeouts.commit_after` says."""
     tools: ToolSettings = ToolSettings()
-    """How tools are offered to this model."""
+    """How tools are offered to this model: each key over that of the backend."""
     safety: dict[str, str] = {}
     """Safety thresholds for this attempt, over those of its backend, category by category."""
 
@@ -238,6 +220,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     all."""
     limits: Limits = Limits()
     """Bounds on sizes."""
+    tools: ToolSettings = ToolSettings()
+    """How tools go to all models: each key where neither the backend nor the attempt sets it."""
     timeouts: Timeouts = Timeouts()
     """Time limits."""
     ejection: Ejection = Ejection()
@@ -279,6 +263,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def worked_out(self) -> dict[Any, Any]:
         """What those who serve this configuration have made of it; it lives as long."""
         return {}
+
+    def tools_of(self, attempt: Attempt) -> ToolSettings:
+        """The settings of tools that hold for an attempt: its own over its backend's over those of the file."""
+        return merged(attempt.tools, self.backends[attempt.backend].tools, self.tools)
 
     def find_rule(self, model: str) -> ModelRule | None:
         """The first rule that matches the client's model name."""

@@ -19,7 +19,15 @@ from msgspec import NODEFAULT
 from msgspec import inspect as types
 
 from extproc import limits
-from extproc.config import backend_records, events, limits_records, observing_records, records, routing_records
+from extproc.config import (
+    backend_records,
+    events,
+    limits_records,
+    observing_records,
+    records,
+    routing_records,
+    tool_records,
+)
 from extproc.config.builtin import DEMO_URL_VARIABLE, PROVIDERS
 from extproc.config.safety import CATEGORIES, THRESHOLDS
 
@@ -29,7 +37,7 @@ _RECORDS: tuple[tuple[str, type[msgspec.Struct], ModuleType], ...] = (
     ("`backends.NAME.keys[]`", backend_records.ProviderKey, backend_records),
     ("`models[]`", records.ModelRule, records),
     ("`models[].attempts[]`", records.Attempt, records),
-    ("`models[].attempts[].tools`", records.ToolSettings, records),
+    ("`tools`, `backends.NAME.tools` and `models[].attempts[].tools`", tool_records.ToolSettings, tool_records),
     ("`teams.NAME`", records.Team, records),
     ("`teams.NAME.limits` and `team_limits`", limits_records.TeamLimits, limits_records),
     ("`teams.NAME.limits.models.MATCH`", limits_records.ModelLimits, limits_records),

@@ -138,12 +138,13 @@ def _settings(config: Config, backend: Backend, attempt: Attempt, client: str) -
     """The same for all requests of an attempt, found by being this very attempt: its configuration keeps it."""
     found: Settings | None = config.worked_out.get((id(attempt), client))
     if found is None:
-        tools, timeouts = attempt.tools, config.timeouts
+        tools, timeouts = config.tools_of(attempt), config.timeouts
         found = config.worked_out[id(attempt), client] = Settings(
             client=client, upstream=backend.api, provider=backend.provider, url=backend.url, withhold=True,
-            lossy=config.lossy, max_output_tokens=attempt.max_output_tokens, tool_style=tools.style,
-            tool_choice=tools.choice, parallel_tool_calls=tools.parallel, max_tools=tools.max, read_dialects=tools.read,
-            arguments=tools.arguments, limits=config.limits, ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
+            lossy=config.lossy, max_output_tokens=attempt.max_output_tokens, tool_style=tools.style or "auto",
+            tool_choice=tools.choice, parallel_tool_calls=tools.parallel, max_tools=tools.max,
+            read_dialects=tools.read or (), arguments=tools.arguments, limits=config.limits,
+            ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
             secrets=config.secrets(), safety=tuple({**backend.safety, **attempt.safety}.items()),
             client_api=config.events_api if client == "events" else None)
     return found

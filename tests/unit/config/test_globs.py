@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.config.globs import covers, matches, star_text
+from extproc.globs import covers, matches, star_text
 
 patterns = st.text("ab*?", max_size=6)
 names = st.text("abc", max_size=6)

@@ -138,6 +138,11 @@ timeouts: {idle: -1}
     (minimal(rest="cors: [app.example]"), "cors[0]", "origin"),
     (minimal(attempt=", tools: {max: 0}"), "models[0].attempts[0].tools.max", "above 0"),
     (minimal(attempt=", tools: {choice: always}"), "models[0].attempts[0].tools.choice", '"auto"'),
+    (minimal(rest="tools: {max: 0}"), "tools.max", "above 0"),
+    (minimal(rest="tools: {style: hermse}"), "tools.style", 'no style "hermse"'),
+    (minimal(backend='api: openai, url: "http://127.0.0.1:1/v1", tools: {read: [hermse]}'), "backends.b.tools.read[0]",
+     'no dialect "hermse"'),
+    (minimal(rest="tools: {stile: off}"), "tools.stile", 'did you mean "style"?'),
     (minimal().replace("model: x", "model: 'a*'"), "models[0].attempts[0].model", "alone"),
     (minimal().replace("model: x", "model: '{star}'"), "models[0].attempts[0].model", "needs a match with a *"),
     (minimal().replace("match: m", "match: ''"), "models[0].match", "empty"),
@@ -220,6 +225,10 @@ def test_a_style_that_nothing_writes_is_a_warning(tmp_path: Path) -> None:
     assert "told natively" in told
     assert "read: [gemma-4]" in told
     assert not any(found.values())
+    for rest, path in (("tools: {style: gemma-4}", "tools.style"),
+                       ("", "backends.b.tools.style")):
+        backend = 'api: openai, url: "http://127.0.0.1:1/v1"' + ("" if rest else ", tools: {style: gemma-4}")
+        assert "told natively" in dict(load(tmp_path, minimal(backend, rest)).warnings())[path]
 
 
 # ------------------------------------------------------------------------------------------------------ without a file

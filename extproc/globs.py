@@ -1,8 +1,8 @@
-"""Model name patterns: which names a glob matches, what its star stood for, and which glob hides another.
+"""Patterns of the names of models and tools: which names a glob matches, what its star stood for, and which glob hides
+another.
 
 Only `*` (any text, slashes included) and `?` (one character) are special. Brackets are ordinary characters, because
-clients send names such as `claude-opus-4-6[1m]`. Matching is case-sensitive. Used by the configuration records; never
-touches files or the environment.
+clients send names such as `claude-opus-4-6[1m]`. Matching is case-sensitive. Never touches files or the environment.
 """
 
 from __future__ import annotations
