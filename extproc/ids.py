@@ -46,12 +46,12 @@ def repeated_id(call_id: str, occurrence: int) -> str:
 class IdMinter:
     """The ids of one answer.
 
-    `digest` stands for the request (same request, same ids), `seen` holds the ids of its history, `pattern` is what
-    the client takes, `prefix` begins minted ids.
+    `identity` stands for the request and its id (same request, same ids; the same conversation sent again gets others),
+    `seen` holds the ids of its history, `pattern` is what the client takes, `prefix` begins minted ids.
     """
 
-    def __init__(self, digest: bytes, seen: Iterable[str], pattern: str = CLIENT_ID, prefix: str = "toolu_") -> None:
-        self._digest = digest
+    def __init__(self, identity: bytes, seen: Iterable[str], pattern: str = CLIENT_ID, prefix: str = "toolu_") -> None:
+        self._identity = identity
         self._taken = set(seen)
         self._legal = re.compile(pattern)
         self._prefix = prefix
@@ -64,7 +64,7 @@ class IdMinter:
             return known
         attempt = 0
         while True:
-            new = self._prefix + _hex(b"%d\0%d\0" % (ordinal, attempt) + self._digest)
+            new = self._prefix + _hex(b"%d\0%d\0" % (ordinal, attempt) + self._identity)
             if new not in self._taken:
                 break
             attempt += 1

@@ -38,10 +38,10 @@ _MAX_ERROR_BODY = 1 << 20
 class _Sent(msgspec.Struct, frozen=True):
     """What is kept of a request until its answer is prepared for."""
 
-    digest: bytes
-    """Of the body that was sent."""
+    identity: bytes
+    """Stands for the request: what the ids of the answer are made of."""
     size: int
-    """Bytes of it."""
+    """Bytes of the body that was sent."""
     names: NameMap
     messages: list[Message]
     """Its history, which tells the ids of its calls."""
@@ -59,6 +59,8 @@ class Translation(ClientAnswer):
     (RequestError 400).
     safety: Gemini's safety settings, category -> threshold. client_api: the client's API with settings of its own, in
     place of the one that `client` names.
+    request_id: the gateway's own id of the request, for heads and errors; the ids of an answer are made of the body and
+    of it (without one, of the header `x-request-id`), so that two equal requests get different ones.
     secrets: values that must never appear in an error text. Raises ValueError for an API that is not known.
     """
 
@@ -140,8 +142,12 @@ class Translation(ClientAnswer):
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
                              + ". Leave these out, or let the gateway drop them (lossy: report).")
         data = encoded.request.body
-        # It names the request, it protects nothing: a cryptographic hash takes longer than decoding the body.
-        self._sent = _Sent(xxh3_128_digest(data), len(data), encoded.names, conversation.messages, known)
+        request_id = self._request_id or headers.get("x-request-id")
+        # All attempts of a request share its id and the client's body. Without an id there is one attempt, and what it
+        # sent stands for it. A cryptographic hash would take longer than decoding the body, and protects nothing here.
+        identity = xxh3_128_digest(data) if request_id is None else (
+            xxh3_128_digest(body) + request_id.encode("utf-8", "surrogatepass"))
+        self._sent = _Sent(identity, len(data), encoded.names, conversation.messages, known)
         conversation.messages, conversation.system, conversation.extra = [], [], {}
         self.conversation = conversation
         return encoded.request
@@ -149,9 +155,9 @@ class Translation(ClientAnswer):
     def _told(self, conversation: Request) -> DecodeContext | None:
         """What whoever reads the answer is told of the request; None for one that was not translated."""
         if (sent := self._sent) is not None:
-            self._message_id = "msg_" + hashlib.blake2b(sent.digest, digest_size=12, person=b"message").hexdigest()
+            self._message_id = "msg_" + hashlib.blake2b(sent.identity, digest_size=12, person=b"message").hexdigest()
             self._reading.prepare(conversation, self._target, sent.names)
-            minter = IdMinter(sent.digest, sent.ids or history_ids(sent.messages))
+            minter = IdMinter(sent.identity, sent.ids or history_ids(sent.messages), prefix=self._client.call_prefix)
             self._context = DecodeContext(
                 request=conversation, target=self._target, names=sent.names, mint=minter.mint,
                 accept_id=minter.accept, prompt_estimate=partial(quick_estimate, sent.size), limits=self._limits,

@@ -119,6 +119,8 @@ class ClientApi(Protocol):
     """An API that clients speak."""
 
     name: str
+    call_prefix: str
+    """How the ids of tool calls begin that are made here: as those of the API's own provider do."""
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
         """`headers` by names in lower case. Raises `errors.BadRequest` (the place and what to do)."""

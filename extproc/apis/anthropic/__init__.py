@@ -23,6 +23,7 @@ class AnthropicApi:
     """Stateless."""
 
     name = "anthropic"
+    call_prefix = "toolu_"
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
         """POST /v1/messages. Raises BadRequest (the place and what to do)."""

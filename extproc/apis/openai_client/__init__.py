@@ -27,6 +27,7 @@ class OpenAIApi:
     """Stateless."""
 
     name = "openai"
+    call_prefix = "call_"
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
         """POST /v1/chat/completions. Raises BadRequest (the place and what to do)."""

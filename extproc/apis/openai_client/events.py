@@ -31,6 +31,7 @@ class EventsApi:
     `finalize`, "" for none."""
 
     name = "events"
+    call_prefix = "call_"
 
     def __init__(self, labels: Mapping[str, ToolLabel] | None = None, final_note: str = FINAL_NOTE) -> None:
         self._labels = dict(labels or {})

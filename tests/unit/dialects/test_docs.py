@@ -44,4 +44,4 @@ def test_the_settings_load(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text(PROVIDER + block, encoding="utf-8")
     styles = [rule.attempts[0].tools.style for rule in load_config(file, {}).models]
-    assert styles == ["auto", "kimi-k2", "prompted", "auto"]
+    assert styles == [None, "kimi-k2", "prompted", None], "unset: auto"
