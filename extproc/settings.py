@@ -35,6 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
     max_tools: int | None = None
+    only_tools: Sequence[str] | None = None
     read_dialects: Sequence[str] = ()
     arguments: ArgumentsMode | None = None
     limits: Limits = Limits()
@@ -63,4 +64,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Remembered(partial(
             make_target, self.upstream, self.provider, self.url, self.max_output_tokens, self.tool_style,
             self.tool_choice, self.parallel_tool_calls,
-            most if self.max_tools is None else min(self.max_tools, most), self.safety), entries=256, longest=200)
+            most if self.max_tools is None else min(self.max_tools, most),
+            None if self.only_tools is None else tuple(self.only_tools), self.safety), entries=256, longest=200)

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from extproc.apis.base import NameMap, Target
+from extproc.apis.base import Dropped, NameMap, Target
 from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallTally
-from extproc.conversation import Request, Tool
+from extproc.conversation import Request, Tool, ToolChoice
 from extproc.dialects.coercion import coerce_value, parameter, tool_shape
 from extproc.dialects.healing import NativeArguments
 from extproc.dialects.look import Look
@@ -41,6 +41,34 @@ def with_style(target: Target, wished: str | None, limits: Limits) -> Target:
         return target
     most = min(target.max_tools, limits.prompted_tools) if style in WRITABLE else target.max_tools
     return msgspec.structs.replace(target, tool_style=style, max_tools=most)
+
+
+def restrict_tools(request: Request, target: Target, dropped: Dropped) -> None:
+    """Takes the tools out of `request` that the configuration does not permit, and what only they were there for.
+    Names each of them."""
+    if target.only_tools is None:
+        return
+    out = [tool.name for tool in request.tools if not target.permits(tool.name)]
+    request.tools = [tool for tool in request.tools if target.permits(tool.name)]
+    permitted = [tool for tool in request.server_tools if target.permits(tool.name) or target.permits(tool.type)]
+    out += [tool.name for tool in request.server_tools if tool not in permitted]
+    request.server_tools = permitted
+    for name in out:
+        dropped.loss(f"tools.{name}")
+    choice = request.tool_choice
+    if choice is None or not out:
+        return
+    if choice.mode == "tool" and choice.tool in out:
+        request.tool_choice = None
+        dropped.loss("tool_choice")
+    elif choice.allowed:
+        allowed = tuple(name for name in choice.allowed if name not in out)
+        request.tool_choice = ToolChoice(choice.mode, allowed=allowed) if allowed else ToolChoice("none")
+        if not allowed:
+            dropped.loss("tool_choice")
+    elif choice.mode == "required" and not request.tools and not request.server_tools:
+        request.tool_choice = None
+        dropped.loss("tool_choice")
 
 
 class CallReading:

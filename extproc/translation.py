@@ -30,7 +30,7 @@ from extproc.relays import Patched, Relay
 from extproc.scrubbing import Scrubber
 from extproc.settings import Settings
 from extproc.tokens import quick_estimate
-from extproc.tool_styles import TOOLS_HEADER, CallReading, with_style
+from extproc.tool_styles import TOOLS_HEADER, CallReading, restrict_tools, with_style
 
 _MAX_ERROR_BODY = 1 << 20
 
@@ -57,6 +57,7 @@ class Translation(ClientAnswer):
     model's reasoning. url: the backend's URL, for its path and host. withhold: keep the response head back until the
     first content, so that an error before it becomes a status. lossy: "reject" refuses what cannot be carried
     (RequestError 400).
+    only_tools: names and globs of the tools that may be offered (None: all).
     safety: Gemini's safety settings, category -> threshold. client_api: the client's API with settings of its own, in
     place of the one that `client` names.
     request_id: the gateway's own id of the request, for heads and errors; the ids of an answer are made of the body and
@@ -72,6 +73,7 @@ class Translation(ClientAnswer):
                  url: str | None = None, withhold: bool = False, lossy: str = "report",
                  max_output_tokens: int | None = None, tool_style: str = "auto", tool_choice: str | None = None,
                  parallel_tool_calls: bool | None = None, max_tools: int | None = None,
+                 only_tools: Sequence[str] | None = None,
                  read_dialects: Sequence[str] = (), arguments: ArgumentsMode | None = None,
                  limits: Limits | None = None, ping_interval: float = 10.0, idle_timeout: float = 240.0,
                  request_id: str | None = None, secrets: Sequence[str] = (),
@@ -80,9 +82,9 @@ class Translation(ClientAnswer):
             client=client, upstream=upstream, provider=provider, dialect=dialect, reasoning_open=reasoning_open,
             url=url, withhold=withhold, lossy=lossy, max_output_tokens=max_output_tokens, tool_style=tool_style,
             tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, max_tools=max_tools,
-            read_dialects=read_dialects, arguments=arguments, limits=limits or Limits(), ping_interval=ping_interval,
-            idle_timeout=idle_timeout, secrets=secrets, safety=tuple(safety.items()) if safety else (),
-            client_api=client_api), model, request_id)
+            only_tools=only_tools, read_dialects=read_dialects, arguments=arguments, limits=limits or Limits(),
+            ping_interval=ping_interval, idle_timeout=idle_timeout, secrets=secrets,
+            safety=tuple(safety.items()) if safety else (), client_api=client_api), model, request_id)
 
     @classmethod
     def of(cls, settings: Settings, model: str, request_id: str) -> Translation:
@@ -127,6 +129,7 @@ class Translation(ClientAnswer):
         passed = self._passed_on(self._relay, body, headers) if self._relay is not None else None
         if passed is None:
             conversation = self._client.decode_request(body, headers, self.dropped, self._limits)
+            restrict_tools(conversation, self._target, self.dropped)
             if conversation.tool_choice is not None and conversation.tool_choice.mode == "none":
                 # A client that wants no call (a summary, a final answer) cannot take one, whatever the attempt forces.
                 self._target = msgspec.structs.replace(self._target, tool_choice=None)

@@ -17,6 +17,7 @@ from extproc.call_counts import CallTally
 from extproc.conversation import Event, Failure, Request, Usage
 from extproc.dialects.scanner import Scanner
 from extproc.dropped import Dropped as Dropped
+from extproc.globs import matches
 from extproc.limits import Limits
 from extproc.names import NameMap as NameMap
 from extproc.profiles.profile import Profile
@@ -34,6 +35,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Force "auto", "required" or "none", whatever the client said."""
     parallel_tool_calls: bool | None = None
     max_tools: int = 512
+    only_tools: tuple[str, ...] | None = None
+    """Names and globs of the tools that may be offered; None: all."""
     base_path: str = "/v1"
     """The path of the backend's URL, without a trailing slash."""
     endpoint: str = ""
@@ -42,6 +45,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The profile's name as the configuration has it, None when it was found by the host."""
     safety: tuple[tuple[str, str], ...] = ()
     """Gemini's safety settings: (category, threshold)."""
+
+    def permits(self, tool: str) -> bool:
+        """Whether the tool of this name (the client's) may be offered."""
+        return self.only_tools is None or any(matches(pattern, tool) for pattern in self.only_tools)
 
     def prompted(self) -> Target | None:
         """For an endpoint or model that takes no tools: the target with tools in the prompt. None where somebody said

@@ -110,7 +110,7 @@ def _name(path: str, name: str) -> Iterator[Problem]:
 
 def _rule(path: str, rule: ModelRule, backends: Mapping[str, Backend]) -> Iterator[Problem]:
     if rule.match is not None:
-        yield from _model_name(f"{path}.match", rule.match)
+        yield from _pattern(f"{path}.match", rule.match)
         for index, name in _enumerated(rule.list):
             if is_glob(name):
                 yield f"{path}.list[{index}]", f'"{name}" is a glob: list exact names'
@@ -129,14 +129,14 @@ def _attempt(path: str, attempt: Attempt, rule: ModelRule, backends: Mapping[str
     elif (backend := backends.get(attempt.backend)) is not None:
         yield from safety_problems(f"{path}.safety", attempt.safety, backend.api)
     if attempt.model is not None:
-        yield from _model_name(f"{path}.model", attempt.model)
+        yield from _pattern(f"{path}.model", attempt.model)
         if "*" in attempt.model and attempt.model != "*":
             yield f"{path}.model", f'"*" stands alone; {STAR} stands for what the star of match matched'
         if STAR in attempt.model and rule.match is not None and "*" not in rule.match:
             yield f"{path}.model", f"{STAR} needs a match with a *"
 
 
-def _model_name(path: str, name: str) -> Iterator[Problem]:
+def _pattern(path: str, name: str) -> Iterator[Problem]:
     if not name.strip():
         yield path, "is empty"
     elif any(ord(char) < 32 or ord(char) == 127 for char in name):
@@ -158,7 +158,7 @@ def _teams(teams: Mapping[str, Team]) -> Iterator[Problem]:
                 yield place, f"is the same key as {owners[key]}"
             owners.setdefault(key, place)
         for index, pattern in _enumerated(team.models):
-            yield from _model_name(f"{path}.models[{index}]", pattern)
+            yield from _pattern(f"{path}.models[{index}]", pattern)
 
 
 def _numbers(config: Config) -> Iterator[Problem]:
@@ -175,6 +175,8 @@ def _numbers(config: Config) -> Iterator[Problem]:
     for path, tools in _tool_settings(config):
         yield from _positive(path, tools)
         yield from _dialects(path, tools)
+        for index, name in _enumerated(tools.only):
+            yield from _pattern(f"{path}.only[{index}]", name)
     if config.timeouts.idle >= config.timeouts.per_try_idle:
         yield "timeouts.idle", "must be shorter than timeouts.per_try_idle, or Envoy cuts the answer off first"
 
@@ -203,8 +205,10 @@ def _dialects(path: str, tools: ToolSettings) -> Iterator[Problem]:
 
 
 def _tool_warnings(config: Config) -> Iterator[Problem]:
-    """Styles that are read and cannot be written."""
+    """Styles that are read and cannot be written, and a list that permits nothing."""
     for path, tools in _tool_settings(config):
+        if tools.only == []:
+            yield f"{path}.only", "permits no tool at all; style: off says the same"
         if tools.style in (None, "auto"):
             continue
         from extproc.dialects.registry import DIALECTS

@@ -22,6 +22,10 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     read: list[str] | None = None
     """Dialects whose calls are also recognised when the model writes them as text. Unset everywhere: by the model's
     profile."""
+    only: list[str] | None = None
+    """The only tools that the model is offered: names, or globs. All others that a client brings, those that the
+    provider would run included, are left out and named in `x-extproc-dropped` (with `lossy: reject` such a request is
+    refused). Does not hold for paths that pass untranslated. Unset everywhere: all tools."""
     choice: Literal["auto", "required", "none"] | None = None
     """Overrides what the client says about whether a tool must be called."""
     parallel: bool | None = None

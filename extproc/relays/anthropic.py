@@ -16,7 +16,7 @@ from extproc.limits import Limits
 from extproc.profiles.anthropic import anthropic_endpoint, messages_path
 from extproc.profiles.models import family_of
 from extproc.relays.anthropic_answer import MessagesReader
-from extproc.relays.anthropic_request import Told, changed, clean, fits, outline, sent_headers, told
+from extproc.relays.anthropic_request import Told, changed, clean, fits, outline, restrict, sent_headers, told
 from extproc.relays.base import Patched, RelayEncoder
 from extproc.relays.fields import Fields, fields_of, joined
 
@@ -30,7 +30,7 @@ class AnthropicRelay:
             return None
         read = _read(body, limits)
         endpoint = anthropic_endpoint(target.endpoint, target.provider, target.model)
-        if read is None or not fits(*read, target, endpoint):
+        if read is None or not restrict(*read, target, dropped) or not fits(*read, target, endpoint):
             return None
         asked, fields = read
         history = changed(asked, fields, target, endpoint, dropped)

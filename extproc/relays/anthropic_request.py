@@ -24,7 +24,7 @@ from extproc.conversation import Request, Tool, ToolChoice
 from extproc.profiles.anthropic import VERSION, AnthropicEndpoint, AnthropicModel
 from extproc.relays.anthropic_betas import remove_beta_fields, taken_betas, takes_changes
 from extproc.relays.anthropic_history import History, Turn, without_thinking
-from extproc.relays.fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
+from extproc.relays.fields import Fields, elements_of, fields_of, holds, joined, keep_elements, member_of, raw
 from extproc.relays.patterns import PatternRewriter
 
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
@@ -112,6 +112,27 @@ def fits(asked: Told, fields: Fields, target: Target, endpoint: AnthropicEndpoin
     if _is_meant(asked, model, endpoint):
         return True
     return _model_takes(asked, model) and _endpoint_takes(asked, fields, endpoint)
+
+
+def restrict(asked: Told, fields: Fields, target: Target, dropped: Dropped) -> bool:
+    """Takes the tools out that the configuration does not permit. False: the client chose one of them, or none is
+    left, so that more must change."""
+    if holds(fields.get("mcp_servers")) and not target.permits("mcp_toolset"):
+        del fields["mcp_servers"]  # the endpoint would offer all of their tools
+        dropped.loss("mcp_servers")
+    kept = [target.permits(tool.name) or (tool.type is not None and target.permits(tool.type))
+            for tool in asked.tools or ()]
+    if all(kept):
+        return True
+    chosen = asked.tool_choice.name if asked.tool_choice is not None else None
+    if not any(kept) or (chosen is not None and not target.permits(chosen)):
+        return False
+    keep_elements(fields, "tools", kept)
+    for tool, keep in zip(asked.tools or (), kept, strict=True):
+        if not keep:
+            dropped.loss(f"tools.{tool.name or tool.type}")
+    asked.tools = [tool for tool, keep in zip(asked.tools or (), kept, strict=True) if keep]
+    return True
 
 
 def _is_meant(asked: Told, model: AnthropicModel, endpoint: AnthropicEndpoint) -> bool:

@@ -6,6 +6,8 @@ Used by everything that passes bodies and events on. Knows the fields of no API.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 Fields = dict[str, msgspec.Raw]
@@ -36,6 +38,12 @@ def elements_of(value: msgspec.Raw) -> list[msgspec.Raw] | None:
         return _elements.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def keep_elements(fields: Fields, name: str, kept: Sequence[bool]) -> None:
+    """Leaves only those elements of the array that is this member, by their places."""
+    elements = elements_of(fields[name]) or []
+    fields[name] = raw([element for element, keep in zip(elements, kept, strict=True) if keep])
 
 
 def joined(fields: Fields) -> bytes:

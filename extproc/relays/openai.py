@@ -20,7 +20,7 @@ from extproc.relays.base import COMMENT, Patched, RelayEncoder
 from extproc.relays.fields import fields_of, joined
 from extproc.relays.openai_answer import ChatReader
 from extproc.relays.openai_history import ids_of
-from extproc.relays.openai_request import change, fits, outline, told
+from extproc.relays.openai_request import change, fits, outline, restrict, told
 
 
 class OpenAIRelay:
@@ -32,7 +32,8 @@ class OpenAIRelay:
             return None
         body = checked(body, limits.json_depth)
         asked, fields = told(body), fields_of(body)
-        if asked is None or fields is None or not fits(asked, fields, target):
+        if asked is None or fields is None or not restrict(asked, fields, target, dropped) \
+                or not fits(asked, fields, target):
             return None
         change(asked, fields, target, dropped)
         head = {"content-type": "application/json", "accept-encoding": "identity",

@@ -22,7 +22,7 @@ from extproc.conversation import Tool, ToolChoice
 from extproc.errors import BadRequest
 from extproc.names import fits_name
 from extproc.profiles.profile import Profile
-from extproc.relays.fields import Fields, holds, joined, member_of, raw
+from extproc.relays.fields import Fields, holds, joined, keep_elements, member_of, raw
 from extproc.relays.openai_history import Turn, may_pass
 from extproc.relays.patterns import PatternRewriter
 
@@ -158,6 +158,24 @@ def _media_fits(messages: Raw, profile: Profile) -> bool:
     text = bytes(messages)
     return ((profile.images and profile.image_urls) or b'"image_url"' not in text) and (
         profile.documents or b'"file"' not in text)
+
+
+def restrict(asked: Told, fields: Fields, target: Target, dropped: Dropped) -> bool:
+    """Takes the tools out that the configuration does not permit. False: the client chose one of them, or none is
+    left, so that more must change."""
+    kept = [target.permits(_name(tool)) for tool in asked.tools or ()]
+    if all(kept):
+        return True
+    choice = asked.tool_choice
+    chosen = choice.function.name if isinstance(choice, _Choice) and choice.function is not None else None
+    if not any(kept) or (chosen is not None and not target.permits(chosen)):
+        return False
+    keep_elements(fields, "tools", kept)
+    for tool, keep in zip(asked.tools or (), kept, strict=True):
+        if not keep:
+            dropped.loss(f"tools.{_name(tool)}")
+    asked.tools = [tool for tool, keep in zip(asked.tools or (), kept, strict=True) if keep]
+    return True
 
 
 def _tools_fit(asked: Told, target: Target) -> bool:

@@ -142,6 +142,8 @@ timeouts: {idle: -1}
     (minimal(rest="tools: {style: hermse}"), "tools.style", 'no style "hermse"'),
     (minimal(backend='api: openai, url: "http://127.0.0.1:1/v1", tools: {read: [hermse]}'), "backends.b.tools.read[0]",
      'no dialect "hermse"'),
+    (minimal(rest='tools: {only: [read, ""]}'), "tools.only[1]", "is empty"),
+    (minimal(rest="tools: {only: read}"), "tools.only", "expected a list of texts"),
     (minimal(rest="tools: {stile: off}"), "tools.stile", 'did you mean "style"?'),
     (minimal().replace("model: x", "model: 'a*'"), "models[0].attempts[0].model", "alone"),
     (minimal().replace("model: x", "model: '{star}'"), "models[0].attempts[0].model", "needs a match with a *"),
@@ -225,6 +227,7 @@ def test_a_style_that_nothing_writes_is_a_warning(tmp_path: Path) -> None:
     assert "told natively" in told
     assert "read: [gemma-4]" in told
     assert not any(found.values())
+    assert "no tool at all" in dict(load(tmp_path, minimal(rest="tools: {only: []}")).warnings())["tools.only"]
     for rest, path in (("tools: {style: gemma-4}", "tools.style"),
                        ("", "backends.b.tools.style")):
         backend = 'api: openai, url: "http://127.0.0.1:1/v1"' + ("" if rest else ", tools: {style: gemma-4}")
