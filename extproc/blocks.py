@@ -43,20 +43,22 @@ _TEXT_START = TextStart()
 _THINKING_START = ThinkingStart()
 
 _MAX_CALL_BUFFER = Limits().sse_line
-MAX_ARGUMENTS = Limits().body
-"""Longest arguments of one call: all of them are kept until their end, so that repetitions can be told."""
 
 
 class BlockSequencer:
     """Collects events; `take` hands them over. `call_id(ordinal, provider_id)` gives the id a call goes out with,
-    `client_name(name)` restores a tool's name, `offered` are the provider-side names of the request's tools."""
+    `client_name(name)` restores a tool's name, `offered` are the provider-side names of the request's tools.
+    `most_arguments`: characters of the arguments of one call; all of them are kept until their end, so that repetitions
+    can be told."""
 
     def __init__(self, call_id: Callable[[int, str | None], str], client_name: Callable[[str], str],
-                 offered: frozenset[str] | dict[str, str], held_back: int = Limits().held_back) -> None:
+                 offered: frozenset[str] | dict[str, str], held_back: int = Limits().held_back,
+                 most_arguments: int = Limits().tool_arguments) -> None:
         self._call_id = call_id
         self._client_name = client_name
         self._offered = offered
         self._held_back = held_back
+        self.most_arguments = most_arguments
         self._out: list[Event] = []
         self._open: str | None = None
         self._live: PendingCall | None = None
@@ -79,8 +81,14 @@ class BlockSequencer:
         """Knows the calls that repeat another; set where calls are read from text, too."""
         self.lost_signature: Callable[[], None] = lambda: None
         """Called when a call that was signed does not go out, as its twin did."""
+        self.lost_call: Callable[[str], None] = lambda name: None
+        """Called with the name of what is lost when a call does not go out that the client would have run."""
+        self.one_call = False
+        """Calls behind the first do not go out."""
         self.tally = CallTally()
         """Takes what is wrong with native calls."""
+        self._failed_at: int | None = None
+        """So many events end with the failure: nothing follows it."""
         self.started = False
         self.closed = False
         self.calls = 0
@@ -89,6 +97,8 @@ class BlockSequencer:
 
     def take(self) -> list[Event]:
         out, self._out = self._out, []
+        if self._failed_at is not None:  # whoever reads on has not noticed yet
+            out, self._failed_at = out[:self._failed_at], 0
         return out
 
     # ------------------------------------------------------------------------------------------------ what arrives
@@ -158,9 +168,8 @@ class BlockSequencer:
         if arguments:
             self.characters += len(arguments)
             call.add_arguments(arguments)
-            if call.size > MAX_ARGUMENTS:
-                self.fail(Failure("server", "The provider sent a tool call with arguments of more than "
-                                            f"{MAX_ARGUMENTS} characters."))
+            if call.size > self.most_arguments:
+                self.fail_too_long(self._client_name(call.name))
                 return
         if call is self._live:
             self._flush_live(call)
@@ -187,6 +196,8 @@ class BlockSequencer:
         call.add_arguments(held)
         call.closing = rest
         self.characters += len(held) + len(rest)
+        if call.size + len(rest) > self.most_arguments:
+            self.fail_too_long(self._client_name(call.name))
 
     @property
     def has_reasoned(self) -> bool:
@@ -263,6 +274,11 @@ class BlockSequencer:
             self._live = None
             self._waiting.clear()
             self._out.append(failure)
+            self._failed_at = len(self._out)
+
+    def fail_too_long(self, tool: str) -> None:
+        """A call of this tool has more arguments than one may have."""
+        self.fail(too_long_call(tool, self.most_arguments))
 
     # --------------------------------------------------------------------------------------------------- mechanics
 
@@ -307,6 +323,8 @@ class BlockSequencer:
         if not call.has_arguments or (not call.ended and (
                 call.give_up is not None or self._heals(call) or self._may_repeat(call))):
             return
+        if self._is_surplus(call):
+            return
         if not call.opened and ((not call.ended and call.may_grow(self._offered)) or not self._open_call(call)):
             return
         self._out.append(ArgumentsDelta(call.take()))
@@ -321,11 +339,18 @@ class BlockSequencer:
 
     def _repeats(self, call: PendingCall, healed: str | None) -> bool:
         """Whether this call, which has ended, is one that went out already; then it does not."""
-        if self.twins is None or call.truncated \
-                or not self.twins.repeats(self._client_name(call.name), call, healed):
+        if self.twins is None or call.truncated:
             return False
-        self._dropped(call)
-        return True
+        found = self.twins.repeats(self._client_name(call.name), call, healed)
+        if found == "twin":
+            self._merge(call)
+        elif found == "repeated":
+            self._drop(call, "answer.tool_calls.repeated")
+        return found is not None
+
+    def _is_surplus(self, call: PendingCall) -> bool:
+        """Whether this is a call behind the only one that may go out."""
+        return self.one_call and self.calls > 0 and not call.opened
 
     def _is_beginning(self, call: PendingCall) -> bool:
         """Whether this call, whose text ran out, is the beginning of a native one. Then it goes out as that one; or not
@@ -340,15 +365,24 @@ class BlockSequencer:
             self._waiting_calls -= native.buffered
             native.ended = True
             self._out.append(ArgumentsDelta(call.take() + rest))
-        self._dropped(native if call.opened else call)
+        self._merge(native if call.opened else call)
         return True
 
-    def _dropped(self, call: PendingCall | None) -> None:
-        """This call does not go out, as its twin does, and the live one is done."""
-        if call is not None and call.written is None:
-            self.tally.native_twins += 1
-            if call.signature is not None:
-                self.lost_signature()
+    def _merge(self, call: PendingCall | None) -> None:
+        """This call does not go out, as its twin does."""
+        self.tally.native_twins += call is not None and call.written is None
+        self._pass_over(call)
+
+    def _drop(self, call: PendingCall, loss: str) -> None:
+        """This call does not go out, and that is a loss of this name."""
+        (call.counts or self.tally.native).dropped += 1
+        self.lost_call(loss)
+        self._pass_over(call)
+
+    def _pass_over(self, call: PendingCall | None) -> None:
+        """This call does not go out, and the live one is done."""
+        if call is not None and call.signature is not None:
+            self.lost_signature()
         self._close_block()  # what follows stands behind a call
         self._ends_with_call = True
         self._blank_text = self._blank_thinking = ""
@@ -375,6 +409,10 @@ class BlockSequencer:
             return True
         if not call.ended:
             call.end(clean=False)
+        if self._is_surplus(call) and (call.name or call.has_arguments):
+            if not self._repeats(call, None):
+                self._drop(call, "answer.parallel_tool_calls")
+            return True
         if call.give_up is not None:
             self._cut_off = True
             if (failure := call.give_up()) is not None:
@@ -433,3 +471,9 @@ class BlockSequencer:
         self._waiting_text -= len(text)
         self.characters -= len(text)
         (self.text if item.kind is _TEXT else self.thinking)(text)
+
+
+def too_long_call(tool: str, most: int) -> Failure:
+    """A call with more than `most` characters of arguments, in words."""
+    return Failure("server", f"The model's call of the tool {tool[:64]!r} has arguments of more than {most} "
+                             "characters, the most that this gateway takes (limits.tool_arguments).")

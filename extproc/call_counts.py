@@ -27,6 +27,9 @@ class CallCounts(msgspec.Struct, omit_defaults=True, gc=False):
     refused: int = 0
     """Calls that did not match the tool's schema where `tools.arguments` is `strict`: the answer failed."""
 
+    dropped: int = 0
+    """Calls that did not go out as `tools.parallel: enforce` or `tools.duplicates: drop` says."""
+
     @property
     def failed(self) -> int:
         """Calls that no client can run as they are."""
@@ -55,5 +58,5 @@ class CallTally(msgspec.Struct):
         """All counts by dialect. `sent`: calls that went to the client; `unoffered`: native ones among them that name
         no offered tool."""
         native = msgspec.structs.replace(self.native, unoffered=unoffered)
-        native.total = max(sent - self.written, 0) + self.native_twins + native.refused
+        native.total = max(sent - self.written, 0) + self.native_twins + native.refused + native.dropped
         return {NATIVE: native, **self.by_dialect} if native.total else dict(self.by_dialect)

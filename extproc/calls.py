@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from extproc.call_counts import CallCounts
 from extproc.conversation import Failure, Signature
 
 _IN_STRING = re.compile(r'["\\]')
@@ -108,8 +109,9 @@ def _begins(name: str, offered: Collection[str]) -> bool:
 class PendingCall:
     """A call that is being received. `take` gives what may go out now; `opened` says that id and name went out."""
 
-    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_start", "_unsent", "buffered", "closing", "ended",
-                 "finished", "give_up", "id", "mended", "name", "opened", "signature", "size", "told_end", "written")
+    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_start", "_unsent", "buffered", "closing", "counts",
+                 "ended", "finished", "give_up", "id", "mended", "name", "opened", "signature", "size", "told_end",
+                 "written")
 
     def __init__(self, id: str | None = None, *, told_end: bool = False, signature: Signature | None = None,
                  written: Place | None = None) -> None:
@@ -119,6 +121,8 @@ class PendingCall:
         self.give_up: Callable[[], Failure | None] | None = None
         """Set once the text of a written call has ended inside of it. Called when the call is certain to be no
         beginning of a native one: it is truncated then, or the answer fails."""
+        self.counts: CallCounts | None = None
+        """Where it is counted, if it was read from text."""
         self.signature = signature
         self.told_end = told_end
         """Its source says when it is whole; until then it is not, whatever the brackets say."""

@@ -22,5 +22,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Most tools of a request, as a count."""
     prompted_tools: int = 64
     """Most tools of a request whose tools are written into the prompt, as a count."""
+    tool_arguments: int = 16 * 1024 * 1024
+    """Longest arguments of one tool call of a model, in characters of their JSON; a longer call ends the answer with an
+    error."""
     held_back: int = 64 * 1024
     """Most text that waits for a decision (a marker, a later block)."""

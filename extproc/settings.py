@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
+from typing import Literal
 
 import msgspec
 
@@ -33,7 +34,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     max_output_tokens: int | None = None
     tool_style: str = "auto"
     tool_choice: str | None = None
-    parallel_tool_calls: bool | None = None
+    parallel_tool_calls: bool | Literal["enforce"] | None = None
+    duplicates: Literal["keep", "drop"] | None = None
     max_tools: int | None = None
     only_tools: Sequence[str] | None = None
     read_dialects: Sequence[str] = ()
@@ -63,6 +65,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         most = self.limits.tools
         return Remembered(partial(
             make_target, self.upstream, self.provider, self.url, self.max_output_tokens, self.tool_style,
-            self.tool_choice, self.parallel_tool_calls,
+            self.tool_choice, False if self.parallel_tool_calls == "enforce" else self.parallel_tool_calls,
             most if self.max_tools is None else min(self.max_tools, most),
             None if self.only_tools is None else tuple(self.only_tools), self.safety), entries=256, longest=200)

@@ -73,16 +73,19 @@ def restrict_tools(request: Request, target: Target, dropped: Dropped) -> None:
 
 class CallReading:
     """Reads the calls of one answer. read: dialects to look for, none: by style and model. arguments: None leaves
-    native calls as they come and repairs those read from text. Raises ValueError for an unknown dialect."""
+    native calls as they come and repairs those read from text. one_call: calls behind the first are dropped;
+    drop_repeated: those that repeat an earlier one. Raises ValueError for an unknown dialect."""
 
     def __init__(self, read: Sequence[str], reasoning_open: bool | None, arguments: ArgumentsMode | None,
-                 limits: Limits) -> None:
+                 limits: Limits, *, one_call: bool = False, drop_repeated: bool = False) -> None:
         for name in read:
             find_dialect(name)
         self._read = tuple(read)
         self._reasoning_open = reasoning_open
         self._arguments = arguments
         self._limits = limits
+        self._one_call = one_call
+        self._drop_repeated = drop_repeated
         self._offered: Mapping[str, Tool] = {}
         self._look: Look | None = None
         self._scanner: Scanner | None = None
@@ -93,8 +96,9 @@ class CallReading:
 
     @property
     def is_asked_for(self) -> bool:
-        """The configuration names dialects to look for, or wants arguments looked at: no answer may pass unread."""
-        return bool(self._read) or self._arguments in ("repair", "strict")
+        """The configuration names dialects to look for, or wants calls looked at: no answer may pass unread."""
+        return (bool(self._read) or self._arguments in ("repair", "strict") or self._one_call
+                or self._drop_repeated)
 
     def prepare(self, request: Request, target: Target, names: NameMap) -> None:
         """The request is known: what to look for in its answer."""
@@ -112,8 +116,11 @@ class CallReading:
 
     def scanner(self, sequencer: BlockSequencer) -> Scanner | None:
         """The reader of the model's text; None: all text is just text."""
+        sequencer.one_call = self._one_call
+        if self._drop_repeated:
+            sequencer.twins = Twins(self._limits.tool_arguments, self._typed, drop_repeated=True)
         if self._look is not None:
-            if self._look.reads_calls:
+            if self._look.reads_calls and not self._drop_repeated:
                 sequencer.twins = Twins(self._limits.held_back, self._typed)
             self._scanner = Scanner(self._look, sequencer, self._offered, mode=self._arguments or "repair",
                                     limits=self._limits, tally=self.tally)

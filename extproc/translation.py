@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Literal
 
 import msgspec
 from xxhash import xxh3_128_digest
@@ -57,7 +58,8 @@ class Translation(ClientAnswer):
     model's reasoning. url: the backend's URL, for its path and host. withhold: keep the response head back until the
     first content, so that an error before it becomes a status. lossy: "reject" refuses what cannot be carried
     (RequestError 400).
-    only_tools: names and globs of the tools that may be offered (None: all).
+    only_tools: names and globs of the tools that may be offered (None: all). parallel_tool_calls: "enforce" drops the
+    calls behind the first; duplicates: "drop" those that repeat an earlier one.
     safety: Gemini's safety settings, category -> threshold. client_api: the client's API with settings of its own, in
     place of the one that `client` names.
     request_id: the gateway's own id of the request, for heads and errors; the ids of an answer are made of the body and
@@ -72,7 +74,8 @@ class Translation(ClientAnswer):
                  dialect: str | None = None, reasoning_open: bool | None = None, *,
                  url: str | None = None, withhold: bool = False, lossy: str = "report",
                  max_output_tokens: int | None = None, tool_style: str = "auto", tool_choice: str | None = None,
-                 parallel_tool_calls: bool | None = None, max_tools: int | None = None,
+                 parallel_tool_calls: bool | Literal["enforce"] | None = None,
+                 duplicates: Literal["keep", "drop"] | None = None, max_tools: int | None = None,
                  only_tools: Sequence[str] | None = None,
                  read_dialects: Sequence[str] = (), arguments: ArgumentsMode | None = None,
                  limits: Limits | None = None, ping_interval: float = 10.0, idle_timeout: float = 240.0,
@@ -81,10 +84,10 @@ class Translation(ClientAnswer):
         self._set_up(Settings(
             client=client, upstream=upstream, provider=provider, dialect=dialect, reasoning_open=reasoning_open,
             url=url, withhold=withhold, lossy=lossy, max_output_tokens=max_output_tokens, tool_style=tool_style,
-            tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, max_tools=max_tools,
-            only_tools=only_tools, read_dialects=read_dialects, arguments=arguments, limits=limits or Limits(),
-            ping_interval=ping_interval, idle_timeout=idle_timeout, secrets=secrets,
-            safety=tuple(safety.items()) if safety else (), client_api=client_api), model, request_id)
+            tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, duplicates=duplicates,
+            max_tools=max_tools, only_tools=only_tools, read_dialects=read_dialects, arguments=arguments,
+            limits=limits or Limits(), ping_interval=ping_interval, idle_timeout=idle_timeout,
+            secrets=secrets, safety=tuple(safety.items()) if safety else (), client_api=client_api), model, request_id)
 
     @classmethod
     def of(cls, settings: Settings, model: str, request_id: str) -> Translation:
@@ -100,7 +103,9 @@ class Translation(ClientAnswer):
         self._limits = settings.limits
         self._target = settings.targets[model]
         self._reading = CallReading((settings.dialect,) if settings.dialect is not None else settings.read_dialects,
-                                    settings.reasoning_open, settings.arguments, self._limits)
+                                    settings.reasoning_open, settings.arguments, self._limits,
+                                    one_call=settings.parallel_tool_calls == "enforce",
+                                    drop_repeated=settings.duplicates == "drop")
         self._status = 0
         self._patched = False
         self._prepared: Answer | None = None
@@ -141,6 +146,8 @@ class Translation(ClientAnswer):
             encoded = EncodedRequest(passed.request, NameMap(same, same))
         self._patched = passed is not None
         self._target = encoded.target or self._target
+        if self._settings.parallel_tool_calls == "enforce" and "parallel_tool_calls" in self.dropped.losses:
+            self.dropped.losses.remove("parallel_tool_calls")  # what the endpoint cannot be told is done here
         if self._settings.lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
                              + ". Leave these out, or let the gateway drop them (lossy: report).")

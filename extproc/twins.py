@@ -5,6 +5,8 @@ client would run it twice. The sequencer asks here; two native calls alike are t
 model may well mean that, unless the model wrote one of them into its reasoning and closed it. What went out is never
 taken back, so a call that may be a repetition waits until it is whole.
 A written call whose text ran out may be the beginning of a native one: then both are that one.
+
+Where the configuration wants it (`tools.duplicates: drop`), a call that repeats any earlier one is one as well.
 """
 
 from __future__ import annotations
@@ -12,21 +14,30 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
+from typing import Literal
 
 from extproc.calls import PendingCall
 from extproc.conversation import Failure
 from extproc.waiting import Prose
 
+Repetition = Literal["twin", "repeated"]
+
 
 class Twins:
     """The calls of one answer that went out and have not been repeated. `limit`: most characters of arguments that are
     compared; longer ones need not wait, and are never taken for a repetition. `typed` gives the arguments of a tool
-    their schema's types: those of a written call have them, a server that reads the text itself may leave `"1"`."""
+    their schema's types: those of a written call have them, a server that reads the text itself may leave `"1"`.
+    `drop_repeated`: two calls alike of one way are one, too."""
 
-    __slots__ = ("_in_reasoning", "_limit", "_sent", "_typed")
+    __slots__ = ("_in_reasoning", "_limit", "_seen", "_seen_names", "_sent", "_typed", "drop_repeated")
 
-    def __init__(self, limit: int, typed: Callable[[str, dict[str, object]], dict[str, object]]) -> None:
+    def __init__(self, limit: int, typed: Callable[[str, dict[str, object]], dict[str, object]], *,
+                 drop_repeated: bool = False) -> None:
         self._limit = limit
+        self.drop_repeated = drop_repeated
+        self._seen: set[tuple[str, bytes]] = set()
+        self._seen_names: set[str] = set()
+        """Every call that went out, where repeated ones are dropped."""
         self._typed = typed
         self._sent: dict[tuple[str, bool], list[tuple[bytes, str]]] = {}
         """By the tool's name and whether they were written."""
@@ -35,31 +46,38 @@ class Twins:
 
     def awaits(self, name: str, call: PendingCall) -> bool:
         """Whether `call`, of which nothing went out yet, may turn out to be a repetition."""
-        return call.size <= self._limit and ((name, call.written is None) in self._sent or (
-            call.written == "behind reasoning" and name in self._in_reasoning))
+        return call.size <= self._limit and (
+            (name, call.written is None) in self._sent or name in self._seen_names
+            or (call.written == "behind reasoning" and name in self._in_reasoning))
 
-    def repeats(self, name: str, call: PendingCall, healed: str | None = None) -> bool:
-        """Whether `call`, which is whole, repeats one that went out the other way; that one is used up by it. Else it
-        goes out itself, and is remembered. `healed`: its arguments, where they are not sent as they came."""
+    def repeats(self, name: str, call: PendingCall, healed: str | None = None) -> Repetition | None:
+        """Whether `call`, which is whole, repeats one that went out the other way ("twin"); that one is used up by it.
+        Or any other that went out ("repeated"), where such calls are dropped. Else it goes out itself, and is
+        remembered. `healed`: its arguments, where they are not sent as they came."""
         if call.size > self._limit:
-            return False
+            return None
         text = self._with_types(name, call.arguments if healed is None else healed)
         if (value := _value(text)) is None:
-            return False
+            return None
         written = call.written is not None
         others = self._sent.get((name, not written), [])
         twin = None if call.opened else next((other for other in others if other[0] == value), None)
         if twin is not None:
             self._use_up(name, not written, twin)
-            return True
+            return "twin"
         drafts = self._in_reasoning.get(name, [])
         if call.written == "behind reasoning" and not call.opened and value in drafts:
             drafts.remove(value)
-            return True
+            return "twin"
+        if self.drop_repeated:
+            if not call.opened and (name, value) in self._seen:
+                return "repeated"
+            self._seen.add((name, value))
+            self._seen_names.add(name)
         if call.written == "reasoning":
             self._in_reasoning.setdefault(name, []).append(value)
         self._sent.setdefault((name, written), []).append((value, text))
-        return False
+        return None
 
     def begun(self, name: str, call: PendingCall, waiting: Iterable[PendingCall | Prose],
               heal: Callable[[str, str], str | Failure] | None) -> tuple[PendingCall | None, str] | None:

@@ -30,10 +30,11 @@ class AnswerReader(BodyReader):
         self.usage = Usage()
         self._context = context
         self._seq = BlockSequencer(self._call_id, context.names.client, context.names.to_client,
-                                   context.limits.held_back)
+                                   context.limits.held_back, context.limits.tool_arguments)
         self._seq.heal = context.heal
         self._seq.tally = context.tally
         self._seq.lost_signature = partial(context.dropped.hint, "answer.thoughtSignature")
+        self._seq.lost_call = context.dropped.loss
         self._scanner = context.scanner(self._seq)
         self._content = self._seq.text if self._scanner is None else self._scanner.content
         self._reasoned = self._seq.thinking if self._scanner is None else self._scanner.reasoning

@@ -28,8 +28,12 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     refused). Does not hold for paths that pass untranslated. Unset everywhere: all tools."""
     choice: Literal["auto", "required", "none"] | None = None
     """Overrides what the client says about whether a tool must be called."""
-    parallel: bool | None = None
-    """Forces (`true`) or forbids (`false`) several calls in one answer, whatever the client says."""
+    parallel: bool | Literal["enforce"] | None = None
+    """Asks for (`true`) or forbids (`false`) several calls in one answer, whatever the client says. Not every model
+    obeys: with `enforce` the model is asked for one call, and calls after the first are dropped and named."""
+    duplicates: Literal["keep", "drop"] | None = None
+    """`drop`: a call that repeats an earlier one of the same answer (the same tool and arguments) is dropped and named.
+    A second call of a tool then goes out when it is whole. Unset everywhere: `keep`."""
     max: int | None = None
     """Most tools of a request; a request with more is refused."""
     arguments: Literal["as-is", "repair", "strict"] | None = None

@@ -185,6 +185,7 @@ class CallWriter:
         self._begun: PendingCall | None = None
         self._strict = io.mode == "strict"
         self._held: list[str] = []
+        self._held_size = 0
         self._tail: list[str] = []
         """What was made of the end of a text that ran out: the sequencer says whether it counts."""
         self._keys: set[str] = set()
@@ -372,6 +373,7 @@ class CallWriter:
         arguments."""
         if self._begun is None:
             self._begun = self._sequencer.new_call(told_end=True, written=self._place)
+            self._begun.counts = self._counts
             self._sequencer.call_delta(self._begun, self.name, None)
         return self._begun
 
@@ -380,6 +382,9 @@ class CallWriter:
             self._tail.append(text)
         elif self._strict:
             self._held.append(text)
+            self._held_size += len(text)
+            if self._held_size > self._sequencer.most_arguments:
+                self._sequencer.fail_too_long(self.name)
         else:
             self._sequencer.call_delta(self._call, None, text)
 

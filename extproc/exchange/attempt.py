@@ -141,10 +141,10 @@ def _settings(config: Config, backend: Backend, attempt: Attempt, client: str) -
         tools, timeouts = config.tools_of(attempt), config.timeouts
         found = config.worked_out[id(attempt), client] = Settings(
             client=client, upstream=backend.api, provider=backend.provider, url=backend.url, withhold=True,
-            lossy=config.lossy, max_output_tokens=attempt.max_output_tokens, tool_style=tools.style or "auto",
-            tool_choice=tools.choice, parallel_tool_calls=tools.parallel, max_tools=tools.max, only_tools=tools.only,
-            read_dialects=tools.read or (), arguments=tools.arguments, limits=config.limits,
-            ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
+            lossy=config.lossy, max_output_tokens=attempt.max_output_tokens, limits=config.limits,
+            tool_style=tools.style or "auto", tool_choice=tools.choice, parallel_tool_calls=tools.parallel,
+            duplicates=tools.duplicates, max_tools=tools.max, only_tools=tools.only, read_dialects=tools.read or (),
+            arguments=tools.arguments, ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
             secrets=config.secrets(), safety=tuple({**backend.safety, **attempt.safety}.items()),
             client_api=config.events_api if client == "events" else None)
     return found

@@ -82,8 +82,8 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Tool calls that went to the client."""
     calls: dict[str, CallCounts] = {}
     """The model's calls by the way in which they were written, `native` or the name of a dialect: `total`, and among
-    these `repaired`, `unreadable`, `unoffered` (of tools that the request did not have) and `refused`
-    (`tools.arguments: strict`)."""
+    these `repaired`, `unreadable`, `unoffered` (of tools that the request did not have), `refused`
+    (`tools.arguments: strict`) and `dropped` (`tools.parallel: enforce`, `tools.duplicates: drop`)."""
     repairs: list[Repair] = []
     """What was wrong with calls and was put right: tool, path, reason; the first 20 of them."""
     repaired: int = 0

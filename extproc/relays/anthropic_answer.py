@@ -39,6 +39,14 @@ _QUIET_BLOCKS = ("text", "thinking")
 """Their start holds nothing yet."""
 
 
+class _Piece(msgspec.Struct, gc=False):
+    partial_json: str = ""
+
+
+class _ArgumentsDelta(msgspec.Struct, gc=False):
+    delta: _Piece
+
+
 class _Head(msgspec.Struct, gc=False):
     type: str = ""
 
@@ -47,6 +55,7 @@ class _Block(msgspec.Struct):
     type: str = ""
     id: Any = None
     name: Any = None
+    input: msgspec.Raw = msgspec.Raw()
     signature: Any = None
 
 
@@ -65,6 +74,7 @@ class _Message(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head).decode
 _start = msgspec.json.Decoder(_Start)
 _message = msgspec.json.Decoder(_Message)
+_arguments = msgspec.json.Decoder(_ArgumentsDelta)
 
 
 class MessagesReader(RelayReader):
@@ -80,6 +90,9 @@ class MessagesReader(RelayReader):
         self._message_id = b""  # as JSON
         self._open: str | None = None  # the type of the block that has started and not stopped
         self._index = 0
+        self._name: object = None
+        self._size = 0
+        """Characters of the arguments of the open call."""
         self._told_usage = False
         self._reason: str | None = None
         self._calls = 0
@@ -109,11 +122,22 @@ class MessagesReader(RelayReader):
             self._other_event(kind, name, payload)
 
     def _delta(self, payload: bytes) -> None:
+        if self._open == "tool_use":
+            self._count_arguments(payload)
+            if self._ended:
+                return
         if not self._signed and b'"signature_delta"' in payload:
             payload = self._marked(payload)
         self._characters += len(payload) - _FRAME
         self._content_seen = True
         self._out.append(Passed(_DELTA % payload, True))
+
+    def _count_arguments(self, payload: bytes) -> None:
+        try:
+            self._size += len(_arguments.decode(payload).delta.partial_json)
+        except (msgspec.DecodeError, UnicodeDecodeError):  # half a surrogate pair, or a delta of another kind
+            self._size += len(payload) - _FRAME
+        self._check_length(self._name, self._size)
 
     def _odd(self, name: bytes, payload: bytes, problem: Exception) -> None:
         """What is no JSON object with a type: a keep-alive, halves of surrogate pairs, an error in plain words, two
@@ -204,8 +228,11 @@ class MessagesReader(RelayReader):
         start = _start.decode(payload)
         block = start.content_block
         self._open, self._index = block.type, start.index
+        self._name, self._size = block.name, 0
         call = block.type == "tool_use"
         changes = self._changes(block)
+        if self._ended:
+            return
         if changes:
             fields = fields_of(payload) or {}
             members = member_of(fields, "content_block") or {}
@@ -219,6 +246,7 @@ class MessagesReader(RelayReader):
         if block.type == "tool_use":
             self._calls += 1
             self._offered(block.name)
+            self._check_length(block.name, len(bytes(block.input).decode("utf-8", "replace")))
             new = self._new_id(block.id if isinstance(block.id, str) else None, self._calls - 1)
             return {} if new is None else {"id": raw(new)}
         if block.type == "thinking" and not self._signed and isinstance(block.signature, str) and block.signature:
@@ -315,6 +343,8 @@ class MessagesReader(RelayReader):
             return True
         self._take_usage(message.usage)
         self._change_blocks(fields, message)
+        if self._ended:
+            return True
         fields["model"] = raw(self._context.request.model)
         if not self._signed:
             if message.stop_reason is not None:

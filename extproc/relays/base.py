@@ -14,6 +14,7 @@ import msgspec
 
 from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropped, ProviderRequest, Target
 from extproc.apis.body_reader import BROKEN, BodyReader
+from extproc.blocks import too_long_call
 from extproc.conversation import Event, Failure, Finish, FinishReason, Passed, Request, Start, Usage
 from extproc.limits import Limits
 from extproc.sse import LF
@@ -111,6 +112,12 @@ class RelayReader(BodyReader):
         """A call of this tool begins."""
         if not isinstance(name, str) or name not in self._context.names.to_client:
             self._unoffered += 1
+
+    def _check_length(self, name: object, size: int) -> None:
+        """A call of this tool has `size` characters of arguments so far."""
+        most = self._context.limits.tool_arguments
+        if size > most:
+            self._fail(too_long_call(name if isinstance(name, str) else "", most))
 
     def _new_id(self, given: str | None, ordinal: int) -> str | None:
         """None: the call's id may pass, for it is new in the conversation. Else the id it gets."""

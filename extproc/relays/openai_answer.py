@@ -18,7 +18,7 @@ from extproc.apis.openai.chunks import CallDelta, Choice, Chunk, JsonChunk, deco
 from extproc.apis.openai.finish import FAILED_REASONS, FINISH_REASONS
 from extproc.apis.openai_client.ending import usage_fields
 from extproc.apis.provider_errors import complaint_of, failure_from_chunk
-from extproc.blocks import MAX_ARGUMENTS
+from extproc.blocks import too_long_call
 from extproc.calls import PendingCall
 from extproc.conversation import Failure, Passed, Signature
 from extproc.jsontext import without_half_pairs
@@ -56,9 +56,10 @@ Place = tuple[int, int]
 class _Followed:
     """Takes calls and fragments from a `CallIndex` without sending anything: the fragments pass as they are."""
 
-    def __init__(self, offered: dict[str, str]) -> None:
+    def __init__(self, offered: dict[str, str], most_arguments: int) -> None:
         self.failure: Failure | None = None
         self._offered = offered
+        self._most_arguments = most_arguments
 
     def new_call(self, id: str | None = None, *, signature: Signature | None = None) -> PendingCall:
         return PendingCall(id)
@@ -69,9 +70,8 @@ class _Followed:
         if arguments:
             call.add_arguments(arguments)
             call.take()
-            if call.size > MAX_ARGUMENTS:
-                self.fail(Failure("server", "The provider sent a tool call with arguments of more than "
-                                            f"{MAX_ARGUMENTS} characters."))
+            if call.size > self._most_arguments:
+                self.fail(too_long_call(call.name, self._most_arguments))
 
     def fail(self, failure: Failure) -> None:
         self.failure = self.failure or failure
@@ -80,9 +80,9 @@ class _Followed:
 class _Calls:
     """The calls of one choice: which of them each entry belongs to, and where that stands for the client."""
 
-    def __init__(self, offered: dict[str, str]) -> None:
+    def __init__(self, offered: dict[str, str], most_arguments: int) -> None:
         self.count = 0
-        self._followed = _Followed(offered)
+        self._followed = _Followed(offered, most_arguments)
         self._index = CallIndex(self._followed, offered, free_text=False)
         self._places: dict[PendingCall, int] = {}
         self._names: dict[PendingCall, str] = {}
@@ -221,7 +221,7 @@ class ChatReader(RelayReader):
         """Reads the entries of one list; returns how many calls begin in it. `changes`: what must change in them."""
         calls = self._called.get(index)
         if calls is None:
-            calls = self._called[index] = _Calls(self._context.names.to_client)
+            calls = self._called[index] = _Calls(self._context.names.to_client, self._context.limits.tool_arguments)
         begun = 0
         for at, (entry, found) in enumerate(zip(entries, calls.places(entries, whole=not self._streaming),
                                                 strict=True)):
@@ -347,6 +347,8 @@ class ChatReader(RelayReader):
         calls = 0
         for position, choice in enumerate(choices):
             calls += self._choice(position, choice, changes)
+        if self._ended:
+            return True
         if changes:
             fields = fields_of(_with_changes(body, changes, "message")) or fields
         fields["model"] = self._name
