@@ -81,6 +81,8 @@ class BlockSequencer:
         """Knows the calls that repeat another; set where calls are read from text, too."""
         self.lost_signature: Callable[[], None] = lambda: None
         """Called when a call that was signed does not go out, as its twin did."""
+        self.refuse_unoffered = False
+        """A native call of a tool that was not offered ends the answer."""
         self.lost_call: Callable[[str], None] = lambda name: None
         """Called with the name of what is lost when a call does not go out that the client would have run."""
         self.one_call = False
@@ -392,10 +394,16 @@ class BlockSequencer:
         if not call.name:
             self.fail(Failure("server", "The provider sent a tool call without a name."))
             return False
-        call.opened = True
         name = self._client_name(call.name)
         if call.name not in self._offered and name not in self._offered:
             self.unoffered += 1
+            if self.refuse_unoffered:
+                self.tally.native.refused += 1
+                self.fail(Failure("server", f"The model called the tool {name[:64]!r}, which the request does not "
+                                            "offer.", tool=name))
+                return False
+            self.tally.note_bad(name, "unoffered")
+        call.opened = True
         self.tally.written += call.written is not None
         self._open_block(_CALL, ToolCallStart(self._call_id(self.calls, call.id), name, call.signature))
         self._blank_text = self._blank_thinking = ""
@@ -424,7 +432,9 @@ class BlockSequencer:
             self._live = None
             return True
         if not call.told_end:
-            self.tally.native.unreadable += not call.readable
+            if not call.readable:
+                self.tally.native.unreadable += 1
+                self.tally.note_bad(self._client_name(call.name), "unreadable")
             self.tally.native.repaired += call.mended
         arguments = call.take() if self._heals(call) and not call.truncated else None
         if arguments is not None:

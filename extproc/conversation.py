@@ -330,6 +330,8 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     prompt_tokens: int | None = None
     context_limit: int | None = None
     max_tokens: int | None = None
+    tool: str | None = None
+    """Where a tool call of the model was refused: the tool that it names."""
 
 
 class Passed(msgspec.Struct, frozen=True, gc=False):

@@ -12,8 +12,8 @@ import msgspec
 
 from extproc.apis.base import Dropped, NameMap, Target
 from extproc.blocks import BlockSequencer
-from extproc.call_counts import CallTally
-from extproc.conversation import Request, Tool, ToolChoice
+from extproc.call_counts import MOST_BAD_CALLS, BadCall, Badness, CallTally
+from extproc.conversation import Failure, Request, Tool, ToolChoice
 from extproc.dialects.coercion import coerce_value, parameter, tool_shape
 from extproc.dialects.healing import NativeArguments
 from extproc.dialects.look import Look
@@ -28,6 +28,9 @@ from extproc.twins import Twins
 TOOLS_HEADER = "x-extproc-tools"
 """A client's own wish of how tools go to the model, over the configuration's `style`."""
 _WISHES = ("off", "native", "prompted")
+_BAD_REPAIRS: dict[str, Badness] = {
+    "unreadable": "unreadable", "skipped_call": "unoffered", "dropped_call": "unreadable"}
+"""Repairs of calls in text that leave none to run."""
 
 
 def with_style(target: Target, wished: str | None, limits: Limits) -> Target:
@@ -103,7 +106,9 @@ class CallReading:
     def prepare(self, request: Request, target: Target, names: NameMap) -> None:
         """The request is known: what to look for in its answer."""
         wanted = request.tool_choice.mode if request.tool_choice is not None else "auto"
-        if (target.tool_choice or wanted) != "none":  # else what looks like a call is an example that was asked for
+        self.tally.prompted = target.tool_style in WRITABLE
+        # With `none` what looks like a call is an example that was asked for; `off` offers nothing.
+        if (target.tool_choice or wanted) != "none" and target.tool_style != "off":
             self._offered = {names.to_provider.get(tool.name, tool.name): tool for tool in request.tools}
         opened = self._reasoning_open
         if opened is None and target.profile.splits_reasoning:
@@ -117,6 +122,7 @@ class CallReading:
     def scanner(self, sequencer: BlockSequencer) -> Scanner | None:
         """The reader of the model's text; None: all text is just text."""
         sequencer.one_call = self._one_call
+        sequencer.refuse_unoffered = self._arguments == "strict"
         if self._drop_repeated:
             sequencer.twins = Twins(self._limits.tool_arguments, self._typed, drop_repeated=True)
         if self._look is not None:
@@ -143,6 +149,16 @@ class CallReading:
     def text_calls(self) -> int:
         """Tool calls that the model wrote as text."""
         return self._scanner.calls if self._scanner is not None else 0
+
+    def bad_calls(self, failure: Failure | None) -> list[BadCall]:
+        """The first calls that no client can run as they are. `failure`: how the answer ended."""
+        bad = list(self.tally.bad_native)
+        for repair in self._scanner.repairs if self._scanner is not None else ():
+            if (reason := _BAD_REPAIRS.get(repair.reason)) is not None:
+                bad.append(BadCall.of(repair.tool, reason))
+        if failure is not None and failure.tool is not None:
+            bad.append(BadCall.of(failure.tool, "refused"))
+        return bad[:MOST_BAD_CALLS]
 
     @property
     def repairs(self) -> list[Repair]:

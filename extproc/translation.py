@@ -18,7 +18,7 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from extproc.apis.base import ClientApi, DecodeContext, Dropped, EncodedRequest, NameMap, ProviderRequest
-from extproc.call_counts import CallCounts
+from extproc.call_counts import BadCall, CallCounts
 from extproc.client_answer import Answer, ClientAnswer
 from extproc.conversation import Failure, Message, Request, Usage
 from extproc.dialects.reading import ArgumentsMode, Repair
@@ -214,6 +214,11 @@ class Translation(ClientAnswer):
         """How the calls fared, by dialect (`native` for those of the provider's API). Where bytes pass, their
         arguments are not looked at."""
         return self._reading.tally.counts(self.tool_calls, self.unoffered_calls)
+
+    @property
+    def bad_calls(self) -> list[BadCall]:
+        """The first calls that no client can run as they are."""
+        return self._reading.bad_calls(self.failure)
 
     @property
     def heard(self) -> bool:

@@ -29,7 +29,8 @@ class AnswerReader(BodyReader):
         super().__init__(context.limits)
         self.usage = Usage()
         self._context = context
-        self._seq = BlockSequencer(self._call_id, context.names.client, context.names.to_client,
+        offered = context.names.to_client if context.target.tool_style != "off" else {}
+        self._seq = BlockSequencer(self._call_id, context.names.client, offered,
                                    context.limits.held_back, context.limits.tool_arguments)
         self._seq.heal = context.heal
         self._seq.tally = context.tally

@@ -24,7 +24,8 @@ class EventSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Settings of `/v1/events`."""
 
     tools: dict[str, EventLabel] = {}
-    """Names of tools, or globs, with what is told of their calls; the first that matches counts."""
+    """Names of tools, or globs, with what is told of their calls; the first that matches counts. The log does not name
+    tools whose visibility is `hidden`."""
     final_note: str = FINAL_NOTE
     """The system note that a request with `finalize: true` gets; an empty text for none."""
 

@@ -264,6 +264,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """What those who serve this configuration have made of it; it lives as long."""
         return {}
 
+    def shown_tool(self, name: str) -> str:
+        """The tool's name for the log: "hidden" for one that `events.tools` hides."""
+        return "hidden" if self.events_api.label(name).visibility == "hidden" else name
+
     def tools_of(self, attempt: Attempt) -> ToolSettings:
         """The settings of tools that hold for an attempt: its own over its backend's over those of the file."""
         return merged(attempt.tools, self.backends[attempt.backend].tools, self.tools)

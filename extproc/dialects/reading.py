@@ -127,6 +127,9 @@ class Reading:
         counts.total += 1
         if reason == "skipped_call":
             counts.unoffered += 1
+            if self.mode == "strict":
+                counts.refused += 1
+                self._sequencer.fail(Failure("server", "The model called a tool that the request does not offer."))
         else:
             counts.unreadable += 1
 
@@ -411,7 +414,8 @@ class CallWriter:
 
 def refusal(name: str, reason: str) -> Failure:
     """A call that does not validate, in words: the tool, the path, the reason."""
-    return Failure("server", f"The model's call of the tool {name!r} does not match the tool's schema: {reason}.")
+    return Failure("server", f"The model's call of the tool {name!r} does not match the tool's schema: {reason}.",
+                   tool=name)
 
 
 def is_closed(text: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from extproc.call_counts import CallCounts
+from extproc.call_counts import BadCall, CallCounts
 from extproc.conversation import Failure, Usage
 from extproc.dialects.reading import Repair
 from extproc.exchange.routes import OperationName
@@ -83,7 +83,12 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     calls: dict[str, CallCounts] = {}
     """The model's calls by the way in which they were written, `native` or the name of a dialect: `total`, and among
     these `repaired`, `unreadable`, `unoffered` (of tools that the request did not have), `refused`
-    (`tools.arguments: strict`) and `dropped` (`tools.parallel: enforce`, `tools.duplicates: drop`)."""
+    (`tools.arguments: strict`), `unexpected` (native, though the tools were written into the prompt) and `dropped`
+    (`tools.parallel: enforce`, `tools.duplicates: drop`)."""
+    bad_calls: list[BadCall] = []
+    """The first 20 calls that no client can run as they are: tool (empty where none is named) and reason, `unreadable`,
+    `unoffered` or `refused`. A line with any is a warning. Tools that `events.tools` calls `hidden` are not named, here
+    and in `repairs`."""
     repairs: list[Repair] = []
     """What was wrong with calls and was put right: tool, path, reason; the first 20 of them."""
     repaired: int = 0

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from extproc.apis.provider_errors import kind_of_status
 from extproc.config import Config
 from extproc.conversation import Failure
@@ -358,7 +360,9 @@ class TranslateExchange(RequestHalf):
         record.finish = translation.finish_reason
         record.tool_calls = translation.tool_calls
         record.calls = translation.calls
-        record.repairs = translation.repairs[:MAX_REPAIRS]
+        named = self.config.shown_tool
+        record.bad_calls = [replace(bad, tool=named(bad.tool)) for bad in translation.bad_calls]
+        record.repairs = [replace(repair, tool=named(repair.tool)) for repair in translation.repairs[:MAX_REPAIRS]]
         record.repaired = len(translation.repairs)
         usage = self._accounting.usage(translation.usage, failure)
         record.usage = usage if usage.input or usage.output else None

@@ -112,6 +112,7 @@ class RelayReader(BodyReader):
         """A call of this tool begins."""
         if not isinstance(name, str) or name not in self._context.names.to_client:
             self._unoffered += 1
+            self._context.tally.note_bad(name if isinstance(name, str) else None, "unoffered")
 
     def _check_length(self, name: object, size: int) -> None:
         """A call of this tool has `size` characters of arguments so far."""

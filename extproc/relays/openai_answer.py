@@ -135,9 +135,12 @@ class ChatReader(RelayReader):
 
     @property
     def unoffered_calls(self) -> int:
+        return len(self._unoffered_names) + self._other.unoffered_calls
+
+    @property
+    def _unoffered_names(self) -> list[str]:
         known = self._context.names.to_client
-        here = sum(name not in known for calls in self._called.values() for name in calls.names)
-        return here + self._other.unoffered_calls
+        return [name for calls in self._called.values() for name in calls.names if name not in known]
 
     # -------------------------------------------------------------------------------------------------------- events
 
@@ -326,7 +329,18 @@ class ChatReader(RelayReader):
         head = {**(self._head or {}), "model": self._name}
         self._pass(b"data: %b\n\n" % msgspec.json.encode({**head, "choices": choices, **more}))
 
+    def _fail(self, failure: Failure) -> None:
+        self._note_unoffered()
+        super()._fail(failure)
+
+    def _note_unoffered(self) -> None:
+        """The answer ends: the names of its calls are whole."""
+        if not self._ended:
+            for name in self._unoffered_names:
+                self._context.tally.note_bad(name, "unoffered")
+
     def _finish(self) -> None:
+        self._note_unoffered()
         reason = FINISH_REASONS.get(self._reason or "stop", "stop")
         self._end("tool_calls" if reason == "stop" and self._called else reason)
 

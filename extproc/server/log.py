@@ -10,6 +10,7 @@ import logging
 import traceback
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 import msgspec
 
@@ -19,6 +20,7 @@ from extproc.server.output import now, put_on_stdout
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _encode = msgspec.json.Encoder().encode
+_FAILED = attrgetter("failed")
 
 
 class Log:
@@ -37,8 +39,9 @@ class Log:
             self._put({"time": now(), "level": level, "event": event, **fields})
 
     def exchange(self, record: Record) -> None:
-        """One finished exchange; failed ones are warnings."""
-        level = "info" if record.outcome in ("ok", "client_closed") else "warning"
+        """One finished exchange; failed ones are warnings, and those with calls that no client can run."""
+        fine = record.outcome in ("ok", "client_closed") and not any(map(_FAILED, record.calls.values()))
+        level = "info" if fine else "warning"
         if LEVELS[level] >= self._level:
             self._mask(b'{"time":"%b","level":"%b","event":"%b",%b' % (
                 now().encode(), level.encode(), record.event.encode(), record.to_json()[1:]))

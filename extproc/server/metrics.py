@@ -102,6 +102,8 @@ class PrometheusMetrics:
                              (*LABELS, "dialect"))
         self.calls_repaired = counter("extproc_tool_calls_repaired",
                                       "Those of which something was wrong and was put right", (*LABELS, "dialect"))
+        self.calls_unexpected = counter("extproc_tool_calls_unexpected",
+                                        "Native calls of models whose tools were written into the prompt", LABELS)
         self.calls_failed = counter("extproc_tool_calls_failed",
                                     "Those that cannot be run: unreadable, unoffered, refused",
                                     (*LABELS, "dialect", "reason"))
@@ -220,6 +222,7 @@ class PrometheusMetrics:
         for dialect, counts in record.calls.items():
             series.child(self.calls, dialect).inc(counts.total)
             series.child(self.calls_repaired, dialect).inc(counts.repaired)
+            series.child(self.calls_unexpected).inc(counts.unexpected)
             for reason in ("unreadable", "unoffered", "refused"):
                 series.child(self.calls_failed, dialect, reason).inc(getattr(counts, reason))
         for repair in record.repairs:

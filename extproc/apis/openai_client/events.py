@@ -8,7 +8,6 @@ tools and of the final note is handed in; this module knows no configuration.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -19,6 +18,7 @@ from extproc.apis.openai_client.finalizing import FINAL_NOTE, finalized
 from extproc.apis.openai_client.request import of_wire, read_body
 from extproc.apis.wire import refused
 from extproc.conversation import Failure, Request
+from extproc.globs import matches
 from extproc.limits import Limits
 
 __all__ = ["EventsApi", "ToolLabel"]
@@ -39,7 +39,7 @@ class EventsApi:
 
     def label(self, name: str) -> ToolLabel:
         """What the table says of a tool."""
-        return next((label for pattern, label in self._labels.items() if fnmatchcase(name, pattern)), _DEFAULT)
+        return next((label for pattern, label in self._labels.items() if matches(pattern, name)), _DEFAULT)
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
         """POST /v1/events. Raises BadRequest (the place and what to do)."""

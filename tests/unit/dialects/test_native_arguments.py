@@ -41,9 +41,12 @@ def test_strict_says_what_is_wrong(arguments: str, why: str) -> None:
     assert why in got["events"][-1]["error"]["message"]
 
 
-def test_strict_lets_a_valid_call_and_an_unoffered_tool_pass() -> None:
+def test_strict_lets_a_valid_call_pass_and_no_tool_that_was_not_offered() -> None:
     assert native('{"title":', ' "a"}', arguments="strict")["tool_calls"] == [["note", '{"title": "a"}']]
-    assert native('{"x": 1}', name="other", arguments="strict")["tool_calls"] == [["other", '{"x": 1}']]
+    got = native('{"x": 1}', name="other", arguments="strict")
+    assert (got["finish_reason"], got["tool_calls"]) == ("error", [])
+    assert "'other'" in got["events"][-1]["error"]["message"]
+    assert native('{"x": 1}', name="other", arguments="repair")["tool_calls"] == [["other", '{"x": 1}']]
 
 
 def test_a_truncated_call_is_left_as_it_is() -> None:

@@ -14,12 +14,13 @@ from tests.unit.exchange.test_translate import DONE, HELLO, SSE, STOP, asked, ch
 
 
 def patient(seconds: float | None, *, remaining: bool = True, general: float | None = None, stream: bool = True,
-            tools: ToolSettings = ToolSettings(), **times: float) -> Playbook:  # noqa: B008 - frozen
+            tools: ToolSettings = ToolSettings(),  # noqa: B008 - frozen
+            offered: list[dict[str, Any]] | None = None, **times: float) -> Playbook:
     """A request on its way to a provider that has `seconds` for its first token."""
     attempts = [Attempt(backend="alpha", model="a", first_token_timeout=seconds, tools=tools),
                 Attempt(backend="beta", model="b")]
     rules = [ModelRule(match="two", attempts=attempts if remaining else attempts[:1])]
-    return asked("two", models=rules, stream=stream, timeouts=Timeouts(first_token=general, **times))
+    return asked("two", models=rules, stream=stream, offered=offered, timeouts=Timeouts(first_token=general, **times))
 
 
 def test_a_silent_provider_is_a_504_that_can_fail_over() -> None:
@@ -55,6 +56,7 @@ def test_a_head_without_a_token_is_a_504_as_well(said: bytes) -> None:
     assert chunk[2] is True
 
 
+F = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
 CALL = chunk({"tool_calls": [{"index": 0, "id": "c", "type": "function",
                               "function": {"name": "f", "arguments": '{"a":'}}]})
 
@@ -71,7 +73,7 @@ def test_text_reasoning_and_calls_are_tokens(token: bytes) -> None:
 
 def test_a_call_that_is_held_back_to_be_checked_is_a_token() -> None:
     """The model has written for minutes; nothing of it was shown yet."""
-    play = patient(3, tools=ToolSettings(arguments="strict"))
+    play = patient(3, tools=ToolSettings(arguments="strict"), offered=[F])
     play >> response_headers(**SSE) >> response_body(CALL)
     play.wait(6) << []
     play >> response_body(chunk({"tool_calls": [{"index": 0, "function": {"arguments": "1}"}}]}))

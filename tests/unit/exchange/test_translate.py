@@ -57,10 +57,11 @@ def routed(play: Playbook, model: str = "one", attempt: int = 1, **headers: str)
 
 
 def asked(model: str = "one", attempt: int = 1, backend: str = "alpha", stream: bool = True,
-          **changes: Any) -> Playbook:
-    """An exchange whose request is on its way to the provider."""
+          offered: list[dict[str, Any]] | None = None, **changes: Any) -> Playbook:
+    """An exchange whose request is on its way to the provider, with the tools `offered`."""
     play = hop(backend, **changes)
-    play >> routed(play, model, attempt) >> request_body({**ASK, "model": model, "stream": stream})
+    tools = {} if offered is None else {"tools": offered}
+    play >> routed(play, model, attempt) >> request_body({**ASK, "model": model, "stream": stream, **tools})
     assert play.take()[0][0] == "request head"
     return play
 
