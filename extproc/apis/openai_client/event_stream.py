@@ -3,15 +3,18 @@ do not want to assemble deltas.
 
 | event | members |
 |---|---|
+| `warning` | `code` (`dropped`), `name`, `message`: something of the request or the answer that could not be carried |
 | `content` | `text`: a piece of the answer |
-| `reasoning` | `text`: a piece of reasoning |
+| `reasoning` | `text` and `content`, which are the same: a piece of reasoning |
+| `tool_start` | `id`, `name`, `category`, `visibility`: the model begins to write a call |
 | `tool_call` | `id`, `name`, `arguments` (an object), `category`, `visibility`; complete, never a part of a call |
 | `usage` | `usage` (as of a chat completion), `finish_reason`, and `refusal`: why the provider refused, where it says |
 | `error` | `error` (as of the OpenAI API); nothing follows |
 | `done` | `done: true`; the last one of an answer that is whole |
 
-A call whose arguments a limit cut off is not told; `finish_reason` says `length` then. Called for every event, so a
-delta costs one JSON string.
+A call whose arguments a limit cut off has a `tool_start` and no `tool_call`; `finish_reason` says `length` then.
+Warnings stand at the very start, or before what ends the answer. Called for every event, so a delta costs one JSON
+string.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from extproc.conversation import (
     RedactedThinking,
     Request,
     SignatureDelta,
+    Start,
     TextDelta,
     Thinking,
     ThinkingDelta,
@@ -44,7 +48,7 @@ from extproc.conversation import (
 _encode = msgspec.json.Encoder().encode
 
 _TEXT = b'data: {"type":"content","text":'
-_REASONING = b'data: {"type":"reasoning","text":'
+_REASONING, _ONCE_MORE = b'data: {"type":"reasoning","text":', b',"content":'
 _END = b"}\n\n"
 _DONE = b'data: {"type":"done","done":true}\n\n'
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
@@ -73,6 +77,11 @@ class EventStreamEncoder:
                  prompt_estimate: Callable[[], int]) -> None:
         self._label = label
         self._shown = not isinstance(request, ChatRequest) or request.show_reasoning
+        self._dropped = request.dropped if isinstance(request, ChatRequest) else None
+        self._warned = 0
+        self._losses_of_request = len(self._dropped.losses) if self._dropped is not None else 0
+        """So many losses were told, and so many there are before the answer is read. What a piece of the answer adds,
+        its start must not tell: how long a piece is, nobody knows."""
         self._estimate = Estimate(prompt_estimate)
         self._riders = Riders()
         self._said = 0
@@ -93,7 +102,8 @@ class EventStreamEncoder:
                     out += (_TEXT, _encode(event.text), _END)  # type: ignore[union-attr]
             elif kind is ThinkingDelta:
                 if self._shown and event.text:  # type: ignore[union-attr]
-                    out += (_REASONING, _encode(event.text), _END)  # type: ignore[union-attr]
+                    piece = _encode(event.text)  # type: ignore[union-attr]
+                    out += (_REASONING, piece, _ONCE_MORE, piece, _END)
             elif kind is ArgumentsDelta:
                 if self._call is not None:
                     self._call.pieces.append(event.json)  # type: ignore[union-attr]
@@ -107,10 +117,12 @@ class EventStreamEncoder:
 
     def _other(self, event: Event) -> bytes:
         match event:
+            case Start():
+                return self._warnings(self._losses_of_request)
             case ToolCallStart():
                 out = self._told(at_limit=False)
-                self._call = _Call(event, self._riders.load(event))
-                return out
+                self._call = call = _Call(event, self._riders.load(event))
+                return out + _event({"type": "tool_start", "id": call.id, "name": event.name, **self._labelled(event)})
             case BlockStop():
                 return self._told(at_limit=True)
             case SignatureDelta():
@@ -124,7 +136,7 @@ class EventStreamEncoder:
                 return self._finish(event)
             case Failure():
                 self._ended = True
-                return _event({"type": "error", "error": error_detail(event)})
+                return self._warnings() + _event({"type": "error", "error": error_detail(event)})
             case _:
                 return self._told(at_limit=False)  # a block begins: the call before it was whole
 
@@ -140,17 +152,27 @@ class EventStreamEncoder:
         self._call, self._called = None, True
         if isinstance(arguments, msgspec.Raw):  # the provider's own JSON, on one line: strings hold no line ends
             arguments = msgspec.Raw(bytes(arguments).translate(_ONE_LINE))
-        label = self._label(call.start.name)
         return _event({"type": "tool_call", "id": call.id, "name": call.start.name, "arguments": arguments,
-                       "category": label.category, "visibility": label.visibility})
+                       **self._labelled(call.start)})
+
+    def _labelled(self, start: ToolCallStart) -> dict[str, str]:
+        label = self._label(start.name)
+        return {"category": label.category, "visibility": label.visibility}
+
+    def _warnings(self, most: int | None = None) -> bytes:
+        """The losses that were found since the last time, up to `most` in all."""
+        new = self._dropped.losses[self._warned:most] if self._dropped is not None else []
+        self._warned += len(new)
+        return b"".join(_event({"type": "warning", "code": "dropped", "name": name,
+                                "message": f"Could not be carried, and was left out: {name}"}) for name in new)
 
     def _finish(self, event: Finish) -> bytes:
         out = self._told(at_limit=not whole_calls(event.reason))
         self._ended = True
         why = event.refusal.explanation if event.refusal is not None else ""
-        return out + _event({"type": "usage", "usage": usage_fields(event.usage, self._estimate),
-                             "finish_reason": finish_reason(event.reason, self._called),
-                             **({"refusal": why} if why else {})}) + _DONE
+        return out + self._warnings() + _event({
+            "type": "usage", "usage": usage_fields(event.usage, self._estimate),
+            "finish_reason": finish_reason(event.reason, self._called), **({"refusal": why} if why else {})}) + _DONE
 
 
 def _event(members: dict[str, object]) -> bytes:

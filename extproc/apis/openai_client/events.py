@@ -52,6 +52,7 @@ class EventsApi:
         request = of_wire(wired, extra, dropped, limits, strays=final == b"true")
         request.stream = request.want_usage = True
         request.legacy_functions = request.cites = False
+        request.dropped = dropped
         return finalized(request, self._final_note, dropped) if final == b"true" else request
 
     def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:

@@ -54,6 +54,8 @@ class ChatRequest(Request, kw_only=True):
     """The client offered `functions`: it reads one `function_call`, not `tool_calls`."""
     show_reasoning: bool = True
     """False: the client excluded reasoning from the answer (it may still take place)."""
+    dropped: Dropped | None = None
+    """What this exchange loses, as it is found, for answers that tell of it (application events)."""
 
 
 def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> ChatRequest:

@@ -52,9 +52,12 @@ def test_an_answer_in_events() -> None:
     load = events[3]["id"]
     assert load.startswith("c1_xs1_")
     assert events == [
-        {"type": "reasoning", "text": "hm"}, {"type": "content", "text": "a"}, {"type": "content", "text": "b"},
+        {"type": "reasoning", "text": "hm", "content": "hm"}, {"type": "content", "text": "a"},
+        {"type": "content", "text": "b"},
+        {"type": "tool_start", "id": load, "name": "search_web", "category": "search", "visibility": "hidden"},
         {"type": "tool_call", "id": load, "name": "search_web", "arguments": {"q": "x"}, "category": "search",
          "visibility": "hidden"},
+        {"type": "tool_start", "id": "c2", "name": "paint", "category": "other", "visibility": "visible"},
         {"type": "tool_call", "id": "c2", "name": "paint", "arguments": {}, "category": "other",
          "visibility": "visible"},
         {"type": "usage", "finish_reason": "tool_calls", "usage": {
@@ -64,24 +67,71 @@ def test_an_answer_in_events() -> None:
 
 
 @pytest.mark.parametrize("pieces", [(), ('{"x":',)])
-def test_a_call_that_a_limit_cut_off_is_not_told(pieces: tuple[str, ...]) -> None:
+def test_a_call_that_a_limit_cut_off_only_started(pieces: tuple[str, ...]) -> None:
     events = told(answer(text("a"), call("c", "f", *pieces), reason="length"))
-    assert [event["type"] for event in events] == ["content", "usage", "done"]
-    assert events[1]["finish_reason"] == "length"
+    assert [event["type"] for event in events] == ["content", "tool_start", "usage", "done"]
+    assert events[2]["finish_reason"] == "length"
 
 
 def test_a_whole_call_before_the_limit_is_told() -> None:
     events = told(answer(call("c", "f", "{}"), text("a"), reason="length"))
-    assert [event["type"] for event in events] == ["tool_call", "content", "usage", "done"]
+    assert [event["type"] for event in events] == ["tool_start", "tool_call", "content", "usage", "done"]
 
 
 def test_arguments_that_are_no_object_are_told_as_what_they_are() -> None:
     events = told(answer(call("c", "f", "[1"), text("a")))
-    assert events[0]["arguments"] == {"INVALID_JSON": "[1"}
+    assert events[1]["arguments"] == {"INVALID_JSON": "[1"}
 
 
 def test_half_an_emoji_in_arguments_stays_what_it_is() -> None:
-    assert told(answer(call("c", "f", '{"a":\r\n "\\ud83d"}')))[0]["arguments"] == {"a": "\ud83d"}
+    assert told(answer(call("c", "f", '{"a":\r\n "\\ud83d"}')))[1]["arguments"] == {"a": "\ud83d"}
+
+
+def exchange(provider: list[str], *, cuts: int = 1000, **fields: Any) -> list[dict[str, Any]]:
+    """All events of an exchange with an Anthropic-format provider whose events these are."""
+    talk = Translation("events", "anthropic", "claude-sonnet-4-5", parallel_tool_calls="enforce")
+    talk.request(json.dumps({"model": "m", "messages": [USER], **fields}).encode())
+    talk.start(200, {"content-type": "text/event-stream"})
+    data = "".join(f"data: {event}\n\n" for event in provider).encode()
+    out = b"".join(talk.feed(data[at:at + cuts]) for at in range(0, len(data), cuts)) + talk.finish()
+    return [json.loads(line.removeprefix("data: ")) for line in out.decode().split("\n\n") if line]
+
+
+STARTS = '{"type":"message_start","message":{"id":"x","usage":{"input_tokens":3,"output_tokens":1}}}'
+HELLO = ['{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}',
+         '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}',
+         '{"type":"content_block_stop","index":0}']
+CALLS = [piece for at in (1, 2) for piece in (
+    f'{{"type":"content_block_start","index":{at},"content_block":{{"type":"tool_use","id":"t{at}","name":"f",'
+    '"input":{}}}',
+    f'{{"type":"content_block_delta","index":{at},"delta":{{"type":"input_json_delta","partial_json":"{{}}"}}}}',
+    f'{{"type":"content_block_stop","index":{at}}}')]
+ENDS = ['{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}',
+        '{"type":"message_stop"}']
+F = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+
+
+@pytest.mark.parametrize("cuts", [1, 13, 1000])
+def test_rule_4_losses_are_told_before_the_answer_and_those_of_the_answer_at_its_end(cuts: int) -> None:
+    events = exchange([STARTS, *HELLO, *CALLS, *ENDS], cuts=cuts, tools=[F], seed=4, logit_bias={"5": 1})
+    assert [event["type"] for event in events] == [
+        "warning", "warning", "content", "tool_start", "tool_call", "warning", "usage", "done"]
+    assert [event["name"] for event in events if event["type"] == "warning"] == [
+        "seed", "logit_bias", "answer.parallel_tool_calls"]
+    first = events[0]
+    assert (first["code"], sorted(first)) == ("dropped", ["code", "message", "name", "type"])
+    assert "seed" in first["message"]
+    assert not any(event["type"] == "warning" for event in exchange([STARTS, *HELLO, *ENDS]))
+
+
+def test_hints_are_no_warnings() -> None:
+    assert [event["type"] for event in exchange([STARTS, *HELLO, *ENDS], metadata={"a": "b"})] == [
+        "content", "usage", "done"]
+
+
+def test_losses_are_told_before_an_error_as_well() -> None:
+    events = exchange([STARTS, *HELLO], seed=4)
+    assert [event["type"] for event in events] == ["warning", "content", "error"]
 
 
 def test_p1_a_broken_stream_ends_with_the_error() -> None:
