@@ -24,6 +24,7 @@ from envoy_data_plane.envoy.extensions.retry.host.previous_hosts import v3 as pr
 from envoy_data_plane.envoy.type import v3 as http_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
+from extproc.apis.openai_client.finalizing import FINALIZE_HEADER
 from extproc.bootstrap.key_files import key_from_file
 from extproc.bootstrap.limits import LIMITED_TEAM
 from extproc.bootstrap.messages import BodySizeLimit
@@ -33,6 +34,7 @@ from extproc.bootstrap.replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUE
 from extproc.bootstrap.secrets import key_header, key_name, placeholder, secret_name
 from extproc.bootstrap.sources import Sources
 from extproc.config import Backend, Config
+from extproc.tool_styles import TOOLS_HEADER
 
 PROCESSOR = "processor"
 """The cluster of the workers."""
@@ -55,12 +57,13 @@ _SKIP = ext_proc.ProcessingModeHeaderSendMode.SKIP
 
 def drop_clients_internal_headers() -> core.TypedExtensionConfig:
     """Removes `x-extproc-*` and `x-envoy-*` that a client sends, before any filter or route sees them. Only
-    `x-extproc-tools` is the client's own."""
-    internal = matcher.StringMatcher(safe_regex=matcher.RegexMatcher(regex=_all_but("x-extproc-", "tools")))
+    `x-extproc-finalize` and `x-extproc-tools` are the client's own."""
+    internal = [matcher.StringMatcher(safe_regex=matcher.RegexMatcher(regex=pattern))
+                for pattern in all_but("x-extproc-", FINALIZE_HEADER, TOOLS_HEADER)]
     envoys = matcher.StringMatcher(prefix="x-envoy-", ignore_case=True)
     return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
         rules.HeaderMutation(remove_on_match=rules.HeaderMutationRemoveOnMatch(key_matcher=names))
-        for names in (internal, envoys)]))
+        for names in (*internal, envoys)]))
 
 
 def name_hop(backend: str) -> core.TypedExtensionConfig:
@@ -77,11 +80,23 @@ def hop_domain(backend: str) -> str:
     return _CAPITAL.sub(r"^\g<0>", backend).lower()
 
 
-def _all_but(prefix: str, word: str) -> str:
-    """A pattern for all names that begin with `prefix`, except `prefix + word`. (RE2 knows no look-ahead; Envoy holds
-    header names in lower case.)"""
-    others = [f"{word[:at]}([^{letter}].*)?" for at, letter in enumerate(word)]
-    return f"{prefix}({'|'.join(others)}|{word}.+)"
+def all_but(prefix: str, *names: str) -> list[str]:
+    """Patterns for all names that begin with `prefix`, except these. (RE2 knows no look-ahead; Envoy holds header
+    names in lower case.) One for each letter that a name goes on with: Envoy refuses patterns whose program has more
+    than 100 steps."""
+    words = [name.removeprefix(prefix) for name in names]
+    letters = sorted({word[0] for word in words})
+    first = f"{prefix}([^{''.join(letters)}].*)?" if letters else f"{prefix}.*"
+    return [first, *(prefix + letter + _others([word[1:] for word in words if word[0] == letter])
+                     for letter in letters)]
+
+
+def _others(words: list[str]) -> str:
+    """A pattern for all texts but these."""
+    letters = sorted({word[0] for word in words if word})
+    branches = [f"[^{''.join(letters)}].*" if letters else ".+"]
+    branches += [letter + _others([word[1:] for word in words if word[:1] == letter]) for letter in letters]
+    return f"({'|'.join(branches)}){'' if '' in words else '?'}"
 
 
 def key_auth() -> hcm.HttpFilter:

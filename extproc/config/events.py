@@ -21,13 +21,14 @@ class EventLabel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class EventSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of `/v1/events`."""
+    """What front ends are told of tools, and what asks for a final answer."""
 
     tools: dict[str, EventLabel] = {}
     """Names of tools, or globs, with what is told of their calls; the first that matches counts. The log does not name
     tools whose visibility is `hidden`."""
     final_note: str = FINAL_NOTE
-    """The system note that a request with `finalize: true` gets; an empty text for none."""
+    """The system note that a request for a final answer gets: one to `/v1/events` with `finalize: true`, one to
+    `/v1/chat/completions` with the header `x-extproc-finalize: true`. An empty text for none."""
 
     def api(self) -> EventsApi:
         """The client API with these settings."""

@@ -16,7 +16,8 @@ from typing import Any, Literal, overload
 
 import msgspec
 
-from extproc.apis.openai_client import EventsApi
+from extproc.apis.base import ClientApi
+from extproc.apis.openai_client import EventsApi, OpenAIApi
 from extproc.config.backend_records import Backend
 from extproc.config.events import EventSettings
 from extproc.config.limits_records import LimitKey, LimitsService, TeamLimits, limit_numbers
@@ -258,6 +259,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def events_api(self) -> EventsApi:
         """The application events as a client API, with their settings."""
         return self.events.api()
+
+    @cached_property
+    def chat_api(self) -> OpenAIApi:
+        """Chat Completions as a client API, with its settings."""
+        return OpenAIApi(self.events.final_note)
+
+    def client_api(self, name: str) -> ClientApi | None:
+        """The client API of this name where it has settings of its own."""
+        return self.events_api if name == "events" else self.chat_api if name == "openai" else None
 
     @cached_property
     def worked_out(self) -> dict[Any, Any]:

@@ -148,5 +148,5 @@ def _settings(config: Config, backend: Backend, attempt: Attempt, client: str) -
             duplicates=tools.duplicates, max_tools=tools.max, only_tools=tools.only, read_dialects=tools.read or (),
             arguments=tools.arguments, ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
             secrets=config.secrets(), safety=tuple({**backend.safety, **attempt.safety}.items()),
-            client_api=config.events_api if client == "events" else None)
+            client_api=config.client_api(client))
     return found

@@ -6,6 +6,7 @@ response never passes here. The head is withheld until the body is complete, bec
 
 from __future__ import annotations
 
+from extproc.apis.openai_client.finalizing import FINALIZE_HEADER
 from extproc.config import Config
 from extproc.exchange import messages
 from extproc.exchange.attempt import chosen_order
@@ -18,6 +19,7 @@ from extproc.header_names import chosen
 from extproc.tool_styles import TOOLS_HEADER
 
 INTERNAL = "x-extproc-"
+_CLIENTS_OWN = frozenset((FINALIZE_HEADER, TOOLS_HEADER))
 _INTERNAL_NAMES = chosen(lambda name: name.startswith(INTERNAL))
 _HEAVY = 2 * HEAVY_BODY
 """Bytes: looking for a model's name takes a small part of what a translation takes."""
@@ -81,7 +83,7 @@ class SelectExchange(Exchange):
             said["x-extproc-order"] = self._order(found)
         if self.config.limited_teams:
             said.update(self._limited())
-        kept = {TOOLS_HEADER, "x-extproc-team"} if self.config.teams else {TOOLS_HEADER}
+        kept = _CLIENTS_OWN | {"x-extproc-team"} if self.config.teams else _CLIENTS_OWN
         spoofed = [name for name in _INTERNAL_NAMES[tuple(self._intake.headers)] if name not in kept]
         return [messages.request_head(said, spoofed, clear_route_cache=True), *self._echo()]
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropped, ProviderRequest, Target
 from extproc.apis.body import checked
 from extproc.apis.openai.request import chat_path
+from extproc.apis.openai_client.finalizing import wants_final
 from extproc.apis.openai_client.request import ChatRequest
 from extproc.conversation import Request
 from extproc.limits import Limits
@@ -28,7 +29,7 @@ class OpenAIRelay:
 
     def patched(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
                 dropped: Dropped) -> Patched | None:
-        if not target.profile.faithful or not _is_native(target):
+        if not target.profile.faithful or not _is_native(target) or wants_final(headers):
             return None
         body = checked(body, limits.json_depth)
         asked, fields = told(body), fields_of(body)

@@ -44,7 +44,7 @@ def test_no_key_or_internal_header_of_the_client_reaches_a_provider(world: World
 
 SPOOFED = {"x-extproc-route": "x", "X-Extproc-Team": "blue", "x-extproc-api": "x", "x-extproc-asked": "down stream",
            "x-envoy-max-retries": "9", "x-envoy-attempt-count": "7", "x-extproc-tool": "x",
-           "X-ExtProc-Tools": "off", "x-extproc-tools2": "x"}
+           "X-ExtProc-Tools": "off", "x-extproc-tools2": "x", "x-extproc-finalize": "true", "x-extproc-final": "x"}
 
 
 def test_internal_headers_of_a_client_are_gone_before_select_sees_them(world: World, key: Key) -> None:
@@ -52,8 +52,9 @@ def test_internal_headers_of_a_client_are_gone_before_select_sees_them(world: Wo
     seen = world.envoy.stand_in.headers("select")[-1]
     assert seen["x-extproc-team"] == "red"
     assert {name for name in seen if name.startswith(("x-extproc-", "x-envoy-"))} == {
-        "x-extproc-team", "x-extproc-tools"} | ({"x-envoy-external-address", "x-envoy-internal"} & set(seen))
-    assert seen["x-extproc-tools"] == "off", "the one that is the client's own"
+        "x-extproc-team", "x-extproc-tools", "x-extproc-finalize"} | (
+            {"x-envoy-external-address", "x-envoy-internal"} & set(seen))
+    assert (seen["x-extproc-tools"], seen["x-extproc-finalize"]) == ("off", "true"), "the client's own"
 
 
 def test_the_key_that_authenticated_is_hidden_from_the_processor(world: World, key: Key) -> None:

@@ -1,7 +1,8 @@
 """Application events as a client API: `POST /v1/events` takes the body of a chat completion and always answers with a
 stream of plain events (`event_stream`).
 
-`finalize: true` in the body asks for the final answer of a conversation (`finalizing`). What the configuration says of
+`finalize: true` in the body (or the header of chat completions) asks for the final answer of a conversation
+(`finalizing`). What the configuration says of
 tools and of the final note is handed in; this module knows no configuration.
 """
 
@@ -14,7 +15,7 @@ import msgspec
 from extproc.apis.base import AnswerEncoder, Dropped, HttpError
 from extproc.apis.openai_client.errors import http_error
 from extproc.apis.openai_client.event_stream import EventStreamEncoder, ToolLabel
-from extproc.apis.openai_client.finalizing import FINAL_NOTE, finalized
+from extproc.apis.openai_client.finalizing import FINAL_NOTE, finalized, wants_final
 from extproc.apis.openai_client.request import of_wire, read_body
 from extproc.apis.wire import refused
 from extproc.conversation import Failure, Request
@@ -49,11 +50,12 @@ class EventsApi:
             raise refused("finalize", "expected true or false")
         if wired.n is not None and wired.n > 1:
             raise refused("n", "application events carry one answer: expected 1")
-        request = of_wire(wired, extra, dropped, limits, strays=final == b"true")
+        is_final = final == b"true" or wants_final(headers)
+        request = of_wire(wired, extra, dropped, limits, strays=is_final)
         request.stream = request.want_usage = True
         request.legacy_functions = request.cites = False
         request.dropped = dropped
-        return finalized(request, self._final_note, dropped) if final == b"true" else request
+        return finalized(request, self._final_note, dropped) if is_final else request
 
     def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
         """Always a stream."""

@@ -1,23 +1,41 @@
-"""`finalize: true` of an events request: the conversation brought to a state in which only an answer can follow.
+"""The final answer of a conversation is wanted (`finalize: true` in an events request, `x-extproc-finalize: true` with
+a chat completion): the conversation is brought to a state in which only an answer can follow.
 
 A front end that ran out of rounds or time has calls nobody answered, or results whose calls it no longer has. Calls get
 a result that says that they were not run; results without a call stay readable as text; the tools may not be called any
-more, and a note of the configuration asks for the answer. Called by `events`; changes nothing for other requests.
+more, and a note of the configuration asks for the answer. Changes nothing for other requests.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import msgspec
 
 from extproc.apis.base import Dropped
 from extproc.apis.openai_client.request import ChatRequest
+from extproc.apis.wire import refused
 from extproc.conversation import Block, Message, Text, ToolCall, ToolChoice, ToolResult
 
 FINAL_NOTE = ("Give your final answer to the user now, from what this conversation holds. Call no tools. Do not "
               "mention tools, limits or missing results, and add no disclaimers.")
 """The system note, unless the configuration has its own."""
 
+FINALIZE_HEADER = "x-extproc-finalize"
+"""A client's wish for the final answer where its API has no field for it."""
+
 NOT_RUN = "This call was not run: the final answer is wanted now."
+
+
+def wants_final(headers: Mapping[str, str]) -> bool:
+    """Whether the headers (names in lower case) ask for the final answer. Raises `BadRequest`."""
+    wished = headers.get(FINALIZE_HEADER)
+    if wished is None:
+        return False
+    word = wished.strip().lower()
+    if word not in ("true", "false"):
+        raise refused(FINALIZE_HEADER, f"expected true or false, got {wished[:40]!r}")
+    return word == "true"
 
 
 def finalized(request: ChatRequest, note: str, dropped: Dropped) -> ChatRequest:

@@ -11,6 +11,7 @@ from extproc.apis.base import Dropped
 from extproc.apis.openai_client import EventsApi, ToolLabel
 from extproc.apis.openai_client.finalizing import NOT_RUN
 from extproc.apis.openai_client.request import ChatRequest
+from extproc.config.events import EventSettings
 from extproc.conversation import (
     Event,
     Failure,
@@ -24,11 +25,13 @@ from extproc.conversation import (
     ToolResult,
     Usage,
 )
-from extproc.errors import BadRequest
+from extproc.errors import BadRequest, RequestError
 from extproc.limits import Limits
 from extproc.pairing import pair
 from extproc.translation import Translation
 from tests.unit.apis_openai_client.helpers import USER, answer, asked, call, calling, text, thinking
+from tests.unit.exchange.playbook import request_body
+from tests.unit.exchange.test_translate import hop, routed
 
 API = EventsApi({"search_*": ToolLabel("search", "hidden"), "*": ToolLabel("other", "visible")}, final_note="Finish.")
 
@@ -203,3 +206,69 @@ def test_without_finalize_nothing_is_changed() -> None:
 def test_excluded_reasoning_is_not_told() -> None:
     request = ChatRequest(model="m", messages=[], stream=True, show_reasoning=False)
     assert [event["type"] for event in told(answer(thinking("hm"), text("a")), request)] == ["content", "usage", "done"]
+
+
+# ------------------------------------------------------------------------------- the final answer of a chat completion
+
+ENDPOINTS = {"openai": ("gpt-4o", "https://api.openai.com/v1"),
+             "anthropic": ("claude-sonnet-4-5", "https://api.anthropic.com/v1"),
+             "gemini": ("gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta")}
+ASKED = {"model": "gpt-4o", "messages": [USER, calling(("a", "f"))], "tools": [F]}
+
+
+def final(upstream: str, headers: dict[str, str], body: dict[str, Any] | None = None, client: str = "openai",
+          **settings: Any) -> Any:
+    """The provider's request for this one, between two faithful ends."""
+    model, url = ENDPOINTS[upstream]
+    talk = Translation(client, upstream, model, url=url, **settings)
+    return talk.request(json.dumps(body or ASKED).encode(), headers)
+
+
+@pytest.mark.parametrize("upstream", list(ENDPOINTS))
+def test_a_chat_client_asks_for_the_final_answer_by_header(upstream: str) -> None:
+    sent = final(upstream, {"X-Extproc-Finalize": "True"}, tool_choice="required")
+    body = json.loads(sent.body)
+    assert "Give your final answer to the user now" in json.dumps(body)
+    assert NOT_RUN in json.dumps(body)
+    choice = {"openai": lambda: body["tool_choice"], "anthropic": lambda: body.get("tool_choice"),
+              "gemini": lambda: body["toolConfig"]["functionCallingConfig"]["mode"]}[upstream]()
+    assert choice in ("none", {"type": "none"}, "NONE")
+    assert not [name for name in sent.headers if name.startswith("x-extproc")]
+
+
+@pytest.mark.parametrize("upstream", list(ENDPOINTS))
+def test_results_without_a_call_are_kept_then(upstream: str) -> None:
+    stray = {"role": "tool", "tool_call_id": "z", "name": "f", "content": "42"}
+    assert "42" in final(upstream, {"x-extproc-finalize": "true"}, {**ASKED, "messages": [USER, stray]}).body.decode()
+
+
+@pytest.mark.parametrize("upstream", list(ENDPOINTS))
+def test_false_is_as_without_the_header(upstream: str) -> None:
+    whole = {**ASKED, "messages": [USER]}
+    assert final(upstream, {"x-extproc-finalize": "false"}, whole) == final(upstream, {}, whole)
+
+
+@pytest.mark.parametrize("value", ["", "yes", "1"])
+def test_another_value_is_refused(value: str) -> None:
+    with pytest.raises(RequestError) as refusal:
+        final("openai", {"x-extproc-finalize": value})
+    assert refusal.value.status == 400
+    assert "x-extproc-finalize" in json.loads(refusal.value.body)["error"]["message"]
+
+
+def test_the_note_is_that_of_the_configuration() -> None:
+    """Both ways in: the body of `/v1/events`, the header of a chat completion."""
+    settings = EventSettings(final_note="Answer in Latin.")
+    for path, headers, body in (("/v1/chat/completions", {"x_extproc_finalize": "true"}, ASKED),
+                                ("/v1/events", {}, {**ASKED, "finalize": True}),
+                                ("/v1/events", {"x_extproc_finalize": "true"}, ASKED)):
+        play = hop(events=settings)
+        play >> routed(play, path=path, **headers) >> request_body({**body, "model": "one"})
+        sent = play.take()[1][1].decode()
+        assert "Answer in Latin." in sent
+        assert "Give your final answer" not in sent
+
+
+def test_clients_of_other_apis_do_not_have_it() -> None:
+    body = {"model": "m", "max_tokens": 9, "messages": [USER]}
+    assert b"final answer" not in final("anthropic", {"x-extproc-finalize": "true"}, body, "anthropic").body

@@ -94,9 +94,10 @@ def test_internal_headers_of_the_client_are_removed() -> None:
     assert play.take()[0][1]["x-extproc-route"].startswith("one-")
 
 
-def test_the_clients_wish_about_tools_reaches_the_backend_hop() -> None:
+def test_the_clients_own_wishes_reach_the_backend_hop() -> None:
     play = edge()
-    play >> request_headers(x_extproc_tools="prompted", x_extproc_any="1") >> request_body(ASK)
+    play >> request_headers(x_extproc_tools="prompted", x_extproc_finalize="true", x_extproc_any="1")
+    play >> request_body(ASK)
     assert play.removed() == {"x-extproc-any"}
 
 
