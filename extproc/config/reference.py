@@ -28,7 +28,7 @@ from extproc.config import (
     routing_records,
     tool_records,
 )
-from extproc.config.builtin import DEMO_URL_VARIABLE, PROVIDERS
+from extproc.config.builtin import DEMO_URL_VARIABLE, LOCAL_SERVERS, PROVIDERS
 from extproc.config.safety import CATEGORIES, THRESHOLDS
 
 _RECORDS: tuple[tuple[str, type[msgspec.Struct], ModuleType], ...] = (
@@ -197,14 +197,16 @@ def _listed(values: Iterable[str]) -> str:
 
 
 def _without_a_file() -> str:
-    rows = "\n".join(f"| `{provider.name}/*` | {' or '.join(f'`{name}`' for name in provider.variables)} "
-                     f"| `{provider.url}` |" for provider in PROVIDERS)
+    rows = "\n".join(f"| `{provider.name}/*` | {' or '.join(f'`{name}`' for name in provider.variables) or 'no key'} "
+                     f"| `{provider.url}` |" for provider in (*PROVIDERS, *LOCAL_SERVERS))
     text = f"""\
         ## Without a file
 
         `extproc up` then serves the model `demo`, a small script that works offline (`{DEMO_URL_VARIABLE}` names
         another address of it), and the models of each provider whose key is in the environment, under the provider's
-        name: `openrouter/qwen/qwen3-coder` goes to OpenRouter as `qwen/qwen3-coder`.
+        name: `openrouter/qwen/qwen3-coder` goes to OpenRouter as `qwen/qwen3-coder`. Servers on the same machine need
+        no key: `ollama/llama3.2` goes to Ollama as `llama3.2`, while it runs. One on another port or machine needs a
+        file.
 
         | models | key in | endpoint |
         | --- | --- | --- |

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extproc import Translation
 from extproc.config import Config, ConfigError, load_config
+from extproc.profiles import find_provider
 
 GOOD = """
 backends:
@@ -239,7 +241,7 @@ def test_a_style_that_nothing_writes_is_a_warning(tmp_path: Path) -> None:
 
 def test_without_a_file_the_demo_is_served() -> None:
     config = load_config(None, {})
-    assert list(config.backends) == ["demo"]
+    assert next(iter(config.backends)) == "demo"
     assert config.backends["demo"].is_demo
     assert config.backends["demo"].is_local
     assert config.listed_models() == ["demo"]
@@ -258,11 +260,40 @@ def test_without_a_file_the_demo_may_run_elsewhere() -> None:
 
 def test_without_a_file_each_provider_with_a_key_is_served_under_its_name() -> None:
     config = load_config(None, {"OPENROUTER_API_KEY": "sk-or", "DEEPINFRA_TOKEN": "di", "GROQ_API_KEY": " "})
-    assert list(config.backends) == ["demo", "openrouter", "deepinfra"]
+    assert list(config.backends)[:3] == ["demo", "openrouter", "deepinfra"]
+    assert "groq" not in config.backends
     rule = config.find_rule("openrouter/qwen/qwen3-coder")
     assert rule is not None
     assert rule.attempts[0].backend == "openrouter"
     assert rule.attempts[0].provider_model(rule.match, "openrouter/qwen/qwen3-coder") == "qwen/qwen3-coder"
+
+
+@pytest.mark.parametrize(("name", "port"), [("lmstudio", 1234), ("ollama", 11434), ("vllm", 8000)])
+def test_without_a_file_servers_on_this_machine_are_served_without_a_key(name: str, port: int) -> None:
+    config = load_config(None, {})
+    backend = config.backends[name]
+    assert (backend.host, backend.port, backend.base_path, backend.has_key) == ("127.0.0.1", port, "/v1", False)
+    assert find_provider(backend.provider, backend.host) is find_provider(name, None) is not None
+    rule = config.find_rule(f"{name}/qwen/qwen3:30b")
+    assert rule is not None
+    assert rule.attempts[0].provider_model(rule.match, f"{name}/qwen/qwen3:30b") == "qwen/qwen3:30b"
+    assert config.listed_models() == ["demo"], "which models one has, only the server knows"
+
+
+@pytest.mark.parametrize(("variable", "name", "path"), [
+    ("FEATHERLESS_API_KEY", "featherless", "/v1/chat/completions"),
+    ("KILOCODE_API_KEY", "kilo", "/api/gateway/chat/completions"),
+    ("KILO_API_KEY", "kilo", "/api/gateway/chat/completions")])
+def test_without_a_file_featherless_and_kilo_are_served_when_their_key_is_set(variable: str, name: str,
+                                                                              path: str) -> None:
+    assert name not in load_config(None, {}).backends
+    config = load_config(None, {variable: "k"})
+    backend = config.backends[name]
+    assert backend.key == "k"
+    assert find_provider(None, backend.host) is find_provider(name, None) is not None
+    talk = Translation("openai", "openai", "m", provider=backend.provider, url=backend.url)
+    assert talk.request(b'{"model": "m", "messages": [{"role": "user", "content": "hi"}]}').path == path
+    assert config.warnings() == []
 
 
 def test_without_a_file_providers_of_every_api_are_served() -> None:
