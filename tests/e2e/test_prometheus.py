@@ -128,6 +128,8 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
         models=[*({"match": name, "attempts": [{"backend": "plain", "model": name}]} for name in models),
                 {"match": "calls", "attempts": [
                     {"backend": "plain", "model": "calls", "tools": {"arguments": "repair"}}]},
+                {"match": "prompted", "attempts": [
+                    {"backend": "plain", "model": "calls", "tools": {"style": "prompted"}}]},
                 {"match": "failover", "attempts": [{"backend": "plain", "model": "broken"},
                                                    {"backend": "second", "model": "plain"}]}],
         teams={"test": {"key": CLIENT_KEY},
@@ -177,6 +179,7 @@ def everything_happens(observed: Observed) -> None:
         observed.ask("guessed", **body)
         observed.ask("calls", tools=TOOLS, **body)
         observed.ask("bad-calls", tools=TOOLS, **body)
+        observed.ask("prompted", tools=TOOLS, **body)
         observed.ask("failover", **body)
     assert observed.ask("unknown-model") == 404
     while observed.ask("plain", key=LIMITED_KEY) != 429:
