@@ -105,7 +105,7 @@ def test_where_bytes_pass_calls_are_counted_all_the_same() -> None:
 def test_refused_calls_are_among_all_that_were_made() -> None:
     tally = CallTally()
     tally.native.refused = 1
-    tally.of("hermes").total = 2
+    tally.of("hermes").total = tally.written = 2
     assert tally.counts(sent=3, unoffered=0) == {
         "native": CallCounts(total=2, refused=1), "hermes": CallCounts(total=2)}
     assert CallCounts(total=5, unreadable=1, unoffered=1, refused=1).failed == 3
