@@ -55,8 +55,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class Layout:
     """Of one `Look` and the names of the tools that are offered. Nothing in it is ever changed."""
 
-    __slots__ = ("answers", "behind_end", "closers", "content_marks", "ends", "makers", "openers", "opening_marks",
-                 "reasoning_marks", "think_closers", "think_openers", "wraps")
+    __slots__ = ("answers", "behind_end", "blocks", "call_closers", "closers", "content_marks", "ends", "makers",
+                 "openers", "opening_marks", "reasoning_marks", "think_closers", "think_openers", "wraps")
 
     def __init__(self, look: Look, names: tuple[str, ...]) -> None:
         made = [(form, make) for make in look.makers for form in make(names)]
@@ -66,6 +66,18 @@ class Layout:
         for form in (*look.forms, *(form for form, _ in made)):
             for opener in form.openers:
                 self.openers.setdefault(opener, []).append(form)
+        self.blocks: dict[str, tuple[str, ...]] = {}
+        """The openers of blocks, each with the tokens that close it."""
+        self.call_closers: dict[str, tuple[str, ...]] = {}
+        """Openers, each with the tokens that close the blocks or calls of its forms."""
+        for form in (*look.forms, *(form for form, _ in made)):
+            pairs = _blocks_of(form)
+            closers: tuple[str, ...] = getattr(form, "closers", ())
+            closers = (*(closer for _, closer in pairs), *closers)
+            for opener in form.openers:
+                self.call_closers[opener] = tuple(dict.fromkeys((*self.call_closers.get(opener, ()), *closers)))
+            for opener, closer in pairs:
+                self.blocks[opener] = (*self.blocks.get(opener, ()), closer)
         self.think_openers = dict(look.think)
         self.answers = frozenset(look.answers)
         self.think_closers = self.answers.union(closer for _, closer in look.think)
@@ -82,6 +94,12 @@ class Layout:
         self.opening_marks = Marks({*self.content_marks.options, *self.think_openers, *self.think_closers, *self.wraps,
                                     *(opener for form in look.first for opener in form.openers)})
         """All that may stand at the very start of the content."""
+
+
+def _blocks_of(form: Form) -> tuple[tuple[str, str], ...]:
+    """The blocks that a form declares (see `Form`)."""
+    found: tuple[tuple[str, str], ...] = getattr(form, "blocks", ())
+    return found
 
 
 @lru_cache(maxsize=64)

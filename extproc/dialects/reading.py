@@ -58,9 +58,16 @@ class PlainText(NotACall):
     which is not offered, say: none of its marks is dropped)."""
 
 
+class EmptyBlock(NotACall):
+    """What was consumed since the opener is a block that holds no call: it is dropped."""
+
+
 class Form(Protocol):
     """One way of writing calls. `openers`: the marks it begins with; several forms may share one. A form with `inline`
-    reads marks inside a text, no calls: a reasoning goes on behind it."""
+    reads marks inside a text, no calls: a reasoning goes on behind it.
+
+    A form may also have `blocks`, pairs of an opener and the token that closes it: the scanner drops blocks that hold
+    nothing. Behind a call it also drops these tokens, and the further `closers` of a form, however many there are."""
 
     openers: tuple[str, ...]
 

@@ -14,11 +14,12 @@ from functools import partial
 from extproc.blocks import BlockSequencer
 from extproc.call_counts import CallTally
 from extproc.conversation import Failure, Tool
+from extproc.dialects.empty_blocks import rest_of_empty_block
 from extproc.dialects.ending import Behind
 from extproc.dialects.fences import FENCE_MARKS, FENCES, opened_or_closed, through_fence, whole_run
 from extproc.dialects.leftovers import OPENER, alone_on_line
 from extproc.dialects.look import Look, laid_out
-from extproc.dialects.reading import ArgumentsMode, Form, NotACall, PlainText, Reading, Repair
+from extproc.dialects.reading import ArgumentsMode, EmptyBlock, Form, NotACall, PlainText, Reading, Repair
 from extproc.dialects.spans import CodeSpan, rest_of_span
 from extproc.dialects.tape import Channel, Steps, Tape, TooMuch
 from extproc.dialects.turns import end_of_turn
@@ -45,6 +46,8 @@ class Scanner:
         self._began = self._plain = self._plain_thought = False
         """`_plain`: inside plain content (or reasoning): text without a mark may pass without running the generator."""
         self._line = self._thought_line = self._blank = self._blank_thought = ""
+        self._last_text = ""
+        """The last piece of text or reasoning that was more than white space."""
         self._span = CodeSpan()
         self._trim_next = self._think_closed = False
         self._reasoning_over = False
@@ -65,8 +68,10 @@ class Scanner:
         self._answers, self._wraps, self._wrapped = layout.answers, layout.wraps, ""
         """`_wrapped`: the tag that closes the visible text, where one opened it."""
         self._ends, self._behind_end, self._closers = layout.ends, layout.behind_end, layout.closers
-        self._beside_calls = self._in_call = self._left_alone = False
-        """A native call came, or comes now; a form reads; a native call came right behind its opener."""
+        self._blocks, self._call_closers = layout.blocks, layout.call_closers
+        self._beside_calls = self._in_call = self._left_alone = self._was_empty = False
+        """A native call came, or comes now; a form reads; a native call came right behind its opener; the form that
+        read last found an empty block."""
 
     # ----------------------------------------------------------------------------------------------- what arrives
 
@@ -238,6 +243,8 @@ class Scanner:
                 self._text((yield from end_of_turn(self._tape, mark, self._ends, self._behind_end, self._limit)))
             elif mark in self._closers:
                 self._text((yield from self._unless_left_over(mark)))
+            elif self._span.opens and (quoted := (yield from rest_of_span(self._tape, self._limit))):
+                self._text(mark + quoted)
             elif mark in self._think_closers:
                 self._reasoning_over = True
                 if self._look.first or self._wraps:
@@ -340,11 +347,15 @@ class Scanner:
             self._tape.hold()
             if (yield from self._attempt(form, opener, thinking)):
                 self._reasoning_over = self._reasoning_over and not thinking
-                return not getattr(form, "inline", False)
+                return not self._was_empty and not getattr(form, "inline", False)
             if self._cut_off():
                 return False
             self._tape.hand_back()
             self._tape.release()
+        if opener in self._blocks:
+            before = (self._thought_line if thinking else self._line) and self._last_text
+            if (yield from rest_of_empty_block(self._tape, opener, self._blocks, before, self._limit)):
+                return False
         if opener == OPENER and not self._prose and not thinking:
             opener = yield from self._unless_left_over(opener, self._left_alone)
         opener += self._tape.take(self._prose)
@@ -363,9 +374,11 @@ class Scanner:
         before = self._io.calls
         self._io.place = "reasoning" if thinking else "behind reasoning" if self._reasoning_over else "text"
         self._io.dialect = partial(self._look.name_of, self._makers.get(id(form), form))
-        self._in_call = True
+        self._in_call, self._was_empty = True, False
         try:
             yield from form.read(opener, self._io)
+        except EmptyBlock:
+            self._was_empty = True
         except NotACall as reason:
             if self._io.calls == before:
                 if isinstance(reason, PlainText):
@@ -375,6 +388,8 @@ class Scanner:
             self._in_call = False
         self._io.settle()
         self._tape.release()
+        if self._io.calls > before and (closers := self._call_closers.get(opener)):
+            self._tape.push_back((yield from self._tape.skip(*closers)))  # closers too many
         return True
 
     def _cut_off(self) -> bool:
@@ -404,6 +419,8 @@ class Scanner:
         """Reasoning. White space at its ends is framing where tags mark it."""
         if self._openers:
             self._span.note(text)
+        if not text.isspace():
+            self._last_text = text
         at = text.rfind("\n")
         self._thought_line = (text[at + 1:] if at >= 0 else self._thought_line + text)[:8]
         if self._trim_next:
@@ -442,6 +459,8 @@ class Scanner:
         """Keeps what stands on the current line, as far as it matters: blank or not, and its code spans."""
         if self._openers:
             self._span.note(text)
+        if not text.isspace():
+            self._last_text = text
         at = text.rfind("\n")
         self._line = (text[at + 1:] if at >= 0 else self._line + text)[:8]
 

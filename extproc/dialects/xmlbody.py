@@ -53,6 +53,7 @@ class TaggedCall:
         self._ends = tuple(closer for _, closer in grammar.regions)
         self._closers = tuple(dict.fromkeys((*self._ends, grammar.call_end)))
         self.openers: tuple[str, ...] = (*self._begins, *self._call)
+        self.blocks = grammar.regions
         outer = tuple(dict.fromkeys((*self.openers, *self._ends, grammar.call_end)))
         self._tags = (*outer, grammar.parameter)
         self._marks = Marks(self._tags)

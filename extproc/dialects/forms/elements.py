@@ -17,7 +17,7 @@ import msgspec
 
 from extproc.dialects.forms.values import End, Kept, LinesOf, is_bare, say_value
 from extproc.dialects.jsonbody import read_arguments
-from extproc.dialects.reading import CallWriter, NotACall, PlainText, Reading
+from extproc.dialects.reading import CallWriter, EmptyBlock, NotACall, PlainText, Reading
 from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
 
 _MAX_TAG = 1024
@@ -79,6 +79,10 @@ class ElementCalls:
     def __init__(self, grammar: Grammar) -> None:
         self.openers: tuple[str, ...] = (*grammar.open, *(grammar.close if grammar.framing else ()))
         self._grammar = grammar
+        # a tag may have a space on either side of its name, as DeepSeek V4.1 and detokenisers write it
+        self.closers = tuple(closer + name + grammar.tag_end for closer in grammar.close
+                             for wrapper in sorted(grammar.wrappers)
+                             for name in (wrapper, f" {wrapper}", f" {wrapper} "))
         tags = (*grammar.open, *grammar.close)
         self._tags = Marks(tags)
         self._names = {*grammar.wrappers, *grammar.framing, grammar.call, grammar.parameter}
@@ -121,9 +125,8 @@ class ElementCalls:
                 raise NotACall
             return None
         if tag.closes and tag.name in self._grammar.wrappers:
-            if noise:
-                raise PlainText
-        elif tag.closes or tag.name != self._grammar.call:
+            raise PlainText if noise else EmptyBlock
+        if tag.closes or tag.name != self._grammar.call:
             raise NotACall
         return tag
 

@@ -29,6 +29,7 @@ class BareKeys:
 
     def __init__(self, opener: str, closer: str, quote: str) -> None:
         self.openers: tuple[str, ...] = (opener,)
+        self.blocks = ((opener, closer),)
         self._closer = closer
         self._quote = quote
         self._quotes = Marks([quote])

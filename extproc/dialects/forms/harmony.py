@@ -28,6 +28,7 @@ class Message:
     """One message from its header on. The form consumes the header of visible text and leaves the text alone."""
 
     openers: tuple[str, ...] = ("<|channel|>", "<|start|>")
+    closers = ("<|end|>", "<|call|>", "<|return|>")
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         channel, recipient = yield from self._header(opener, io)

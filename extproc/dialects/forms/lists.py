@@ -25,6 +25,8 @@ class TaggedArray:
     def __init__(self, openers: Iterable[str], closer: str = "", *, single: bool = False,
                  read: ReadCall = read_call) -> None:
         self.openers: tuple[str, ...] = tuple(openers)
+        marks = [opener for opener in self.openers if opener[0] not in "[`"]
+        self.blocks = tuple((opener, "]" if opener.endswith("[") else closer or "[]") for opener in marks)
         self._closer = closer
         self._single = single
         self._read = read

@@ -34,6 +34,7 @@ class NestedElements:
     """Reads one or more invokes."""
 
     openers: tuple[str, ...] = (PREFIX + "<tool_call>", "<tool_call>", _INVOKE)
+    blocks = ((PREFIX + "<tool_call>", _REGION_END),)
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape

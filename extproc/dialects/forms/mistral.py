@@ -20,6 +20,7 @@ class ToolCalls:
     """Behind the marker: an array, an object, or a name with its arguments."""
 
     openers: tuple[str, ...] = ("[TOOL_CALLS]",)
+    blocks = (("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("[TOOL_CALLS]", "[]"))
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape

@@ -14,6 +14,7 @@ class Action:
     """One call object behind the two markers, which white space may part."""
 
     openers: tuple[str, ...] = ("<|action_start|>",)
+    blocks = (("<|action_start|>", "<|action_end|>"), ("<|action_start|>", "<|plugin|><|action_end|>"))
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape

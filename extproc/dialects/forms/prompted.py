@@ -79,6 +79,7 @@ class PromptedCalls:
         self._begins, self._ends = f"<{parameter} ", f"</{parameter}>"
         outer = (opener, closer)
         self.openers: tuple[str, ...] = (opener,)
+        self.closers = (closer,)
         self._opener, self._closer = outer
         self._marks = Marks([*outer, self._begins])
         self._tags = Tags(begins=(), ends=(), call=opener, call_end=closer, outer=outer, parameter=self._begins,

@@ -9,6 +9,7 @@ goes out before the first keyword, or before the list ends.
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from extproc.dialects.dialect import Dialect
@@ -25,6 +26,8 @@ _VALUE_MARKS = Marks(["(", ")", "[", "]", "{", "}", ",", "'", '"', "'''", '"""']
 _QUOTES = ("'", '"', "'''", '"""')
 _STRING_ENDS = {quote: Marks([quote, "\\"]) for quote in _QUOTES}
 _STRING_FOLLOWERS = ",)"
+_MAX_ECHO = 4096
+"""Characters of a list of calls that is repeated behind its closer."""
 _LITERAL_ENDS = ("'", '"', "]", "}", ")")
 """What closes a literal; any other may go on."""
 
@@ -37,6 +40,7 @@ class PythonList:
 
     def __init__(self, opener: str, closer: str = "") -> None:
         self.openers: tuple[str, ...] = (opener,)
+        self.blocks = ((opener, closer),) if closer else ()
         self._closer = closer
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
@@ -47,7 +51,26 @@ class PythonList:
             return
         yield from self._marked(io)
         yield from tape.space()
-        yield from tape.literal(self._closer)
+        if (yield from tape.literal(self._closer)):
+            yield from self._echo(io)
+
+    def _echo(self, io: Reading) -> Steps[None]:
+        """Models repeat the list right behind its closer, with a further closer. Such a list was not opened as a call:
+        it is dropped."""
+        tape = io.tape
+        tape.hold()
+        yield from tape.space()
+        found = ""
+        if (yield from tape.literal("[")):
+            name = yield from tape.run(_is_name, 256)
+            if io.offered(name) is not None and (yield from tape.literal("(")):
+                with contextlib.suppress(TooMuch):
+                    _, found = yield from tape.collect(Marks([self._closer]), _MAX_ECHO)
+        if not found:
+            tape.hand_back()
+        tape.release()
+        if found:
+            io.left_out("dropped_call")
 
     def _marked(self, io: Reading) -> Steps[None]:
         """Between markers the brackets may be missing, and the calls may be JSON."""
@@ -58,6 +81,8 @@ class PythonList:
             yield from read_call(io, stop)
             return
         end = "]" if (yield from tape.literal("[")) else ""
+        if (yield from tape.literal(*self.openers)):  # models double the opener
+            end = "]" if (yield from tape.literal("[")) else end
         yield from tape.space()
         if end and (yield from tape.peek()) == "{":
             yield from read_array(io, stop)

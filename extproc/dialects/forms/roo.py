@@ -30,6 +30,7 @@ class NamedTags:
 
     def __init__(self, names: Iterable[str], *, careful: bool) -> None:
         self.openers: tuple[str, ...] = tuple(f"<{name}>" for name in names)
+        self.closers = tuple(f"</{opener[1:]}" for opener in self.openers)
         self._careful = careful
 
     def read(self, opener: str, io: Reading) -> Steps[None]:

@@ -67,6 +67,8 @@ class TokenSections:
 
     def __init__(self, tokens: Tokens) -> None:
         self.openers: tuple[str, ...] = (*tokens.sections, *tokens.calls)
+        self.blocks = (*((opener, closer) for opener in tokens.sections for closer in tokens.section_ends),
+                       *((opener, closer) for opener in tokens.calls for closer in tokens.call_ends))
         self.tokens = tokens
         ends = [fence + end for fence in ("\n```", "```", "\n```\n") for end in tokens.call_ends]
         self.structure = Marks(tokens.structure)
@@ -117,8 +119,10 @@ class TokenSections:
             region.noise = region.noise or bool(noise.strip())
             if mark in self.tokens.calls:
                 return True
+            if mark in self.tokens.section_ends:
+                raise PlainText  # nothing but noise, or an empty block
             if noise.strip():
-                raise PlainText if mark in self.tokens.section_ends else NotACall
+                raise NotACall
             if mark not in self.tokens.sections:
                 return False
         raise NotACall
