@@ -24,6 +24,9 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """Forms that may only begin the answer: looked for where tools are offered."""
     opening: tuple[Form, ...] = ()
     """The same of `frames`: headers of first messages that carry text and reasoning as well, also without tools."""
+    spoken: tuple[Form, ...] = ()
+    """Forms of reasoning whose marks are words, and that may only begin the answer: looked for without tools, too, but
+    only where the dialect is known."""
     think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
     think_anywhere: bool = False
     answers: tuple[str, ...] = ()

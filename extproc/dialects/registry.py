@@ -54,7 +54,7 @@ _OWNERS: dict[int, list[str]] = {}
 """The dialects of a form, or of what makes one, by its identity: some are shared."""
 for _dialect in DIALECTS.values():
     for _one in (*_dialect.forms, *_dialect.loose, *_dialect.frames, *_dialect.first, *_dialect.opening,
-                 *_dialect.makers, *_dialect.unknown_makers):
+                 *_dialect.spoken, *_dialect.makers, *_dialect.unknown_makers):
         _OWNERS.setdefault(id(_one), []).append(_dialect.name)
 _OWNERS[id(LAST_LINE_CALL)] = _OWNERS[id(BARE_CALL_ONLY)] = ["llama3-json"]
 
@@ -111,7 +111,8 @@ def _look(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_a
                     for form in (*dialect.frames, *(dialect.forms if tools else ()),
                                  *(dialect.loose if tools and known else ()))),
         makers=_once(make for dialect in dialects for make in dialect.makers) if tools else (),
-        first=_once(form for dialect in dialects for form in (*dialect.opening, *(dialect.first if tools else ()))),
+        first=_once(form for dialect in dialects for form in (*dialect.opening, *(dialect.spoken if known else ()),
+                                                              *(dialect.first if tools else ()))),
         think=_once(pair for dialect in dialects for pair in dialect.think),
         answers=_once(token for dialect in dialects for token in dialect.answers),
         wraps=_once(pair for dialect in dialects for pair in dialect.wraps) if known else (),

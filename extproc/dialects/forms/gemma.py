@@ -1,23 +1,31 @@
 """Gemma 4 and FunctionGemma: `call:NAME{key:value,...}` with bare keys and strings between tokens of their own.
 
-Gemma 4: `<|tool_call>call:N{k:<|"|>text<|"|>,n:4,l:[...],o:{...}}<tool_call|>`; `:N{` without `call` occurs. Its
-reasoning stands between `<|channel>thought` and `<channel|>`. FunctionGemma has other tokens around the same grammar.
-Values without quotes are typed by the tool's schema. The closer may be missing.
+Gemma 4: `<|tool_call>call:N{k:<|"|>text<|"|>,n:4,l:[...],o:{...}}<tool_call|>`; `:N{` without `call` occurs, and so do
+several calls in one block. Its reasoning stands between `<|channel>thought` and `<channel|>`. FunctionGemma has other
+tokens around the same grammar. The format types its values (strings are quoted, the template writes null as `None`),
+so a bare value is JSON unless the tool's schema says string. The closer may be missing.
+
+Where the quotes of a string are missing (ollama issue 15315 has real outputs), see `gemma_text.py`. Damage with several
+readings breaks the call off: it is never complete with a value that was cut.
 """
 
 from __future__ import annotations
 
+import re
+
 from extproc.dialects.coercion import json_or_text
 from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.gemma_text import AmbiguousText, BareKeyTokens, CutOff, TextReader
 from extproc.dialects.literals import read_string
 from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
+from extproc.dialects.shapes import STRING
 from extproc.dialects.tape import Marks, Steps, Tape
 
 _MAX_DEPTH = 64
-
-
-class _CutOff(Exception):  # noqa: N818
-    """The text ended inside a value."""
+_LITERALS = {"none": None, "nil": None, "null": None, "true": True, "false": False}
+_LITERAL = re.compile(r"\s*(?:-?\d[\d.eE+-]*|true|false|null|none|nil)\s*(?:[,}\]<]|\Z)", re.I)
+_MAY_BE_LITERAL = re.compile(r"\s*[\w.+-]*\s*")
+_MAX_LITERAL = 64
 
 
 class _Unclosed(Exception):  # noqa: N818
@@ -27,40 +35,89 @@ class _Unclosed(Exception):  # noqa: N818
 class BareKeys:
     """Calls between an opener and a closer, strings between quotes that are tokens."""
 
-    def __init__(self, opener: str, closer: str, quote: str) -> None:
+    def __init__(self, tokens: BareKeyTokens) -> None:
+        opener, closer, quote = tokens.opener, tokens.closer, tokens.quote
         self.openers: tuple[str, ...] = (opener,)
         self.blocks = ((opener, closer),)
+        self._tokens = tokens
         self._closer = closer
         self._quote = quote
         self._quotes = Marks([quote])
-        self._key_ends = Marks([":", ",", "}", closer, opener])
+        self._tags = Marks([closer, opener])
+        self._key_ends = Marks([":", "=", ",", "}", closer, opener])
         self._scalar_ends = Marks([",", "}", "]", closer, opener])
         self._longest_tag = max(len(closer), len(opener))
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape
         yield from tape.space()
+        if (yield from tape.literal(opener)):  # models double the opener
+            yield from tape.space()
+        name = yield from self._header(tape)
+        if io.offered(name) is None:
+            raise NotACall
+        while True:
+            known = io.offered(name)
+            if known is None:
+                yield from self._skipped(io)
+            elif not (yield from self._call(io, io.call(known))):
+                return
+            following = yield from self._next_header(tape)
+            if following is None:
+                break
+            name = following
+        yield from self._end(tape)
+
+    def _header(self, tape: Tape) -> Steps[str]:
+        """`call:NAME`, up to the brace. Raises NotACall."""
         yield from tape.literal("call")
         yield from tape.space()
         if not (yield from tape.literal(":")):
             raise NotACall
         yield from tape.space()
         name = yield from tape.run(lambda char: char.isalnum() or char in "_-.:/", 256)
-        if io.offered(name) is None:
-            raise NotACall
         yield from tape.space()
-        if not (yield from tape.literal("{")):
+        if not name or not (yield from tape.literal("{")):
             raise NotACall
-        writer = io.call(name)
+        return name
+
+    def _next_header(self, tape: Tape) -> Steps[str | None]:
+        """The header of a further call in the same block; None where none stands (nothing is consumed then)."""
+        tape.hold()
         try:
-            yield from self._members(writer, tape)
-        except _CutOff:
+            yield from tape.behind_commas()
+            name: str | None = yield from self._header(tape)
+        except NotACall:
+            name = None
+            tape.hand_back()
+        tape.release()
+        return name
+
+    def _call(self, io: Reading, writer: CallWriter) -> Steps[bool]:
+        """One call from behind its brace. False: it is not whole."""
+        tape = io.tape
+        try:
+            yield from self._members(io, writer)
+        except CutOff:
             writer.break_off(unclosed(""))
-            return
+            return False
         except _Unclosed:
-            return
+            return False
+        except AmbiguousText:
+            yield from tape.until(self._tags, _drop)
+            writer.break_off(unclosed(""))
+            return False
         writer.close()
-        yield from self._end(tape)
+        return True
+
+    def _skipped(self, io: Reading) -> Steps[None]:
+        """A further call in a block, of a tool that is not offered."""
+        io.tape.at -= 1
+        try:
+            yield from self._value(io.tape, 0)
+        except (CutOff, AmbiguousText):
+            yield from io.tape.until(self._tags, _drop)
+        io.left_out("skipped_call")
 
     def _end(self, tape: Tape) -> Steps[None]:
         """The closer, behind brackets too many; text that follows instead is content."""
@@ -70,8 +127,11 @@ class BareKeys:
         if not (yield from tape.literal(self._closer)):
             tape.push_back(blank)
 
-    def _members(self, writer: CallWriter, tape: Tape) -> Steps[None]:
+    # ------------------------------------------------------------------------------------------------- the members
+
+    def _members(self, io: Reading, writer: CallWriter) -> Steps[None]:
         """The members of the arguments through the closing brace. A missing brace ends with the region."""
+        tape = io.tape
         key: str | None = None
         while True:
             key = yield from self._key(tape, complete=key != "")
@@ -79,51 +139,80 @@ class BareKeys:
                 return
             if not key:
                 continue
-            yield from tape.space()
-            if not (yield from self._is_quote(tape)):
-                mark = yield from tape.peek()
-                if mark in ("[", "{"):
-                    writer.value(key, (yield from self._value(tape, 0)))
-                else:
-                    writer.text(key, (yield from self._scalar(tape)))
-            elif writer.streams(key):
-                writer.begin(key)
-                if not (yield from tape.until(self._quotes, writer.piece)):
-                    raise _CutOff
-                writer.end()
+            blank = yield from tape.space()
+            text = TextReader(self._tokens, io, writer, key)
+            if (yield from self._is_quote(tape)):
+                yield from text.quoted()
+                continue
+            mark = yield from tape.peek()
+            if mark in ("[", "{"):
+                writer.value(key, (yield from self._value(tape, 0)))
+            elif mark == '"':
+                writer.value(key, (yield from self._scalar(tape)))
+            elif (yield from self._is_text(io, writer, key)):
+                yield from text.bare(blank)
             else:
-                writer.value(key, (yield from self._string(tape)))
+                yield from self._bare_value(writer, key, tape)
+
+    def _is_text(self, io: Reading, writer: CallWriter, key: str) -> Steps[bool]:
+        """Whether a value without quotes is a string whose quotes are missing: the schema says string, or says nothing
+        and the value is no JSON literal. Where the tool declares no parameters nothing tells where a text would end."""
+        declared = writer.parameter(key)
+        if declared.typed and declared.types == STRING:
+            return True
+        if (declared.typed and "string" not in declared.types) or not io.shape(writer.name).parameters:
+            return False
+        size = 1
+        while _MAY_BE_LITERAL.fullmatch(text := (yield from io.tape.peek(size))) and len(text) == size < _MAX_LITERAL:
+            size += 1
+        return _LITERAL.match(text) is None
+
+    def _bare_value(self, writer: CallWriter, key: str, tape: Tape) -> Steps[None]:
+        """A number, a boolean, null, or what the schema makes of the text."""
+        text = yield from self._scalar(tape)
+        if writer.parameter(key).typed:
+            writer.text(key, text)
+        else:
+            writer.value(key, _literal(text))
 
     def _is_quote(self, tape: Tape) -> Steps[bool]:
         return bool((yield from tape.literal(self._quote)))
 
     def _key(self, tape: Tape, *, complete: bool = False) -> Steps[str | None]:
         """A key, its colon consumed; "" where there is none, None when the object ended (its brace is consumed).
-        `complete`: of a call, and no comma stands before it, so that the call may end here."""
+        `complete`: of a call, and no comma stands before it, so that the call may end here. Raises AmbiguousText where
+        something else stands than a key."""
         yield from tape.space()
         if (yield from self._is_quote(tape)):
-            key = yield from self._string(tape)
+            text, mark = yield from tape.collect(self._quotes, MAX_VALUE)
+            if not mark:
+                raise CutOff
             yield from tape.space()
-            yield from tape.literal(":")
-            return key
+            if not (yield from tape.literal(":", "=")):
+                raise AmbiguousText
+            return text
         raw, mark = yield from tape.collect(self._key_ends, MAX_VALUE)
-        if mark == ":":
+        if mark in (":", "="):
             return raw.strip().strip("\"'")
+        if not mark and not tape.clean:
+            raise _Unclosed if complete and not raw.strip() and not tape.half_mark(self._key_ends) else CutOff
+        if raw.strip("] \t\r\n"):
+            raise AmbiguousText if mark else CutOff
         if mark == ",":
             return ""
-        if not mark and not tape.clean:
-            raise _Unclosed if complete and not raw.strip() and not tape.half_mark(self._key_ends) else _CutOff
         if mark != "}":
             tape.at -= len(mark)
         return None
 
     def _value(self, tape: Tape, depth: int) -> Steps[object]:
+        """A value inside of a list or an object."""
         yield from tape.space()
         if (yield from self._is_quote(tape)):
             return (yield from self._string(tape))
         mark = yield from tape.peek()
         if depth > _MAX_DEPTH or mark not in ("[", "{"):
-            return json_or_text((yield from self._scalar(tape)))
+            text = yield from self._scalar(tape)
+            return text if mark == '"' else _literal(text)
         tape.at += 1
         if mark == "[":
             return (yield from self._list(tape, depth))
@@ -143,7 +232,7 @@ class BareKeys:
             if mark == "}" or (yield from self._at_tag(tape)):
                 return items
             elif not mark:
-                raise _CutOff
+                raise CutOff
             else:
                 items.append((yield from self._value(tape, depth + 1)))
 
@@ -155,9 +244,14 @@ class BareKeys:
         return text.startswith((self._closer, *self.openers))
 
     def _string(self, tape: Tape) -> Steps[str]:
+        """A string in a list or an object. One that is followed by what cannot follow a value lost a quote."""
         text, mark = yield from tape.collect(self._quotes, MAX_VALUE)
         if not mark:
-            raise _CutOff
+            raise CutOff
+        yield from tape.space()
+        following = yield from tape.peek()
+        if following not in (",", "}", "]", "") and not (yield from self._at_tag(tape)):
+            raise AmbiguousText
         return text
 
     def _scalar(self, tape: Tape) -> Steps[str]:
@@ -165,20 +259,59 @@ class BareKeys:
         if (yield from tape.literal('"')):
             pieces: list[str] = []
             if not (yield from read_string(tape, '"', pieces.append, ",}]")):
-                raise _CutOff
+                raise CutOff
             return "".join(pieces)
         text, mark = yield from tape.collect(self._scalar_ends, MAX_VALUE)
         if not mark and not tape.clean:
-            raise _CutOff
+            raise CutOff
         tape.at -= len(mark)
         return text.strip()
 
 
+def _literal(text: str) -> object:
+    """A value without quotes. The template writes null as Python does."""
+    return _LITERALS[text.lower()] if text.lower() in _LITERALS else json_or_text(text)
+
+
+def _drop(text: str) -> None:
+    """What is left of a call that nobody can read."""
+
+
+_THINK_END = "<channel|>"
+
+
+class BareThought:
+    """Reasoning whose opener is lost: the answer begins with the line `thought`. Where its closing token does not
+    follow either, the text is shown as well, since it may be the answer."""
+
+    openers: tuple[str, ...] = ("thought\n",)
+    _ends = Marks([_THINK_END, "<|tool_call>"])
+
+    def read(self, opener: str, io: Reading) -> Steps[None]:
+        tape = io.tape
+        tape.release()
+        io.begin_thinking()
+        pieces = [opener]
+
+        def say(piece: str) -> None:
+            pieces.append(piece)
+            io.emit_thinking(piece)
+
+        mark = yield from tape.until(self._ends, say)
+        if mark not in ("", _THINK_END):
+            tape.at -= len(mark)
+        elif mark:
+            yield from tape.space()
+        elif tape.clean:
+            io.emit_text("".join(pieces))
+
+
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="gemma-4", forms=(BareKeys("<|tool_call>", "<tool_call|>", '<|"|>'),),
-            think=(("<|channel>thought\n", "<channel|>"), ("<think>", "</think>")), think_anywhere=True,
+    Dialect(name="gemma-4", forms=(BareKeys(BareKeyTokens("<|tool_call>", "<tool_call|>", '<|"|>')),),
+            spoken=(BareThought(),), noise=("<|channel>",),
+            think=(("<|channel>thought", _THINK_END), ("<think>", "</think>")), think_anywhere=True,
             ends=("<|tool_response>", "<turn|>")),
     Dialect(name="functiongemma",
-            forms=(BareKeys("<start_function_call>", "<end_function_call>", "<escape>"),),
+            forms=(BareKeys(BareKeyTokens("<start_function_call>", "<end_function_call>", "<escape>")),),
             ends=("<end_of_turn>", "<start_function_response>")),
 )

@@ -1,0 +1,237 @@
+"""Strings of Gemma's calls: between quotes that are tokens, or where one of the quotes is missing.
+
+Strings hold anything, the tokens of the format too, and stream. So a quote closes a string only before what can follow
+a value, and where the closing quote is missing the string is cut only before a parameter that the tool declares (and
+the call does not have yet) or before the end of the call. What follows a place where the string may have ended waits
+until a quote, the end of the call or the end of the text decides; after `_WINDOW` characters it was text.
+Where the text ends first, or a quote fits nowhere, the call is not whole: `CutOff`, `AmbiguousText`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from extproc.dialects.reading import MAX_VALUE, CallWriter, Reading
+from extproc.dialects.tape import Marks, Steps, TooMuch
+
+_WINDOW = 16 * 1024
+"""Characters that wait behind a place where a string may have ended."""
+_MAX_KEY = 256
+_KEY = re.compile(r"""\s*["']?([\w.-]+)["']?\s*[:=]""")
+_MAY_BE_KEY = re.compile(r"""\s*["']?[\w.-]*["']?\s*""")
+_NEXT_CALL = re.compile(r"[\s,;]*call\s*:\s*[\w.:/-]+\s*\{")
+_MAY_BE_CALL = re.compile(r"[\s,;]*(?:c|ca|cal|call\s*(?::\s*[\w.:/-]*\s*)?)?")
+
+
+class CutOff(Exception):  # noqa: N818
+    """The text ended inside a value."""
+
+
+class AmbiguousText(Exception):  # noqa: N818
+    """A quote is missing and nothing tells where."""
+
+
+class BareKeyTokens(msgspec.Struct, frozen=True):
+    """The tokens of one family."""
+
+    opener: str
+    closer: str
+    quote: str
+
+
+class TextReader:
+    """One string value."""
+
+    def __init__(self, tokens: BareKeyTokens, io: Reading, writer: CallWriter, key: str) -> None:
+        self._tape = io.tape
+        self._writer = writer
+        self._key = key
+        self._quote = tokens.quote
+        self._tags = (tokens.closer, tokens.opener)
+        self._tag_marks = Marks(self._tags)
+        self._marks = _marks(tokens)
+        self._pieces: list[str] = []
+        self._size = 0
+        self._later: list[str] = []
+        """What stands behind a place where the string may have ended."""
+        self._later_size = 0
+        self._at_key = False
+        """Nothing but white space stands behind the last key in `_later`."""
+        self._region_ended = False
+        """A tag that ends the region stands in `_later`."""
+
+    # ---------------------------------------------------------------------------------------------- between quotes
+
+    def quoted(self) -> Steps[None]:
+        """The string behind its opening quote, through its closing one. Raises CutOff, AmbiguousText."""
+        streams = self._writer.streams(self._key)
+        if streams:
+            self._writer.begin(self._key)
+            self._out = self._writer.piece
+        else:
+            self._out = self._keep
+        yield from self._to_end()
+        if streams:
+            self._writer.end()
+        else:
+            self._writer.value(self._key, "".join(self._pieces))
+
+    def _to_end(self) -> Steps[None]:
+        tape = self._tape
+        while True:
+            mark = yield from tape.until(self._marks, self._put)
+            if not mark:
+                if not tape.finished or not self._region_ended:
+                    raise CutOff
+                return self._missing_quote("")
+            if mark == self._quote:
+                if (yield from self._ends_value()):
+                    self._out("".join(self._later))
+                    return
+                if not self._at_key and not self._region_ended:
+                    raise AmbiguousText
+                return self._missing_quote(mark)
+            if mark == ",":
+                self._doubt(mark, (yield from self._known_key()))
+            elif mark == "}":
+                self._doubt(mark, (yield from self._ends_call()))
+            else:
+                self._doubt(mark, "")
+                self._region_ended = self._region_ended or bool(self._later)
+
+    def _put(self, text: str) -> None:
+        if self._later:
+            self._doubt(text, "")
+        else:
+            self._out(text)
+
+    def _doubt(self, text: str, following: str | None) -> None:
+        """`text` is kept where the string may have ended, and `following` (None: it has not ended here)."""
+        tape = self._tape
+        if following is None and not self._later:
+            self._out(text)
+            return
+        text += tape.take(len(following or ""))
+        self._at_key = bool(following) or (self._at_key and not text.strip())
+        self._later.append(text)
+        self._later_size += len(text)
+        if self._later_size > _WINDOW:
+            self._out("".join(self._later))
+            self._later.clear()
+            self._later_size, self._region_ended, self._at_key = 0, False, False
+
+    def _missing_quote(self, mark: str) -> None:
+        """The string ended where it first may have: what follows is read again."""
+        self._tape.push_back("".join(self._later) + mark)
+        self._writer.repaired("missing_quote")
+
+    # -------------------------------------------------------------------------------------------- without quotes
+
+    def bare(self, blank: str) -> Steps[None]:
+        """A string without its opening quote: up to a parameter that the tool declares or to the end of the call.
+        Single quotes around it, and a closing quote of the dialect, are not part of it. `blank` was consumed before it;
+        white space around a string of one line is not part of it either."""
+        tape = self._tape
+        self._keep(blank)
+        closed = False
+        while True:
+            mark = yield from tape.until(self._marks, self._keep)
+            if not mark:
+                raise CutOff
+            if mark == self._quote:
+                if not (yield from self._ends_value()):
+                    raise AmbiguousText
+                closed = True
+                break
+            if mark in self._tags or (mark == "," and (yield from self._known_key()) is not None) \
+                    or (mark == "}" and (yield from self._ends_call()) is not None):
+                tape.push_back(mark)
+                break
+            self._keep(mark)
+        text = "".join(self._pieces)
+        bare = text.strip()
+        quoted = len(bare) > 1 and bare[0] == bare[-1] == "'"
+        if closed or quoted or "\n" in text:
+            self._writer.repaired("missing_quote")
+        if quoted:
+            text = bare[1:-1]
+        elif "\n" not in text and not closed:
+            text = bare
+        self._writer.text(self._key, text)
+
+    def _keep(self, text: str) -> None:
+        self._size += len(text)
+        if self._size > MAX_VALUE:
+            raise TooMuch
+        self._pieces.append(text)
+
+    # ------------------------------------------------------------------------------------------------- what follows
+
+    def _ends_value(self) -> Steps[bool]:
+        """Whether the quote that was just consumed closes a value: a comma, a closing bracket, a tag, a declared
+        parameter or the end follows. Further quotes before that are dropped."""
+        tape = self._tape
+        passed = ""
+        while True:
+            blank = yield from tape.space(_MAX_KEY)
+            found = yield from tape.literal(self._quote)
+            passed += blank + found
+            if not found or len(passed) > _MAX_KEY:
+                break
+        following = yield from tape.peek()
+        ends = following in (",", "}", "]", "") or (yield from self._at_tag()) \
+            or (yield from self._known_key()) is not None
+        if not ends:
+            tape.push_back(passed)
+        return ends
+
+    def _at_tag(self) -> Steps[bool]:
+        size = 1
+        while (begins := self._tag_marks.begins(text := (yield from self._tape.peek(size)))) is None:
+            if len(text) < size:
+                return False
+            size += 1
+        return begins
+
+    def _known_key(self) -> Steps[str | None]:
+        """The key, with its colon, of a declared parameter that the call does not have yet; not consumed."""
+        size = 1
+        while True:
+            text = yield from self._tape.peek(size)
+            found = _KEY.match(text)
+            if found is not None:
+                key = found[1]
+                known = self._writer.knows(key) and not self._writer.has(key) and key != self._key
+                return found[0] if known else None
+            if len(text) < size or size > _MAX_KEY or not _MAY_BE_KEY.fullmatch(text):
+                return None
+            size += 1
+
+    def _ends_call(self) -> Steps[str | None]:
+        """Whether the brace that was just consumed ends the call: "" where a tag, a further call or the end of the text
+        follows, else None."""
+        tape = self._tape
+        blank = yield from tape.space(_MAX_KEY)
+        at_end = not (yield from tape.peek()) or (yield from self._at_tag())
+        tape.push_back(blank)
+        if at_end:
+            return ""
+        size = 1
+        while not _NEXT_CALL.match(text := (yield from tape.peek(size))):
+            if len(text) < size or size > _MAX_KEY or not _MAY_BE_CALL.fullmatch(text):
+                return None
+            size += 1
+        return ""
+
+
+def _marks(tokens: BareKeyTokens) -> Marks:
+    found = _MARKS.get(tokens)
+    if found is None:
+        found = _MARKS[tokens] = Marks([tokens.quote, tokens.closer, tokens.opener, ",", "}"])
+    return found
+
+
+_MARKS: dict[BareKeyTokens, Marks] = {}
+"""The marks of each family: as many as there are forms."""
