@@ -18,6 +18,17 @@ def read_plain(tape: Tape) -> Steps[tuple[str | None, str]]:
     return (name, raw + ">") if closed and name else (None, raw + ">" * closed)
 
 
+def read_name(tape: Tape) -> Steps[tuple[str | None, str]]:
+    """As `read_plain`. A JSON object may follow a name without a `>` between them: the object is not consumed."""
+    raw = yield from tape.run(lambda char: char not in "<>\r\n{", MAX_NAME)
+    name = raw.strip().strip("\"'")
+    if name and (yield from tape.peek()) == "{":
+        return name, raw
+    rest, closed = yield from _to_bracket(tape)
+    name = (raw + rest).strip().strip("\"'")
+    return (name, raw + rest + ">") if closed and name else (None, raw + rest + ">" * closed)
+
+
 def read_attribute(tape: Tape) -> Steps[tuple[str | None, str]]:
     """`"NAME">`, `'NAME'>` or `NAME>`, also with further attributes behind it."""
     raw, closed = yield from _to_bracket(tape)

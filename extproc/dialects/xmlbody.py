@@ -1,20 +1,27 @@
 """Calls whose body is made of tags with plain text between them: `<function=...><parameter=...>text</parameter>...`.
 
 The grammar is data (`Grammar`); the forms of Qwen3-Coder, Seed-OSS, GLM and MiniMax M2 are instances of `TaggedCall`.
-How one value ends is decided in `xmltext.py`. A call closes at its own closing tag, at that of its region, where the
-next call begins, or at the end of the text.
+One JSON object may stand in place of the parameters. How one value ends is decided in `xmltext.py`. A call closes at
+its own closing tag, at that of its region, where the next call begins, or at the end of the text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
 
+from extproc.dialects.jsonbody import read_arguments
 from extproc.dialects.reading import CallWriter, NotACall, Reading
 from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
 from extproc.dialects.xmltext import WINDOW, Tags, ValueReader
 from extproc.dialects.xmlvalue import Framing, Ignored
+
+_OBJECT_START = re.compile(r"""(\(?\s*)\{\s*([\w"'}])""")
+_OBJECT_DECIDED = re.compile(r"""(?:\(?\s*\{\s*[^\s]|\(?\s*[^\s{(])""")
+_MAX_OBJECT_START = 64
+"""Characters within which an object in place of the parameters must have begun."""
 
 Header = Callable[[Tape], Steps[tuple[str | None, str]]]
 """Reads a name: (the name, or None when it is damaged; what was consumed)."""
@@ -58,6 +65,7 @@ class TaggedCall:
         self._tags = (*outer, grammar.parameter)
         self._marks = Marks(self._tags)
         self._value_marks = Marks([*outer, grammar.parameter_end])
+        self._body_ends = Marks([*self.openers, *self._closers])
         self._damaged_tags = (grammar.parameter.rstrip("= "), grammar.call_end, *self._ends)
         self._text_tags = Tags(begins=self._begins, ends=self._ends, lead=grammar.lead, call=grammar.call,
                                call_end=grammar.call_end, outer=outer,
@@ -86,6 +94,9 @@ class TaggedCall:
         if io.offered(name) is None:
             raise NotACall
         yield from tape.space()
+        if (yield from self._is_json(tape, in_region)):
+            yield from self._json_body(io, io.call(name), in_region)
+            return
         follows = yield from tape.literal(*self._tags)
         tape.push_back(follows)
         if not follows and not (in_region and at_end(tape)) and not tape.cut_mark(self._marks):
@@ -110,6 +121,29 @@ class TaggedCall:
         tape.hand_back()
         tape.release()
         return False
+
+    def _is_json(self, tape: Tape, in_region: bool) -> Steps[bool]:
+        """Whether one JSON object stands in place of the parameters, also between parentheses (which are consumed)."""
+        size = 1
+        while not _OBJECT_DECIDED.match(text := (yield from tape.peek(size))) and len(text) == size < _MAX_OBJECT_START:
+            size += 1
+        found = _OBJECT_START.match(text)
+        if found is None or (found[2].isalpha() and not in_region):
+            return False
+        tape.at += len(found[1])
+        return True
+
+    def _json_body(self, io: Reading, writer: CallWriter, in_region: bool) -> Steps[None]:
+        """The arguments as one JSON object, to the end of the call."""
+        tape = io.tape
+        if not (yield from read_arguments(io, writer, self._body_ends)):
+            if not tape.ran_out:
+                yield from self._after_call(tape)
+            return
+        blank = yield from tape.space()
+        if not (yield from tape.literal(")")):
+            tape.push_back(blank)
+        yield from self._parameters(io, writer, in_region)
 
     def _damaged(self, io: Reading, raw: str, in_region: bool) -> Steps[None]:
         """A header that never ends is no prose when whole parameters, the end of the call or a further call follow: it
@@ -173,6 +207,10 @@ class TaggedCall:
                     self._end_of_text(io, writer, blank, stray)
                     return
                 writer.repaired("stray_text")
+            if mark == self._grammar.parameter and mark.endswith(">") and (yield from self._is_json(tape, in_region)):
+                if not (yield from read_arguments(io, writer, self._body_ends)):
+                    return
+                continue
             if mark == self._grammar.parameter:
                 if not (yield from self._parameter(io, writer)):
                     return
@@ -203,7 +241,10 @@ class TaggedCall:
                 writer.break_off()
                 return False
             key = raw.strip().strip("\"'")
-            if not writer.knows(key):
+            blank = yield from io.tape.space()
+            follows = yield from io.tape.literal(*self._tags)
+            io.tape.push_back(blank + follows)
+            if follows or not writer.knows(key):
                 writer.repaired("dropped_parameter")
                 return True
             writer.repaired("header")

@@ -10,8 +10,9 @@ from typing import Literal
 from extproc.dialects.reading import MAX_VALUE, CallWriter
 from extproc.dialects.tape import Steps, Tape, TooMuch
 
-Framing = Literal["verbatim", "newline", "trim"]
-"""What belongs to the template and not to the value: nothing, one newline at each end, all white space at the ends."""
+Framing = Literal["verbatim", "newline", "newlines", "trim"]
+"""What belongs to the template and not to the value: nothing; one newline at each end; one newline at the beginning
+and, only if there was one, one at the end; all white space at the ends."""
 
 
 class Value:
@@ -32,6 +33,9 @@ class Value:
         """Consumes the framing at the beginning."""
         if self._framing == "newline":
             yield from skip_newline(tape)
+        elif self._framing == "newlines":
+            framed = yield from skip_newline(tape)
+            self._framing = "newline" if framed else "verbatim"
         elif self._framing == "trim":
             yield from tape.space()
         if self._streams:
@@ -103,10 +107,9 @@ def _framing_length(text: str, framing: Framing) -> int:
     return len(text) - len(text.rstrip()) if framing == "trim" else 0
 
 
-def skip_newline(tape: Tape) -> Steps[None]:
-    """Consumes one newline."""
+def skip_newline(tape: Tape) -> Steps[str]:
+    """Consumes one newline; returns it."""
     first = yield from tape.peek()
     if first == "\r" and (yield from tape.peek(2)) == "\r\n":
-        tape.at += 2
-    elif first == "\n":
-        tape.at += 1
+        return tape.take(2)
+    return tape.take(1) if first == "\n" else ""

@@ -98,6 +98,5 @@ DIALECTS = (
     Dialect(name="hermes", forms=(HERMES,), ends=("<|im_end|>",)),
     Dialect(name="qwen3-hermes", forms=(HERMES,), ends=("<|im_end|>",)),
     Dialect(name="granite4", forms=(HERMES,), ends=("<|end_of_text|>",)),
-    Dialect(name="longcat", forms=(LONGCAT,), think=(("<longcat_think>", "</longcat_think>"), ("<think>", "</think>"))),
     Dialect(name="lmstudio-default", forms=(LM_STUDIO,)),
 )

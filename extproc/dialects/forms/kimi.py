@@ -6,7 +6,8 @@ front and `:N` behind; dots and hyphens belong to it. Ids come damaged: without 
 arguments tell the tool then), or as something that names nothing (the call is skipped).
 
 K3: `<|open|>tools<|sep|><|open|>call tool="NAME" index="1"<|sep|><|open|>argument key="K" type="string"<|sep|>...
-<|close|>argument<|sep|>...`; visible text stands in a `response` element. A detokeniser may put spaces around tokens.
+<|close|>argument<|sep|>...`; visible text stands in a `response` element, the whole
+turn in a `message` element that `<|end_of_msg|>` follows. A detokeniser may put spaces around tokens.
 """
 
 from __future__ import annotations
@@ -82,14 +83,19 @@ KIMI_SECTIONS = KimiSections(TOKENS)
 K3 = ElementCalls(Grammar(
     open=("<|open|>",), close=("<|close|>",), tag_end="<|sep|>",
     wrappers=frozenset({"tools"}), call="call", call_name="tool", parameter="argument", parameter_name="key",
-    marks_string=("type", "string"), framing=frozenset({"response"}), spaced=True, escaped=True))
+    marks_string=("type", "string"), framing=frozenset({"response", "message"}), spaced=True, escaped=True))
 
-_K3_FRAMING = tuple(f"<|{kind}|>{blank}response{blank}<|sep|>" for kind in ("open", "close") for blank in ("", " "))
+_K3_FRAMING = tuple(f"<|{kind}|>{blank}{name}{blank}<|sep|>" for name in ("response", "message")
+                    for kind in ("open", "close") for blank in ("", " "))
 _K3_THINK = tuple((f"<|open|>{blank}think{blank}<|sep|>", f"<|close|>{blank}think{blank}<|sep|>")
                   for blank in ("", " "))
 
+_VL_THINK = ("◁think▷", "◁/think▷")
+"""Kimi-VL's."""
+
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="kimi-k2", forms=(KIMI_SECTIONS,), strays=TOKENS.strays, ends=("<|im_end|>",)),
+    Dialect(name="kimi-k2", forms=(KIMI_SECTIONS,), strays=TOKENS.strays, ends=("<|im_end|>",),
+            think=(("<think>", "</think>"), _VL_THINK)),
     Dialect(name="kimi-k3", forms=(K3,), think=(*_K3_THINK, ("<think>", "</think>")), think_anywhere=True,
-            noise=_K3_FRAMING, ends=("<|im_end|>",)),
+            noise=_K3_FRAMING, ends=("<|end_of_msg|>", "<|im_end|>")),
 )

@@ -2,6 +2,9 @@
 
 `{"name": ..., "parameters": {...}}` at the start of the answer or of a line, several joined by `; ` or in an array, or
 anywhere behind `<|python_tag|>`. Llama's built-in tools are called there in Python's syntax (`search.call(query=...)`).
+
+Custom tools are called as `<function=NAME>{...}</function>` as well (`qwen_coder.py`).
+
 The name must be that of an offered tool and, where no marker says that it is a call, arguments must be there; else the
 JSON is text.
 """
@@ -11,6 +14,7 @@ from __future__ import annotations
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.lists import BARE_ARRAY
 from extproc.dialects.forms.pythonic import read_python_calls
+from extproc.dialects.forms.qwen_coder import QWEN_CODER
 from extproc.dialects.jsonbody import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
 from extproc.dialects.jsonvalue import raw_value, short_string
 from extproc.dialects.reading import NotACall, Reading
@@ -145,6 +149,6 @@ LINE_JSON = BareJson("\n{")
 PYTHON_TAG = PythonTag()
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="llama3-json", forms=(PYTHON_TAG,), loose=(LINE_JSON,), first=(BARE_JSON, BARE_ARRAY),
+    Dialect(name="llama3-json", forms=(PYTHON_TAG, QWEN_CODER), loose=(LINE_JSON,), first=(BARE_JSON, BARE_ARRAY),
             ends=("<|eom_id|>", "<|eot_id|>")),
 )

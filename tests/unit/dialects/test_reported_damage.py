@@ -1,0 +1,122 @@
+"""Damage that the test suites of inference servers and public issues report, family by family (see docs/dialects.md)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.dialects.reads import reads, stays_text
+from tests.unit.dialects.texts import calls
+
+BREST = ("tide", {"harbor": "Brest"})
+PING = ("ping", {})
+UNKNOWN = None
+
+K3_CALL = ('<|open|>tools<|sep|><|open|>call tool="ping" index="1"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>')
+K3_END = "<|close|>message<|sep|><|end_of_msg|>"
+
+
+@pytest.mark.parametrize("dialect", ["kimi-k3", UNKNOWN])
+def test_kimi_k3_ends_its_turn(dialect: str | None) -> None:
+    reads(dialect, f"Hi<|close|>response<|sep|>{K3_END}", text="Hi", exact=True)
+    reads(dialect, f"Hi {K3_END}\n", text="Hi")
+    reads(dialect, K3_CALL + K3_END, PING)
+    reads(dialect, f"<|open|>response<|sep|>Hi<|close|>response<|sep|>{K3_CALL}{K3_END}", PING, text="Hi")
+
+
+def test_kimi_k3_ends_its_turn_without_tools() -> None:
+    reads("kimi-k3", "<|open|>response<|sep|>Hi<|close|>response<|sep|><|close|> message <|sep|><|end_of_msg|>", text="Hi")
+
+
+@pytest.mark.parametrize("settings", [{"dialect": "kimi-k2"}, {"model": "moonshotai/kimi-vl-a3b-thinking"}, {}])
+def test_kimi_vl_reasons(settings: dict[str, str]) -> None:
+    dialect = settings.get("dialect")
+    reads(dialect, "◁think▷Hm.\n◁/think▷Hi", text="Hi", reasoning="Hm.", model=settings.get("model", "m"))
+
+
+LONGCAT = ("<longcat_tool_call>tide\n<longcat_arg_key>harbor</longcat_arg_key>\n"
+           "<longcat_arg_value>Brest</longcat_arg_value>\n</longcat_tool_call>")
+
+
+@pytest.mark.parametrize("dialect", ["longcat", UNKNOWN])
+@pytest.mark.parametrize("raw", [
+    LONGCAT, LONGCAT.replace("tide", "functions.tide"), LONGCAT.replace("\n", ""),
+    LONGCAT.replace("</longcat_arg_key>", ""), LONGCAT.removesuffix("</longcat_tool_call>"), LONGCAT + "</longcat_s>",
+    '<longcat_tool_call>tide\n<longcat_arg_key>{"harbor": "Brest"}</longcat_tool_call>',
+    '<longcat_tool_call>tide\n<longcat_arg_key>{"harbor": "Brest"}',
+    '<longcat_tool_call>tide\n<longcat_arg_key>{harbor: "Brest"}</longcat_tool_call>',
+    '<longcat_tool_call>functions.tide({harbor: "Brest"})</longcat_tool_call>',
+    '<longcat_tool_call>{"name": "tide", "arguments": {"harbor": "Brest"}}</longcat_tool_call>',
+])
+def test_longcat_writes_tag_pairs(dialect: str | None, raw: str) -> None:
+    reads(dialect, raw, BREST)
+
+
+@pytest.mark.parametrize("dialect", ["llama3-json", "qwen3-coder", "prompted", UNKNOWN])
+@pytest.mark.parametrize("raw", [
+    '<function=tide>{"harbor": "Brest"}</function>', '<function=tide>\n{"harbor": "Brest"}\n</function>',
+    '<function=tide>{"harbor": "Brest"}', '<function=tide{"harbor": "Brest"}</function>',
+    '<tool_call><function=tide>{"harbor": "Brest"}</function></tool_call>',
+    '<tool_call>\n<function=tide>\n{"harbor": "Brest"}\n</function>\n</tool_call>',
+    "<function=tide>{'harbor': 'Brest'}</function>",
+])
+def test_a_function_tag_around_json(dialect: str | None, raw: str) -> None:
+    reads(dialect, raw, BREST)
+    reads(dialect, f"I look. {raw}\n\n{raw}", BREST, BREST, text="I look.")
+
+
+@pytest.mark.parametrize("dialect", ["llama3-json", "qwen3-coder", UNKNOWN])
+def test_a_function_tag_around_json_and_its_limits(dialect: str | None) -> None:
+    reads(dialect, '<function=tide>{"harbor": "a</function>b"}</function> Done.', ("tide", {"harbor": "a</function>b"}),
+          text="Done.")
+    reads(dialect, "<function=ping>{}</function>", PING)
+    stays_text(dialect, '<function=nobody>{"harbor": "Brest"}</function>')
+    stays_text(dialect, "<function=tide>{ is how it begins.")
+    stays_text(dialect, "Write <function=tide> and JSON.")
+
+
+def test_a_tag_with_json_in_other_families() -> None:
+    reads("minimax-m2", '<minimax:tool_call><invoke name="tide">{"harbor": "Brest"}</invoke></minimax:tool_call>', BREST)
+    reads("glm-4.6", '<tool_call>tide\n{"harbor": "Brest"}\n</tool_call>', BREST)
+
+
+@pytest.mark.parametrize("dialect", ["glm-4.6", UNKNOWN])
+def test_glm_falls_back_and_damages_pairs(dialect: str | None) -> None:
+    reads(dialect, '<tool_call>\n{"name": "tide", "arguments": {"harbor": "Brest"}}\n</tool_call>', BREST)
+    for key in ("<arg_key>harbor</arg_key>", "<arg_key>harbor", "<arg_key>harbor</arg_key>\n"):
+        reads(dialect, f"<tool_call>tide\n{key}</tool_call>", ("tide", {}))
+    reads(dialect, "<tool_call>tide\n<arg_key>day</arg_key>\n<arg_key>harbor</arg_key>\n<arg_value>Brest</arg_value>\n"
+                   "</tool_call>", BREST)
+    reads(dialect, "<tool_call>tide\n<arg_key>harbor</arg_key>\nNew York</arg_value>\n</tool_call>",
+          ("tide", {"harbor": "New York"}))
+    reads(dialect, "<tool_call>tide\n<arg_key>harbor\n<arg_value>Brest</arg_value>\n</tool_call>", BREST)
+    stays_text(dialect, "A <tool_call>tide is none.")
+
+
+@pytest.mark.parametrize("dialect", ["glm-4.6", UNKNOWN])
+def test_glm_keys_may_hold_angle_brackets(dialect: str | None) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {
+        "type": "object", "properties": {"param<1>": {"type": "string"}, "b": {"type": "string"}}}}}]
+    one, two = "<arg_key>param<1></arg_key>\n<arg_value>x</arg_value>\n", "<arg_key>b</arg_key>\n<arg_value>y</arg_value>\n"
+    for raw in (f"<tool_call>f\n{one}{two}</tool_call>", f"<tool_call>f\n{two}{one}</tool_call>"):
+        assert calls(raw, dialect, tools=tools) == [("f", {"param<1>": "x", "b": "y"})]
+
+
+def test_poolside_ends_its_turn() -> None:
+    for dialect in ("glm-4.6", UNKNOWN):
+        reads(dialect, "Hello.</assistant>\n", text="Hello.")
+        reads(dialect, "<tool_call>ping\n</tool_call></assistant>", PING)
+        stays_text(dialect, "It ends with </assistant> there.")
+
+
+@pytest.mark.parametrize("dialect", ["seed-oss", UNKNOWN])
+@pytest.mark.parametrize(("written", "value"), [
+    ("a\n", "a\n"), ("\na\n", "a"), ("a", "a"), ("a\r\n", "a\r\n"), ("\n\na\n\n", "\na\n"), ("a\n\n", "a\n\n"), ("", ""),
+])
+def test_a_last_newline_belongs_to_a_value_of_seed_oss(dialect: str | None, written: str, value: str) -> None:
+    raw = f"<seed:tool_call><function=tide><parameter=harbor>{written}</parameter></function></seed:tool_call>"
+    reads(dialect, raw, ("tide", {"harbor": value}))
+
+
+def test_qwen_frames_values_with_a_newline_at_each_end() -> None:
+    reads("qwen3-coder", "<tool_call><function=tide><parameter=harbor>a\n</parameter></function></tool_call>",
+          ("tide", {"harbor": "a"}))
