@@ -37,7 +37,7 @@ from extproc.dialects.forms import (
     roo,
     step,
 )
-from extproc.dialects.forms.llama import BARE_CALL_ONLY, LAST_LINE_CALL
+from extproc.dialects.forms.whole_answer import BARE_CALL_ONLY, LAST_LINE_CALL
 from extproc.dialects.look import Look
 from extproc.profiles.models import family_of
 from extproc.remembered import remembered

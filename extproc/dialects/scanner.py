@@ -270,6 +270,7 @@ class Scanner:
             self._wrapped = self._wraps[tag]
             yield from tape.space(self._limit)
             blank = ""
+        self._prose = 0
         for form in self._look.first:
             tape.hold()
             opener = yield from tape.literal(*form.openers)
@@ -277,8 +278,8 @@ class Scanner:
                 return
             tape.hand_back()
             tape.release()
-        if blank:
-            self._text(blank)
+        if text := blank + tape.take(self._prose):
+            self._text(text)
 
     def _wrap_closes(self, mark: str) -> Steps[None]:
         """A tag that closes what may stand around the whole text: framing behind all of it, else text."""

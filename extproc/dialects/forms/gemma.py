@@ -16,6 +16,7 @@ import re
 from extproc.dialects.coercion import json_or_text
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.gemma_text import AmbiguousText, BareKeyTokens, CutOff, TextReader
+from extproc.dialects.forms.opening import OpeningReasoning
 from extproc.dialects.literals import read_string
 from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
 from extproc.dialects.shapes import STRING
@@ -279,36 +280,9 @@ def _drop(text: str) -> None:
 
 _THINK_END = "<channel|>"
 
-
-class BareThought:
-    """Reasoning whose opener is lost: the answer begins with the line `thought`. Where its closing token does not
-    follow either, the text is shown as well, since it may be the answer."""
-
-    openers: tuple[str, ...] = ("thought\n",)
-    _ends = Marks([_THINK_END, "<|tool_call>"])
-
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        tape.release()
-        io.begin_thinking()
-        pieces = [opener]
-
-        def say(piece: str) -> None:
-            pieces.append(piece)
-            io.emit_thinking(piece)
-
-        mark = yield from tape.until(self._ends, say)
-        if mark not in ("", _THINK_END):
-            tape.at -= len(mark)
-        elif mark:
-            yield from tape.space()
-        elif tape.clean:
-            io.emit_text("".join(pieces))
-
-
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="gemma-4", forms=(BareKeys(BareKeyTokens("<|tool_call>", "<tool_call|>", '<|"|>')),),
-            spoken=(BareThought(),), noise=("<|channel>",),
+            spoken=(OpeningReasoning(["thought\n"], [_THINK_END], ["<|tool_call>"]),), noise=("<|channel>",),
             think=(("<|channel>thought", _THINK_END), ("<think>", "</think>")), think_anywhere=True,
             ends=("<|tool_response>", "<turn|>")),
     Dialect(name="functiongemma",

@@ -1,9 +1,10 @@
 """gpt-oss: the harmony format, messages that name their channel and recipient in a header.
 
 `<|start|>assistant<|channel|>analysis<|message|>...<|end|>` is reasoning, `final` and `commentary` without a recipient
-are visible text, and a message with `to=functions.NAME`, in the header of the role or of the channel and on any
-channel, is a call that ends with `<|call|>`. The first header may be shortened by what the prompt already held. One
-call a message. The frames are read without tools, too; a header that is none is text.
+are visible text, as is what is for no tool (`to=assistant`). A message with `to=functions.NAME`, in the header of the
+role or of the channel and on any channel, is a call that ends with `<|call|>`; to a tool that is not offered it is text
+to the letter. The first header may be shortened by what the prompt already held. One call a message. The frames are
+read without tools, too; a header that is none is text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.jsonbody import read_arguments
-from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, PlainText, Reading
 from extproc.dialects.tape import Marks, Steps
 
 _ENDS = Marks(["<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"])
@@ -21,6 +22,8 @@ _HEADER_ENDS = Marks(["<|message|>", "<|end|>", "<|call|>", "<|return|>", "<|sta
 _MAX_HEADER = 512
 _CHANNELS = ("analysis", "commentary", "final")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
+_NO_TOOLS = frozenset({"assistant", "user", "all"})
+"""Recipients that are no tools, unless one of that name is offered."""
 _CHANNEL = re.compile(r"(?:^|<\|channel\|>)\s*(analysis|commentary|final)\b")
 
 
@@ -32,6 +35,10 @@ class Message:
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         channel, recipient = yield from self._header(opener, io)
+        yield from self._message(channel, recipient, io)
+
+    def _message(self, channel: str, recipient: str | None, io: Reading) -> Steps[None]:
+        """A message behind its header."""
         if recipient is not None:
             yield from self._call(recipient, io)
         else:
@@ -50,11 +57,10 @@ class Message:
         pieces = [before]
         yield from self._collect(io, pieces)
         header = "".join(pieces)
-        channel = _CHANNEL.search(header)
-        recipient = _RECIPIENT.search(header)
-        if channel is None and opener == "<|start|>" and recipient is None and header.strip() != "assistant":
+        if opener == "<|start|>" and header.strip() != "assistant" and not _CHANNEL.search(header) \
+                and not _RECIPIENT.search(header):
             raise NotACall
-        return channel.group(1) if channel else "final", recipient.group(1) if recipient else None
+        return _meaning(header, io)
 
     def _collect(self, io: Reading, pieces: list[str]) -> Steps[None]:
         """The rest of the header, through `<|message|>`; too long a one, or one that breaks off, is none."""
@@ -76,6 +82,9 @@ class Message:
     def _call(self, recipient: str, io: Reading) -> Steps[None]:
         """The message of a call, through the mark that ends it; text behind the arguments is content."""
         tape = io.tape
+        if io.offered(recipient) is None:  # the whole message is text, to the letter
+            yield from tape.until(_ENDS, _pass)
+            raise PlainText
         writer = io.call(recipient)
         yield from tape.space()
         mark = yield from tape.peek()
@@ -101,6 +110,20 @@ class Message:
         return mark
 
 
+def _meaning(header: str, io: Reading) -> tuple[str, str | None]:
+    """The channel of a message and the tool that it is for. Of several channels the last one counts."""
+    channels = _CHANNEL.findall(header)
+    found = _RECIPIENT.search(header)
+    recipient = found[1] if found else None
+    if recipient in _NO_TOOLS and io.offered(recipient) is None:
+        recipient = None
+    return channels[-1] if channels else "final", recipient
+
+
+def _pass(text: str) -> None:
+    """The body of a message to a tool that is not offered: the hold keeps it."""
+
+
 class FirstHeader(Message):
     """The first message of an answer whose prompt already held `<|start|>assistant`: its header begins with the
     recipient (`to=functions.NAME<|channel|>commentary json<|message|>`)."""
@@ -110,10 +133,8 @@ class FirstHeader(Message):
     def read(self, opener: str, io: Reading) -> Steps[None]:
         pieces = ["to="]
         yield from self._collect(io, pieces)
-        recipient = _RECIPIENT.match("".join(pieces))
-        if recipient is None:
-            raise NotACall
-        yield from self._call(recipient.group(1), io)
+        channel, recipient = _meaning("".join(pieces), io)
+        yield from self._message(channel, recipient, io)
 
 
 DIALECTS: tuple[Dialect, ...] = (

@@ -1,9 +1,9 @@
 """Arrays of call objects: `[{"name": ..., "arguments": {...}}, ...]` behind a marker, in a code fence or all alone.
 
 xLAM writes the bare array at the start of the answer, in a fence, or in the tags of other families. Phi-4-mini writes
-`functools[...]`. Apertus makes the name the key of the arguments, `<|tools_prefix|>[{"N": {...}}]<|tools_suffix|>`, and
-thinks between tokens of its own. The array ends the region; what follows it is content. What is no array of calls of
-offered tools is text.
+`functools[...]`, at times with one object in place of the array. Apertus makes the name the key of the arguments,
+`<|tools_prefix|>[{"N": {...}}]<|tools_suffix|>`, and thinks between tokens of its own. The array ends the region; what
+follows it is content. What is no array of calls of offered tools is text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES
-from extproc.dialects.forms.mistral import ToolCalls
+from extproc.dialects.forms.mistral import TOOL_CALLS
 from extproc.dialects.jsonbody import ReadCall, read_array, read_call, read_keyed_call
 from extproc.dialects.reading import NotACall, Reading
 from extproc.dialects.tape import Marks, Steps
@@ -20,13 +20,13 @@ from extproc.dialects.tape import Marks, Steps
 
 class TaggedArray:
     """An array of calls between one of several openers and its closer, if it has one. An opener that ends with the
-    bracket has begun the array."""
+    bracket has begun the array; one that ends with a brace has begun a single call object."""
 
     def __init__(self, openers: Iterable[str], closer: str = "", *, single: bool = False,
                  read: ReadCall = read_call) -> None:
         self.openers: tuple[str, ...] = tuple(openers)
         marks = [opener for opener in self.openers if opener[0] not in "[`"]
-        self.blocks = tuple((opener, "]" if opener.endswith("[") else closer or "[]") for opener in marks)
+        self.blocks = tuple((opener, _CLOSING.get(opener[-1]) or closer or "[]") for opener in marks)
         self._closer = closer
         self._single = single
         self._read = read
@@ -34,6 +34,10 @@ class TaggedArray:
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape
+        if opener.endswith("{"):
+            tape.push_back("{")
+            yield from read_call(io, self._stop, needs_arguments=True)
+            return
         if not opener.endswith("["):
             yield from tape.space()
             mark = yield from tape.peek()
@@ -54,13 +58,15 @@ class TaggedArray:
         yield from io.tape.literal(self._closer)
 
 
+_CLOSING = {"[": "]", "{": "}"}
 BARE_ARRAY = TaggedArray(["["])
 FENCED = TaggedArray(["```json", "```"], "```", single=True)
 FENCED_JSON = TaggedArray(["```json"], "```")
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="xlam", forms=(ToolCalls(), HERMES), loose=(FENCED_JSON,), first=(BARE_ARRAY, FENCED)),
-    Dialect(name="phi-4-mini", forms=(TaggedArray(["functools["]), TaggedArray(["<|tool_call|>"], "<|/tool_call|>")),
+    Dialect(name="xlam", forms=(TOOL_CALLS, HERMES), loose=(FENCED_JSON,), first=(BARE_ARRAY, FENCED)),
+    Dialect(name="phi-4-mini",
+            forms=(TaggedArray(["functools[", "functools{"]), TaggedArray(["<|tool_call|>"], "<|/tool_call|>")),
             ends=("<|end|>",)),
     Dialect(name="apertus", forms=(TaggedArray(["<|tools_prefix|>"], "<|tools_suffix|>", read=read_keyed_call),),
             think=(("<|inner_prefix|>", "<|inner_suffix|>"), ("<think>", "</think>")), strays=("<|tools_suffix|>",),

@@ -1,12 +1,9 @@
-"""Bare JSON calls: Llama 3.1 to 3.3, and any model whose whole answer is one such call.
+"""Bare JSON calls of Llama 3.1 to 3.3 (those of unknown models: `whole_answer.py`).
 
 `{"name": ..., "parameters": {...}}` at the start of the answer or of a line, several joined by `; ` or in an array, or
 anywhere behind `<|python_tag|>`. Llama's built-in tools are called there in Python's syntax (`search.call(query=...)`).
-
-Custom tools are called as `<function=NAME>{...}</function>` as well (`qwen_coder.py`).
-
-The name must be that of an offered tool and, where no marker says that it is a call, arguments must be there; else the
-JSON is text.
+Custom tools are called as `<function=NAME>{...}</function>` as well (`qwen_coder.py`). The name must be that of an
+offered tool and, where no marker says that it is a call, arguments must be there; else the JSON is text.
 """
 
 from __future__ import annotations
@@ -15,13 +12,9 @@ from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.lists import BARE_ARRAY
 from extproc.dialects.forms.pythonic import read_python_calls
 from extproc.dialects.forms.qwen_coder import QWEN_CODER
-from extproc.dialects.jsonbody import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
-from extproc.dialects.jsonvalue import raw_value, short_string
+from extproc.dialects.jsonbody import read_array, read_call
 from extproc.dialects.reading import NotACall, Reading
 from extproc.dialects.tape import Marks, Steps
-
-ENDS = ("<|eom_id|>", "<|eot_id|>", "<|eot|>", "<|eom|>", "<|im_end|>", "<|end|>", "</s>")
-"""Tokens that end a message in the templates of several families."""
 
 _STOP = Marks(["<|eom_id|>", "<|eot_id|>", "<|python_tag|>"])
 
@@ -80,70 +73,6 @@ def read_objects(io: Reading, *, needs_arguments: bool = False) -> Steps[None]:
         return
 
 
-class BareCallAtEnd:
-    """One bare call that is the whole answer, or its last lines: known only at the end, so nothing goes out before.
-    What cannot be one is released at its first foreign member."""
-
-    def __init__(self, opener: str) -> None:
-        self.openers: tuple[str, ...] = (opener,)
-
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        tape.push_back("{")
-        tape.hold()
-        try:
-            yield from self._read(io)
-        except NotACall:
-            if opener != "{":  # what is handed back begins behind the opener
-                tape.hand_back()
-                tape.at += 1
-                tape.hold()
-            raise
-
-    def _read(self, io: Reading) -> Steps[None]:
-        tape = io.tape
-        yield from tape.literal("{")
-        yield from self._check(io)
-        yield from tape.space()
-        while (yield from tape.literal(*ENDS)):
-            yield from tape.space()
-        if (yield from tape.peek()) or not tape.clean:
-            raise NotACall
-        tape.hand_back()
-        yield from read_call(io, needs_arguments=True)
-        tape.at = len(tape.buffer)
-
-    def _check(self, io: Reading) -> Steps[None]:
-        """One object with a name that is offered, arguments, and nothing that calls do not have."""
-        tape = io.tape
-        seen: set[str] = set()
-        while True:
-            mark = yield from tape.behind_commas()
-            if mark == "}":
-                tape.at += 1
-                break
-            if mark != '"':
-                raise NotACall
-            key = yield from short_string(tape)
-            kind = "name" if key in NAME_KEYS else "arguments" if key in ARGUMENT_KEYS else key
-            yield from tape.space()
-            if kind not in ("name", "arguments", "type", "id") or kind in seen or not (yield from tape.literal(":")):
-                raise NotACall
-            seen.add(kind)
-            yield from tape.space()
-            mark = yield from tape.peek()
-            if kind == "name" and (mark != '"' or io.offered((yield from short_string(tape))) is None):
-                raise NotACall
-            if (kind == "arguments" and mark not in ("{", '"')) or (kind in ("type", "id") and mark != '"'):
-                raise NotACall
-            if kind != "name":
-                yield from raw_value(io)
-        if not {"name", "arguments"} <= seen:
-            raise NotACall
-
-
-BARE_CALL_ONLY = BareCallAtEnd("{")
-LAST_LINE_CALL = BareCallAtEnd("\n{")
 BARE_JSON = BareJson("{")
 LINE_JSON = BareJson("\n{")
 PYTHON_TAG = PythonTag()

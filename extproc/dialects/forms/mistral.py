@@ -1,13 +1,14 @@
 """Mistral: `[TOOL_CALLS]` and what follows it, which differs from one tokenizer to the next.
 
 Up to v7 an array of call objects; from v11 on one marker a call, with the name in the open: `[TOOL_CALLS]NAME{...}`,
-`NAME[ARGS]{...}`, `NAME[CALL_ID]id[ARGS]{...}`. Text after the array or the closing brace is content. Reasoning stands
-between `[THINK]` and `[/THINK]`.
+`NAME[ARGS]{...}`, `NAME[CALL_ID]id[ARGS]{...}`. Servers strip the marker of v3: then the array is the whole answer.
+Text after the array or the closing brace is content. Reasoning stands between `[THINK]` and `[/THINK]`.
 """
 
 from __future__ import annotations
 
 from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.whole_answer import BARE_ARRAY_ONLY
 from extproc.dialects.jsonbody import read_arguments, read_array, read_call
 from extproc.dialects.reading import NotACall, Reading
 from extproc.dialects.tape import Marks, Steps
@@ -60,6 +61,9 @@ class ToolCalls:
             writer.close()
 
 
+TOOL_CALLS = ToolCalls()
+
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="mistral", forms=(ToolCalls(),), think=(("[THINK]", "[/THINK]"), ("<think>", "</think>"))),
+    Dialect(name="mistral", forms=(TOOL_CALLS,), first=(BARE_ARRAY_ONLY,),
+            think=(("[THINK]", "[/THINK]"), ("<think>", "</think>"))),
 )

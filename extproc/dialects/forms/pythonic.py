@@ -1,10 +1,11 @@
 """Calls in Python's syntax: `[lookup(harbor="Brest", day=2), ping()]`.
 
 Llama 3.2 and 4, ToolACE: at the very start of the answer, Llama 4 also between `<|python_start|>` and `<|python_end|>`.
-OLMo 3: one call a line between `<function_calls>` tags. LFM2: a list between its own tokens. Sarashina writes a list of
-dictionaries behind a token that servers take off, `<|tool_calls|>[{'name': 'N', 'arguments': {...}}]`. Values are
-Python's literals, never evaluated. A list that is no list of calls ([1, 2, 3], a Markdown link) is text, so nothing
-goes out before the first keyword, or before the list ends.
+OLMo 3: one call a line between `<function_calls>` tags. LFM2: a list between its own tokens, which servers may strip.
+Sarashina writes a list of dictionaries behind a token that servers take off,
+`<|tool_calls|>[{'name': 'N', 'arguments': {...}}]`. Values are Python's literals, never evaluated. A list that is no
+list of calls ([1, 2, 3], a Markdown link) is text, so nothing goes out before the first keyword, or before the list
+ends.
 """
 
 from __future__ import annotations
@@ -321,5 +322,6 @@ DIALECTS: tuple[Dialect, ...] = (
             first=(PYTHON_LIST,), noise=("<|python_end|>",), ends=("<|eom|>", "<|eot|>")),
     Dialect(name="sarashina", forms=(DICTIONARIES,), first=(BARE_DICTIONARIES,), ends=("</s>", "<|eos|>")),
     Dialect(name="olmo3", forms=(PythonList("<function_calls>", "</function_calls>"),), ends=("<|im_end|>",)),
-    Dialect(name="lfm2", forms=(PythonList("<|tool_call_start|>", "<|tool_call_end|>"),), ends=("<|im_end|>",)),
+    Dialect(name="lfm2", forms=(PythonList("<|tool_call_start|>", "<|tool_call_end|>"),), first=(PYTHON_LIST,),
+            ends=("<|im_end|>",)),
 )

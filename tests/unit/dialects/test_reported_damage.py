@@ -120,3 +120,72 @@ def test_a_last_newline_belongs_to_a_value_of_seed_oss(dialect: str | None, writ
 def test_qwen_frames_values_with_a_newline_at_each_end() -> None:
     reads("qwen3-coder", "<tool_call><function=tide><parameter=harbor>a\n</parameter></function></tool_call>",
           ("tide", {"harbor": "a"}))
+
+
+UNOFFERED = "<|start|>assistant to=container.exec<|channel|>commentary<|message|>ls -l<|call|>"
+
+
+@pytest.mark.parametrize("dialect", ["gpt-oss", UNKNOWN])
+def test_a_harmony_message_to_a_tool_that_is_not_offered_is_text_to_the_letter(dialect: str | None) -> None:
+    stays_text(dialect, UNOFFERED)
+    reads(dialect, f"<|channel|>analysis<|message|>hm<|end|>{UNOFFERED}", text=UNOFFERED, reasoning="hm")
+    other = '<|start|>assistant<|channel|>commentary to=functions.nobody <|constrain|>json<|message|>{"a": 1}<|call|>'
+    stays_text(dialect, other)
+    reads(dialect, f"{other}<|start|>assistant<|channel|>final<|message|>Hi<|return|>", text=f"{other}Hi")
+
+
+def test_a_first_harmony_header_to_a_tool_that_is_not_offered_is_text() -> None:
+    stays_text("gpt-oss", "to=functions.nobody<|channel|>commentary json<|message|>{}<|call|>")
+    reads("gpt-oss", "to=assistant<|channel|>final<|message|>Hello", text="Hello")
+
+
+@pytest.mark.parametrize("dialect", ["gpt-oss", UNKNOWN])
+def test_a_harmony_message_to_the_assistant_is_its_text(dialect: str | None) -> None:
+    reads(dialect, "<|start|>assistant<|channel|>commentary to=assistant<|channel|>final<|message|>Hello", text="Hello")
+    reads(dialect, "<|channel|>commentary to=assistant<|message|>Hello<|end|><|start|>assistant to=functions.ping"
+                   "<|channel|>commentary<|message|>{}<|call|>", PING, text="Hello")
+    reads(dialect, "<|channel|>analysis to=assistant<|message|>Hm<|end|><|start|>assistant to=user<|message|>Hi",
+          text="Hi", reasoning="Hm")
+
+
+GRANITE = "ibm-granite/granite-3.2-8b-instruct"
+
+
+@pytest.mark.parametrize("dialect", ["granite-3.1", UNKNOWN])
+def test_granite_reasons_between_two_sentences(dialect: str | None) -> None:
+    for one, two in (("Here is", "Here is"), ("Here's", "Here's"), ("Here is", "Here's")):
+        reads(dialect, f"{one} my thought process: A\n\n{two} my response: B", text="B", reasoning="A", model=GRANITE)
+    reads(dialect, 'Here is my thought process:\nA <tool_call>[{"name": "ping", "arguments": {}}]', PING,
+          reasoning="A", model=GRANITE)
+    raw = "So. Here is my thought process: A Here is my response: B"
+    stays_text(dialect, raw, model=GRANITE)
+    reads(dialect, "Here is my thought process: A", text="Here is my thought process: A", reasoning="A", model=GRANITE)
+
+
+ARRAY = '[{"name": "tide", "arguments": {"harbor": "Brest"}}, {"name": "ping", "arguments": {}}]'
+
+
+@pytest.mark.parametrize("settings", [{"dialect": "mistral"}, {"model": "mistralai/Mistral-7B-Instruct-v0.3"}])
+def test_mistral_writes_a_bare_array_as_its_whole_answer(settings: dict[str, str]) -> None:
+    dialect, model = settings.get("dialect"), settings.get("model", "m")
+    for raw in (" " + ARRAY, ARRAY + "\n", ARRAY + "</s>"):
+        reads(dialect, raw, BREST, PING, model=model)
+    for raw in (ARRAY + " is the list.", "So: " + ARRAY, ARRAY[:-1], '[{"name": "tide"}]', "[1, 2]", "[]",
+                ARRAY.replace("ping", "nobody")):
+        stays_text(dialect, raw, model=model)
+
+
+@pytest.mark.parametrize("dialect", ["phi-4-mini", UNKNOWN])
+def test_phi_4_mini_writes_one_object(dialect: str | None) -> None:
+    raw = 'functools{"name": "tide", "arguments": {"harbor": "Brest"}}'
+    reads(dialect, raw, BREST)
+    reads(dialect, f"I look.\n{raw}<|end|>", BREST, text="I look.")
+    reads(dialect, raw + raw, BREST, BREST)
+    stays_text(dialect, "import functools{x}")
+
+
+@pytest.mark.parametrize("settings", [{"dialect": "lfm2"}, {"model": "LiquidAI/LFM2-1.2B"}])
+def test_lfm2_writes_a_bare_list(settings: dict[str, str]) -> None:
+    dialect, model = settings.get("dialect"), settings.get("model", "m")
+    reads(dialect, '[tide(harbor="Brest")]', BREST, model=model)
+    stays_text(dialect, "[1, 2] and [tide](x)", model=model)
