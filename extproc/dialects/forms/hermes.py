@@ -8,6 +8,7 @@ The closing tag may be missing: before the next opener, or at the end of the tex
 from __future__ import annotations
 
 from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.roo import make_line_forms
 from extproc.dialects.jsonbody import read_array, read_call
 from extproc.dialects.jsonvalue import raw_value
 from extproc.dialects.reading import NotACall, Reading
@@ -96,7 +97,7 @@ LM_STUDIO = TaggedJson("[TOOL_REQUEST]", "[END_TOOL_REQUEST]")
 
 DIALECTS = (
     Dialect(name="hermes", forms=(HERMES,), ends=("<|im_end|>",)),
-    Dialect(name="qwen3-hermes", forms=(HERMES,), ends=("<|im_end|>",)),
+    Dialect(name="qwen3-hermes", forms=(HERMES,), makers=(make_line_forms,), ends=("<|im_end|>",)),
     Dialect(name="granite4", forms=(HERMES,), ends=("<|end_of_text|>",)),
     Dialect(name="lmstudio-default", forms=(LM_STUDIO,)),
 )

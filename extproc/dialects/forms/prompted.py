@@ -5,8 +5,8 @@ A raw value ends as in the other tag dialects (`xmltext.py`); a value in CDATA s
 what may follow it. `type` says how a value is meant as far as the schema leaves a choice: models repeat the types of
 the definitions there. Read as well: quotes of any kind or none, a call that closes itself, `invoke` for `tool_call`,
 one JSON object in place of the parameters, missing closing tags. MiniCPM5 writes the same with `function` and `param`,
-and Python's literals for what is no string. Models that were trained on Hermes JSON or
-Qwen3-Coder's XML fall back into these, so both are looked for, too.
+and Python's literals for what is no string. Models that were trained on Hermes JSON, Qwen3-Coder's XML or the XML tools
+of Roo fall back into these, so all of them are looked for, too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES
 from extproc.dialects.forms.qwen_coder import QWEN_CODER
+from extproc.dialects.forms.roo import make_line_forms
 from extproc.dialects.headers import MAX_NAME
 from extproc.dialects.jsonbody import read_arguments
 from extproc.dialects.reading import CallWriter, NotACall, Reading
@@ -220,6 +221,6 @@ class _Typed(Value):
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="minicpm5", forms=(PromptedCalls("function", "param"),), ends=("<|im_end|>",)),
-    Dialect(name="prompted", unambiguous=False,
+    Dialect(name="prompted", unambiguous=False, makers=(make_line_forms,),
             forms=(PromptedCalls("tool_call"), PromptedCalls("invoke"), HERMES, QWEN_CODER)),
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES
+from extproc.dialects.forms.roo import make_line_forms
 from extproc.dialects.headers import read_name, read_plain
 from extproc.dialects.xmlbody import Grammar, TaggedCall
 
@@ -24,7 +25,7 @@ SEED = TaggedCall(Grammar(
     parameter="<parameter=", parameter_end="</parameter>", key=read_plain, framing="newlines"))
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="qwen3-coder", forms=(QWEN_CODER, HERMES), ends=("<|im_end|>",)),
+    Dialect(name="qwen3-coder", forms=(QWEN_CODER, HERMES), makers=(make_line_forms,), ends=("<|im_end|>",)),
     Dialect(name="seed-oss", forms=(SEED,), ends=("<seed:eos>",),
             think=(("<seed:think>", "</seed:think>"), ("<think>", "</think>"))),
 )

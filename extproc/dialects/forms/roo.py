@@ -3,21 +3,24 @@
 The tag of a call is a tool's name, so what to look for depends on the tools that are offered. Only the parameters that
 the tool declares are tags; inside a parameter only its own closing tag counts, so markup in it stays as it is. Of
 `content` the last closing tag before the tool's counts, and it keeps its white space but for one newline at each end;
-other values are trimmed. The `<thinking>` of these prompts is text for the client and is left alone.
+other values are trimmed. A value may stand in a CDATA section. The `<thinking>` of these prompts is text for the client
+and is left alone.
 
-In answers of unknown models a tag counts only at the start of a line and when the tool's name has an underscore: such
-names occur in no HTML.
+Models that are asked for another form (`prompted`, Qwen) write these tags as well: `<read><filePath>a</filePath>
+</read>`. There a tag counts at the start of a line where a declared parameter follows. In answers of unknown models the
+tool's name or the parameter's must also have an underscore or a capital: such names occur in no HTML.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Literal
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.reading import CallWriter, Form, NotACall, Reading
 from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
-from extproc.dialects.xmlvalue import Value
+from extproc.dialects.xmlvalue import Framing, Value
 
 _WINDOW = 16 * 1024
 """Characters behind a doubtful closing tag within which another one decides."""
@@ -25,18 +28,24 @@ _SHORT = 1024
 """Characters of an element that the tool does not declare."""
 
 
-class NamedTags:
-    """Calls of the tools of one request. `careful`: only where nothing else can be meant."""
+Care = Literal["none", "lines", "no_html"]
+"""What must be so for a tag to count: nothing; it begins a line and a parameter follows; the same, and the name of the
+tool or of the parameter occurs in no HTML."""
 
-    def __init__(self, names: Iterable[str], *, careful: bool) -> None:
+
+class NamedTags:
+    """Calls of the tools of one request. `framing`: what is dropped at the ends of values other than `content`."""
+
+    def __init__(self, names: Iterable[str], *, care: Care = "none", framing: Framing = "trim") -> None:
         self.openers: tuple[str, ...] = tuple(f"<{name}>" for name in names)
         self.closers = tuple(f"</{opener[1:]}" for opener in self.openers)
-        self._careful = careful
+        self._care = care
+        self._framing: Framing = framing
 
     def read(self, opener: str, io: Reading) -> Steps[None]:
         tape = io.tape
         name = opener[1:-1]
-        if self._careful and not io.at_line_start:
+        if self._care != "none" and not io.at_line_start:
             raise NotACall
         closer = f"</{name}>"
         parameters = {f"<{key}>": key for key in io.shape(name).parameters}
@@ -47,10 +56,12 @@ class NamedTags:
         if not mark:
             tape.drop_cut_mark(Marks([closer, *parameters]))
             raise NotACall
+        if not self._counts(name, parameters.get(mark)):
+            raise NotACall
         writer = io.call(name)
         marks = Marks([closer, *parameters, *(tag for tag in self.openers if tag not in parameters)])
         while mark in parameters:
-            if not (yield from _value(io, writer, parameters[mark], closer)):
+            if not (yield from _value(io, writer, parameters[mark], closer, self._framing)):
                 return
             # between parameters text means nothing; where nothing follows it, it stands behind the call
             try:
@@ -66,6 +77,15 @@ class NamedTags:
             tape.push_back(mark)
         if mark:
             writer.close()
+
+
+    def _counts(self, name: str, key: str | None) -> bool:
+        """Whether a tool's tag and the tag behind it (None: the tool's closing tag) are enough of a call."""
+        if self._care == "none" or "_" in name:
+            return True
+        if key is None:
+            return False
+        return self._care == "lines" or "_" in key or not key.islower()
 
 
 _BEGINS = re.compile(r"<\w{0,64}")
@@ -122,7 +142,7 @@ class _Later:
         return "".join(self._pieces)
 
 
-def _value(io: Reading, writer: CallWriter, key: str, closer: str) -> Steps[bool]:
+def _value(io: Reading, writer: CallWriter, key: str, closer: str, framing: Framing) -> Steps[bool]:
     """One value, from behind its opening tag. True: it is done, what follows stands on the tape; False: the text ended
     inside. The tool's closing tag inside a value is text when the value's own comes later."""
     tape = io.tape
@@ -130,7 +150,9 @@ def _value(io: Reading, writer: CallWriter, key: str, closer: str) -> Steps[bool
     marks = Marks([own, closer])
     # a further such parameter before the closing tag belongs to the next call
     again = Marks([own, closer] if key == "content" else [own, closer, f"<{key}>"])
-    value = Value(writer, key, "newline" if key == "content" else "trim")
+    if (yield from tape.literal(_CDATA)):
+        return (yield from _sections(tape, Value(writer, key, "verbatim"), own))
+    value = Value(writer, key, "newline" if key == "content" else framing)
     yield from value.open(tape)
 
     mark = yield from tape.until(marks, value.text)
@@ -155,12 +177,37 @@ def _value(io: Reading, writer: CallWriter, key: str, closer: str) -> Steps[bool
     return bool(mark)
 
 
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
+_SECTION_ENDS = Marks([_CDATA_END])
+
+
+def _sections(tape: Tape, value: Value, own: str) -> Steps[bool]:
+    """A value in CDATA sections, from behind the first opener. An end that nothing fitting follows is data. False: the
+    text ended inside."""
+    yield from value.open(tape)
+    while (yield from tape.until(_SECTION_ENDS, value.text)):
+        blank = yield from tape.space()
+        following = yield from tape.literal(own, _CDATA)
+        if following == own:
+            value.close()
+            return True
+        if not following:
+            tape.push_back(blank)
+            value.text(_CDATA_END)
+    return False
+
+
 def make_forms(names: Sequence[str]) -> tuple[Form, ...]:
-    return (NamedTags(names, careful=False),)
+    return (NamedTags(names),)
+
+
+def make_line_forms(names: Sequence[str]) -> tuple[Form, ...]:
+    """For models that are asked for another form and fall back into this one: values keep their white space."""
+    return (NamedTags(names, care="lines", framing="newline"),)
 
 
 def make_careful_forms(names: Sequence[str]) -> tuple[Form, ...]:
-    return (NamedTags((name for name in names if "_" in name), careful=True),)
+    return (NamedTags(names, care="no_html", framing="newline"),)
 
 
 DIALECTS: tuple[Dialect, ...] = (

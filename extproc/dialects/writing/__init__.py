@@ -26,6 +26,7 @@ from extproc.dialects.writing.json_forms import (
     LlamaJson,
     Mistral,
 )
+from extproc.dialects.writing.named_tags import NamedTags
 from extproc.dialects.writing.prompted import Prompted, format_call
 from extproc.dialects.writing.tagged_forms import Dsml, Glm, MiniMaxM2, QwenCoder
 from extproc.dialects.writing.turns import TurnWriter
@@ -55,6 +56,7 @@ _FORMS: dict[str, PromptForm] = {
     "prompted": Prompted(),
     "qwen3-coder": QwenCoder(),
     "qwen3-hermes": Hermes(),
+    "roo-xml": NamedTags(),
 }
 
 WRITABLE: frozenset[str] = frozenset(_FORMS)

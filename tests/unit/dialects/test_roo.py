@@ -117,3 +117,37 @@ def test_text_behind_a_call_that_was_not_closed_is_kept() -> None:
     for text in ("Now I wait.", "Now I wait. " * 3000):
         raw = READ.replace("</read_file>", f"\n{text}")
         assert read(raw, ROO, tools=TOOLS) == (text.strip(), [READ_CALL], "tool_calls")
+
+
+AGENT = [tool("read", filePath="string", limit="integer"), tool("edit", filePath="string", oldString="string"),
+         tool("list"), tool("search", query="string")]
+READ_TS = "<read><filePath>src/a.ts</filePath></read>"
+
+
+@pytest.mark.parametrize("settings", [
+    {"dialect": "prompted"}, {"dialect": "qwen3-coder"}, {"dialect": "qwen3-hermes"}, {"model": "qwen/qwen3-32b"},
+    {"model": "nobody-knows-1"}])
+def test_models_that_are_asked_for_another_form(settings: dict[str, str]) -> None:
+    dialect, model = settings.get("dialect"), settings.get("model", "m")
+    assert calls(READ_TS, dialect, model=model, tools=AGENT) == [("read", {"filePath": "src/a.ts"})]
+    raw = "I look:\n<read>\n<filePath>\nsrc/a.ts\n</filePath>\n<limit>5</limit>\n</read>\n\n" + READ_TS + "\nDone."
+    assert read(raw, dialect, model=model, tools=AGENT) == (
+        "I look:\nDone.", [("read", {"filePath": "src/a.ts", "limit": 5}), ("read", {"filePath": "src/a.ts"})], "tool_calls")
+    raw = "<edit>\n<filePath>a</filePath>\n<oldString>  x\n  y\n\n</oldString>\n</edit>"
+    assert calls(raw, dialect, model=model, tools=AGENT) == [("edit", {"filePath": "a", "oldString": "  x\n  y\n"})]
+    for text in (f"The tool {READ_TS} reads.", f"```\n{READ_TS}\n```", "<list></list>", "<read>a book</read>",
+                 "<filePath>a</filePath>"):
+        stays_text(text, dialect, model=model, tools=AGENT)
+
+
+def test_words_of_html_count_only_for_models_that_are_known() -> None:
+    raw = "<search><query>x</query></search>"
+    assert calls(raw, "prompted", tools=AGENT) == [("search", {"query": "x"})]
+    stays_text(raw, None, model="nobody-knows-1", tools=AGENT)
+
+
+@pytest.mark.parametrize("value", [" a ", "a]]>b", "</path>", "]]>", "\n\na\n", "<![CDATA[", ""])
+def test_a_value_in_sections_is_exact(value: str) -> None:
+    section = "<![CDATA[" + value.replace("]]>", "]]]]><![CDATA[>") + "]]>"
+    for raw in (f"<read_file>\n<path>{section}</path>\n</read_file>", f"<read_file><path>{section}\n</path></read_file>"):
+        assert calls(raw, ROO, tools=TOOLS) == [("read_file", {"path": value})]

@@ -99,6 +99,10 @@ FORMS = {
     "apertus": (
         'Well.<|tools_prefix|>[{"save": {"path": "a.md", "tries": 2}}, {"ping": {}}]<|tools_suffix|>',
         "[[tool error] no disk, pong]"),
+    "roo-xml": (
+        "Well.\n\n<save>\n<path>a.md</path>\n<tries>2</tries>\n</save>\n\n<ping>\n</ping>",
+        "[save for 'a.md'] Result:\nThe tool execution failed with the following error:\n<error>\nno disk\n</error>\n\n"
+        "[ping] Result:\npong"),
     "mistral": (
         'Well.[TOOL_CALLS]save[ARGS]{"path": "a.md", "tries": 2}[TOOL_CALLS]ping[ARGS]{}',
         "[TOOL_RESULTS][tool error] no disk[/TOOL_RESULTS][TOOL_RESULTS]pong[/TOOL_RESULTS]"),
@@ -133,7 +137,8 @@ def test_every_tool_is_told_with_its_schema(dialect):
 
 
 @pytest.mark.parametrize(("dialect", "mark"), [
-    ("hermes", "</tools>"), ("qwen3-coder", "</tools>"), ("glm-4.5", "</tools>"), ("minimax-m2", "</tools>"),
+    ("hermes", "</tools>"), ("roo-xml", "</tools>"), ("qwen3-coder", "</tools>"), ("glm-4.5", "</tools>"),
+    ("minimax-m2", "</tools>"),
     ("deepseek-v3.2", "</functions>"), ("mistral", "[/AVAILABLE_TOOLS]"), ("kimi-k2", "<|tool_calls_section_begin|>"),
     ("deepseek-v3", "<｜tool▁calls▁begin｜>"), ("apertus", "<|tools_prefix|>")])
 def test_a_description_cannot_end_the_section_nor_begin_a_call(dialect, mark):
@@ -175,6 +180,14 @@ def test_qwen_coder_frames_every_value_with_newlines_so_that_its_own_survive():
     out = written("qwen3-coder", assistant(call("x", "save", arguments)), user(result("x", "y")))
     assert "<parameter=path>\n\na\n\n</parameter>" in out.messages[0].content[0].text
     assert '<parameter=tries>\n[1, "b"]\n</parameter>' in out.messages[0].content[0].text
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (" a ", "<path><![CDATA[ a ]]></path>"), ("a</path>b", "<path><![CDATA[a</path>b]]></path>"),
+    ("a\nb", "<path>a\nb</path>"), ("<![CDATA[x]]>", "<path><![CDATA[<![CDATA[x]]]]><![CDATA[>]]></path>")])
+def test_roo_xml_puts_a_string_that_would_be_trimmed_or_cut_into_a_section(value, text):
+    out = written("roo-xml", assistant(call("x", "save", json.dumps({"path": value}))), user(result("x", "y")))
+    assert text in out.messages[0].content[0].text
 
 
 def test_kimi_counts_calls_over_the_whole_conversation():
