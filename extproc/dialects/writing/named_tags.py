@@ -29,9 +29,9 @@ class NamedTags:
         return ("# Tools\n\nThese tools can be used, one JSON signature a line:\n<tools>\n"
                 + signatures(tools, self._marks, wrapped=False) + "\n</tools>\n\nTo use a tool, write a tag of its "
                 "name, and in it a tag for each parameter that you set:\n<TOOL>\n<PARAMETER>VALUE</PARAMETER>\n</TOOL>"
-                "\nStrings stand as they are, without quotes and escapes, all other values as JSON. A string with white "
-                "space at an end goes into a CDATA section: <PARAMETER><![CDATA[the string]]></PARAMETER>. Do not put "
-                "calls into a code block. The results come in the next message.")
+                "\nStrings stand as they are, without quotes and escapes, all other values as JSON. A string with "
+                "white space at an end goes into a CDATA section: <PARAMETER><![CDATA[the string]]></PARAMETER>. Do "
+                "not put calls into a code block. The results come in the next message.")
 
     def calls(self, calls: list[PastCall]) -> str:
         return "\n\n".join(map(self._call, calls))
