@@ -153,6 +153,7 @@ def _openai(events: list[tuple[str, str]], whole: bool) -> Said:
 
 def _application(events: list[tuple[str, str]], whole: bool) -> Said:
     said = Said()
+    begun: list[str] = []
     for name, data in events:
         event = json.loads(data)
         kind = event["type"]
@@ -161,7 +162,10 @@ def _application(events: list[tuple[str, str]], whole: bool) -> Said:
         assert said.error is None, "something follows the error"
         if kind == "content":
             said.text += event["text"]
+        elif kind == "tool_start":
+            begun.append(event["id"])
         elif kind == "tool_call":
+            assert event["id"] == begun[-1], "a call begins before it is whole"
             said.calls.append((event["name"], event["arguments"]))
             said.ids.append(event["id"])
         elif kind == "usage":
