@@ -1,9 +1,9 @@
-"""envoy/envoy-gateway on a real Envoy: its policies as Envoy Gateway 1.7 renders them, with `extproc serve` behind.
+"""envoy/envoy-gateway on a real Envoy, with `extproc serve` behind it.
 
-Envoy Gateway's own translator cannot run here. What it makes of these fields is written out below, from its source
-(internal/xds/translator: extproc.go, credentialInjector.go, route.go): the filter is disabled and the route enables it,
-there is no gRPC metadata, no mutation rule and no retry of the call, keys of teams are checked before the processor,
-and the provider's key is injected last.
+The connection manager, its filters in their order, and the route are what Envoy Gateway 1.7.0 itself makes of the
+shipped manifests: envoy_gateway_1.7.json, the output of `egctl experimental translate --from gateway-api --to xds`
+(built from the Go module github.com/envoyproxy/gateway). Only names of clusters and the place of the provider's key
+differ here. A test holds the record against the manifests.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ import pytest
 import yaml
 
 from tests.e2e.gateway import PROVIDER_KEY, ROOT, configuration
-from tests.e2e.hand_written import adapted, running
+from tests.e2e.hand_written import BACKEND, adapted, running
 from tests.e2e.wire import ANTHROPIC, HELLO, Answer, payload, post
 from tests.ports import free_port
 from tests.providers.openai import OpenAIProvider, calls, openai_error, status, text
 
 FOLDER = ROOT / "envoy" / "envoy-gateway"
-KEY_AUTH = "envoy.filters.http.api_key_auth"
+RECORDED = Path(__file__).with_name("envoy_gateway_1.7.json")
+KEY_AUTH, EXT_PROC, INJECTOR = (f"envoy.filters.http.{name}" for name in (
+    "api_key_auth", "ext_proc", "credential_injector"))
 TEAM_KEY = "the-clients"
-FILTER = "envoy.filters.http.ext_proc/envoyextensionpolicy/default/extproc/extproc/0"
-TYPES = "type.googleapis.com/envoy."
-SEND = {"FullDuplexStreamed": "FULL_DUPLEX_STREAMED"}
 NOW: Any = {"name": "now", "input_schema": {"type": "object"}}
 
 
@@ -38,53 +37,56 @@ def manifest(file: str, kind: str) -> dict[str, Any]:
     return dict(found["spec"])
 
 
-def api_key_auth() -> dict[str, Any]:
-    """The filter of the SecurityPolicy with one team; Envoy Gateway says the same on the listener and on the route."""
-    policy = manifest("policies.yaml", "SecurityPolicy")["apiKeyAuth"]
-    return {"credentials": [{"key": TEAM_KEY, "client": "red"}],
-            "key_sources": [{"header": name} for source in policy["extractFrom"] for name in source["headers"]],
-            "forwarding": {"header": policy["forwardClientIDHeader"], "hide_credentials": policy["sanitize"]}}
+def recorded() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The connection manager and the route, as Envoy Gateway writes them."""
+    found = json.loads(RECORDED.read_text())
+    return found["connectionManager"], found["route"]
+
+
+def filter_of(manager: dict[str, Any], name: str) -> dict[str, Any]:
+    found, = (one for one in manager["httpFilters"] if one["name"].partition("/")[0] == name)
+    return dict(found["typedConfig"])
 
 
 def rendered(listen: int, processor: int, provider: int) -> dict[str, Any]:
-    """The shipped one-hop Envoy with the filters and the route that come from the manifests."""
+    """The shipped one-hop Envoy with the recorded connection manager and route."""
     config = adapted(listen, processor, provider)
-    edge = config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    edge = config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
+    key, = (one for one in edge["typed_config"]["http_filters"] if "credential" in one["typed_config"])
+    manager, route = recorded()
+    filter_of(manager, EXT_PROC)["grpcService"]["envoyGrpc"]["clusterName"] = "processor"
+    filter_of(manager, INJECTOR)["credential"]["typedConfig"]["credential"] = \
+        key["typed_config"]["credential"]["typed_config"]["credential"]
+    route["route"]["cluster"] = BACKEND
+    health = {"match": {"path": "/healthz"}, "directResponse": {"status": 200}}
+    manager["routeConfig"] = {"virtualHosts": [{"name": "llm", "domains": ["*"], "routes": [health, route]}]}
+    edge["typed_config"] = manager
+    return config
+
+
+def test_the_record_is_that_of_the_shipped_manifests() -> None:
+    """When this fails: translate the manifests again."""
+    manager, route = recorded()
+    names = [one["name"].partition("/")[0] for one in manager["httpFilters"]]
+    assert names == [KEY_AUTH, EXT_PROC, INJECTOR, "envoy.filters.http.router"], "keys are checked before the processor"
     policy, = manifest("policies.yaml", "EnvoyExtensionPolicy")["extProc"]
+    processor = filter_of(manager, EXT_PROC)
+    assert processor["responseAttributes"] == policy["processingMode"]["response"]["attributes"]
+    assert processor["messageTimeout"] == policy["messageTimeout"]
+    assert processor["metadataOptions"]["receivingNamespaces"]["untyped"] == policy["metadata"]["writableNamespaces"]
+    auth = manifest("policies.yaml", "SecurityPolicy")["apiKeyAuth"]
+    keys = filter_of(manager, KEY_AUTH)
+    assert [one["header"] for one in keys["keySources"]] == [
+        name for source in auth["extractFrom"] for name in source["headers"]]
+    assert keys["forwarding"] == {"header": auth["forwardClientIDHeader"], "hideCredentials": auth["sanitize"]}
+    removed = manifest("policies.yaml", "ClientTrafficPolicy")["headers"]["earlyRequestHeaders"]["remove"]
+    assert manager["earlyHeaderMutationExtensions"][0]["typedConfig"]["mutations"] == [
+        {"remove": name} for name in removed]
     rule, = manifest("route.yaml", "HTTPRoute")["rules"]
     filters = {one["type"]: one for one in rule["filters"]}
-    modes = {way: SEND[policy["processingMode"][way]["body"]] for way in ("request", "response")}
-    *_, key, router = edge["http_filters"]
-    auth = api_key_auth()
-    edge["http_filters"] = [{"name": KEY_AUTH, "disabled": True, "typed_config": {
-        "@type": TYPES + "extensions.filters.http.api_key_auth.v3.ApiKeyAuth", **auth}}, {
-        "name": FILTER, "disabled": True, "typed_config": {
-            "@type": TYPES + "extensions.filters.http.ext_proc.v3.ExternalProcessor",
-            "grpc_service": {"envoy_grpc": {"cluster_name": "processor", "authority": "extproc.default:50051"},
-                             "timeout": "10s"},
-            "processing_mode": {
-                **{f"{way}_{part}_mode": "SEND" for way in modes for part in ("header", "trailer")},
-                **{f"{way}_body_mode": mode for way, mode in modes.items()}},
-            "response_attributes": policy["processingMode"]["response"]["attributes"],
-            "message_timeout": policy["messageTimeout"],
-            "metadata_options": {"receiving_namespaces": {"untyped": policy["metadata"]["writableNamespaces"]}}},
-    }, key, router]
-    edge["early_header_mutation_extensions"][0]["typed_config"]["mutations"] = [
-        {"remove": name} for name in manifest("policies.yaml", "ClientTrafficPolicy")
-        ["headers"]["earlyRequestHeaders"]["remove"]]
-    host = edge["route_config"]["virtual_hosts"][0]
-    del host["request_headers_to_remove"]
-    health, route = host["routes"]
-    del health["typed_per_filter_config"]
-    route["match"] = {"path_separated_prefix": rule["matches"][0]["path"]["value"]}
-    route["request_headers_to_remove"] = filters["RequestHeaderModifier"]["requestHeaderModifier"]["remove"]
-    del route["route"]["auto_host_rewrite"]
-    route["route"]["host_rewrite_literal"] = filters["URLRewrite"]["urlRewrite"]["hostname"]
-    route["typed_per_filter_config"] = {
-        KEY_AUTH: {"@type": TYPES + "extensions.filters.http.api_key_auth.v3.ApiKeyAuthPerRoute", **auth},
-        FILTER: {"@type": TYPES + "config.route.v3.FilterConfig", "config": {
-            "@type": TYPES + "extensions.filters.http.ext_proc.v3.ExtProcPerRoute", "overrides": {}}}}
-    return config
+    assert route["requestHeadersToRemove"] == filters["RequestHeaderModifier"]["requestHeaderModifier"]["remove"]
+    assert route["route"]["hostRewriteLiteral"] == filters["URLRewrite"]["urlRewrite"]["hostname"]
+    assert route["match"] == {"pathSeparatedPrefix": rule["matches"][0]["path"]["value"]}
 
 
 @pytest.fixture(scope="module")
