@@ -60,6 +60,9 @@ class Seen:
         self.refusals: list[State] = []
         self.hits: list[tuple[Hit, State]] = []
 
+    def known(self, state: State) -> None:
+        """How a limit stands, of which nothing was counted: not decided by a request."""
+
     def used(self, hit: Hit, state: State) -> None:
         self.hits.append((hit, state))
 
