@@ -168,7 +168,7 @@ def test_counters_begin_at_zero_with_the_first_attempt_and_the_first_call() -> N
         *((f"{usage}{name}_total", "") for name in ("cache_read_input_tokens", "cache_write_input_tokens",
                                                     "reasoning_output_tokens")),
         *(("extproc_estimated_tokens_total", kind) for kind in ("input", "output")),
-        ("extproc_tool_calls_repaired_total", ""),
+        ("extproc_tool_calls_repaired_total", ""), ("extproc_tool_calls_unexpected_total", ""),
         *(("extproc_tool_calls_failed_total", reason) for reason in ("unreadable", "unoffered", "refused"))}
 
 
