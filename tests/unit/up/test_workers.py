@@ -208,8 +208,15 @@ def test_one_worker_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
                 os.kill(hanging, signal.SIGCONT)
             for hanging in world.pids:
                 os.kill(hanging, signal.SIGSTOP)
+            await world.until(lambda: all(map(_is_stopped, world.pids)), "all threads have stopped")
             assert not await world.workers.any_serves()
             for hanging in world.pids:
                 os.kill(hanging, signal.SIGCONT)
 
     asyncio.run(scene())
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether each thread is: a thread that runs when the signal comes goes on for a moment."""
+    threads = Path(f"/proc/{pid}/task").glob("*/stat")
+    return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in threads)
