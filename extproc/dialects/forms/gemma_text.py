@@ -210,13 +210,13 @@ class TextReader:
             size += 1
 
     def _ends_call(self) -> Steps[str | None]:
-        """Whether the brace that was just consumed ends the call: "" where a tag, a further call or the end of the text
-        follows, else None."""
+        """Whether the brace that was just consumed ends the call: "" where a tag or a further call follows, else None.
+        Before the end of the text it may be part of the string."""
         tape = self._tape
         blank = yield from tape.space(_MAX_KEY)
-        at_end = not (yield from tape.peek()) or (yield from self._at_tag())
+        at_tag = yield from self._at_tag()
         tape.push_back(blank)
-        if at_end:
+        if at_tag:
             return ""
         size = 1
         while not _NEXT_CALL.match(text := (yield from tape.peek(size))):

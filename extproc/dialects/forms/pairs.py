@@ -5,8 +5,8 @@ Hunyuan Hy3 and Hy4: `<tool_calls><tool_call>NAME<tool_sep><arg_key>K</arg_key><
 (`<tool_call:opensource>`). IQuest: `<iquest_tool_call>` and `<iquestcoder_tool_call>` around GLM's pairs. K2 Horizon:
 `<ifm|tool_call>` with `<ifm|arg_key>`, maybe `<ifm|arg_type>`, and `<ifm|arg_value>`; the body may be a JSON object.
 Solar Open 2: `<|tool_call:start|>NAME` and a newline, then `<|tool_arg:start|>K<|tool_arg:value|>text<|tool_arg:end|>`.
-Poolside: GLM's own tags, `<user>` for `<tool_call>`, or a JSON object behind the name, as Functionary v3.1 has it
-(`<function=NAME>{...}</function>`).
+Poolside: GLM's own tags, `<user>` for `<tool_call>`, or a JSON object behind the name. Functionary v3.1 writes
+`<function=NAME>{...}</function>`, which `qwen_coder.py` reads. GLM and LongCat (`glm.py`) are instances as well.
 
 Values are verbatim, typed by the schema. Of a key that comes twice Solar Open 2 means the first value, all others the
 last. Sources: the models' chat templates, and the parsers of vLLM, SGLang and ollama with their tests.
@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import TaggedJson
-from extproc.dialects.headers import MAX_NAME, read_plain
-from extproc.dialects.jsonbody import read_arguments
-from extproc.dialects.reading import NotACall, Reading
-from extproc.dialects.tape import Marks, Steps, Tape
+from extproc.dialects.forms.qwen_coder import QWEN_CODER
+from extproc.dialects.headers import MAX_NAME
+from extproc.dialects.reading import EmptyBlock, NotACall, Reading
+from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
 from extproc.dialects.xmlbody import Grammar, Header, TaggedCall
+from extproc.dialects.xmlvalue import skip_newline
 from extproc.remembered import remembered
 
 
@@ -29,7 +30,7 @@ def name_until_tag(separator: str = "") -> Header:
 
     def read(tape: Tape) -> Steps[tuple[str | None, str]]:
         raw = yield from tape.space()
-        name = yield from tape.run(lambda char: not char.isspace() and char != "<", MAX_NAME)
+        name = yield from tape.run(lambda char: not char.isspace() and char not in "<{(", MAX_NAME)
         raw += name
         if separator:
             blank = yield from tape.space()
@@ -42,31 +43,46 @@ def name_until_tag(separator: str = "") -> Header:
     return read
 
 
-def key_until_value(key_end: str, value: str, kind: tuple[str, str] | None = None) -> Header:
-    """A key, through the tag `value` that opens its value; one of the two tags may be missing where `key_end` is one.
-    `kind`: tags of an element between them that says the value's type, which the schema says as well."""
+def key_until_value(key_end: str, value: str, others: tuple[str, ...], kind: tuple[str, str] | None = None) -> Header:
+    """A key, through the tag `value` that opens its value; one of the two tags may be missing where `key_end` is one. A
+    key before one of `others`, the tags that may follow a whole pair, has no value and is none. `kind`: tags of an
+    element between them that says the value's type, which the schema says as well."""
+    wanted = tuple(mark for mark in (key_end, value, *(kind or ())[:1]) if mark)
+    ends = Marks([*wanted, *others, "\n", "\r"])
 
     def read(tape: Tape) -> Steps[tuple[str | None, str]]:
-        raw = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
-        name = raw.strip()
-        closed = (yield from tape.literal(key_end)) if key_end else ""
-        raw += closed
-        if kind is not None:
-            blank = yield from tape.space()
-            if (yield from tape.literal(kind[0])):
-                text = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
-                raw += blank + kind[0] + text + (yield from tape.literal(kind[1]))
-            else:
-                tape.push_back(blank)
+        try:
+            key, mark = yield from tape.collect(ends, MAX_NAME)
+        except TooMuch:
+            return None, ""
+        tape.at -= len(mark)
         blank = yield from tape.space()
-        opened = yield from tape.literal(value)
-        if not opened:
-            if tape.ended and not tape.clean:
-                tape.at = len(tape.buffer)
-                return None, ""
+        mark = yield from tape.literal(*wanted)
+        if not mark:
             tape.push_back(blank)
-            blank = ""
-        return name if name and (closed or opened) else None, raw + blank + opened
+            return None, key if not tape.ran_out or tape.clean else ""
+        raw = key + blank + mark
+        if mark == value:
+            return key.strip() or None, raw
+        if mark != key_end:
+            tape.push_back(mark)
+            raw = key + blank
+        blank = yield from tape.space()
+        if kind is not None and (yield from tape.literal(kind[0])):
+            text = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
+            raw += blank + kind[0] + text + (yield from tape.literal(kind[1]))
+            blank = yield from tape.space()
+        if (yield from tape.literal(value)):
+            return key.strip() or None, raw + blank + value
+        if tape.ended and not tape.clean and (tape.at >= len(tape.buffer) or tape.cut_mark(ends)):
+            tape.at = len(tape.buffer)
+            return None, ""
+        following = yield from tape.literal(*others)
+        tape.push_back(blank + following)
+        if following or mark != key_end:
+            return None, raw
+        raw += yield from skip_newline(tape)  # the line end that stands between the two tags
+        return key.strip() or None, raw
 
     return read
 
@@ -86,7 +102,7 @@ def pairs(region: str, call: str | None = None, *, prefix: str = "", suffix: str
         regions=((begin(region), end(region)),), call=begin(call) if call else None, call_end=end(call or region),
         name=name_until_tag(begin(separator) if separator else ""), parameter=begin("arg_key"),
         parameter_end=end("arg_value"),
-        key=key_until_value(end("arg_key"), begin("arg_value"),
+        key=key_until_value(end("arg_key"), begin("arg_value"), (begin("arg_key"), end(call or region), end(region)),
                             (begin("arg_type"), end("arg_type")) if typed else None)))
 
 
@@ -106,41 +122,20 @@ class Suffixed:
             raise NotACall
         blank = yield from io.tape.space()
         if (yield from io.tape.literal(f"</{opener[1:]}{suffix}>")):
-            return  # a block that holds nothing
+            raise EmptyBlock
         io.tape.push_back(blank)
         yield from _hunyuan(f":{suffix}").read(f"{opener}{suffix}>", io)
 
 
-class NamedObject:
-    """A name and an object of arguments, between tags."""
-
-    def __init__(self, opener: str, closer: str, name: Header) -> None:
-        self.openers: tuple[str, ...] = (opener,)
-        self._closer = closer
-        self._name = name
-        self._stop = Marks([opener, closer])
-
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        name, _ = yield from self._name(tape)
-        yield from tape.space()
-        if name is None or io.offered(name) is None or (yield from tape.peek()) != "{":
-            raise NotACall
-        writer = io.call(name)
-        if (yield from read_arguments(io, writer, self._stop)):
-            writer.close()
-        blank = yield from tape.skip(self._closer)
-        tape.drop_cut_mark(self._stop)
-        tape.push_back(blank)
-
-
 POOLSIDE = TaggedCall(Grammar(
     regions=(("<tool_call>", "</tool_call>"), ("<user>", "</user>")), call_end="</tool_call>", name=name_until_tag(),
-    parameter="<arg_key>", parameter_end="</arg_value>", key=key_until_value("</arg_key>", "<arg_value>")))
+    parameter="<arg_key>", parameter_end="</arg_value>",
+    key=key_until_value("</arg_key>", "<arg_value>", ("<arg_key>", "</tool_call>", "</user>"))))
 
 SOLAR_OPEN_2 = TaggedCall(Grammar(
     regions=(("<|tool_call:start|>", "<|tool_call:end|>"),), call_end="<|tool_call:end|>", name=name_until_tag(),
-    parameter="<|tool_arg:start|>", parameter_end="<|tool_arg:end|>", key=key_until_value("", "<|tool_arg:value|>"),
+    parameter="<|tool_arg:start|>", parameter_end="<|tool_arg:end|>",
+    key=key_until_value("", "<|tool_arg:value|>", ("<|tool_arg:start|>", "<|tool_call:end|>")),
     first_wins=True))
 
 _HY_ENDS = tuple(f"<｜hy_{token}{suffix}｜>" for token in ("eos", "user") for suffix in (":opensource", ""))
@@ -155,9 +150,7 @@ DIALECTS: tuple[Dialect, ...] = (
             think=tuple((f"<ifm|{kind}>", f"</ifm|{kind}>") for kind in ("think", "think_fast", "think_faster"))),
     Dialect(name="solar-open-2", forms=(SOLAR_OPEN_2,), ends=("<|im:end|>", "<|im_end|>"),
             think=(("<|think:start|>", "<|think:end|>"), ("<think>", "</think>"))),
-    Dialect(name="functionary-v3.1", forms=(NamedObject("<function=", "</function>", read_plain),),
+    Dialect(name="functionary-v3.1", forms=(QWEN_CODER,),
             ends=("<|eot_id|>", "<|eom_id|>")),
-    Dialect(name="poolside", forms=(POOLSIDE, NamedObject("<tool_call>", "</tool_call>", name_until_tag())),
-            ends=("</assistant>",),
-            unambiguous=False),
+    Dialect(name="poolside", forms=(POOLSIDE,), ends=("</assistant>",), unambiguous=False),
 )

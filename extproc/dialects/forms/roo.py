@@ -151,7 +151,10 @@ def _value(io: Reading, writer: CallWriter, key: str, closer: str, framing: Fram
     # a further such parameter before the closing tag belongs to the next call
     again = Marks([own, closer] if key == "content" else [own, closer, f"<{key}>"])
     if (yield from tape.literal(_CDATA)):
-        return (yield from _sections(tape, Value(writer, key, "verbatim"), own))
+        whole = yield from _sections(tape, Value(writer, key, "verbatim"), own)
+        if not whole:
+            writer.break_off()
+        return whole
     value = Value(writer, key, "newline" if key == "content" else framing)
     yield from value.open(tape)
 

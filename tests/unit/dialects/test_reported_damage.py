@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
 from tests.unit.dialects.reads import reads, stays_text
 from tests.unit.dialects.texts import calls
 
@@ -189,3 +192,42 @@ def test_lfm2_writes_a_bare_list(settings: dict[str, str]) -> None:
     dialect, model = settings.get("dialect"), settings.get("model", "m")
     reads(dialect, '[tide(harbor="Brest")]', BREST, model=model)
     stays_text(dialect, "[1, 2] and [tide](x)", model=model)
+
+
+SAVE = [{"type": "function", "function": {"name": "save", "parameters": {
+    "type": "object", "required": ["path", "content", "force"], "properties": {
+        "path": {"type": "string"}, "content": {"type": "string"}, "force": {"type": "boolean"}}}}}]
+SAVED = {"path": "/tmp/a, b", "content": "x\n{y}", "force": True}
+WHOLE = [
+    ("qwen3-coder", '<function=save>{"path": "/tmp/a, b", "content": "x\\n{y}", "force": true}</function>'),
+    ("qwen3-coder", '<tool_call><function=save{"path": "/tmp/a, b", "content": "x\\n{y}", "force": true}</function></tool_call>'),
+    ("glm-4.6", '<tool_call>save\n{"path": "/tmp/a, b", "content": "x\\n{y}", "force": true}\n</tool_call>'),
+    ("longcat", "<longcat_tool_call>save\n<longcat_arg_key>path</longcat_arg_key>\n<longcat_arg_value>/tmp/a, b</longcat_arg_value>\n"
+                "<longcat_arg_key>content</longcat_arg_key>\n<longcat_arg_value>x\n{y}</longcat_arg_value>\n"
+                "<longcat_arg_key>force</longcat_arg_key>\n<longcat_arg_value>true</longcat_arg_value>\n</longcat_tool_call>"),
+    ("longcat", '<longcat_tool_call>save\n<longcat_arg_key>{"path": "/tmp/a, b", "content": "x\\n{y}", "force": true}'
+                "</longcat_tool_call>"),
+    ("seed-oss", "<seed:tool_call><function=save><parameter=path>/tmp/a, b</parameter><parameter=content>x\n{y}</parameter>"
+                 "<parameter=force>true</parameter></function></seed:tool_call>"),
+    ("roo-xml", "<save>\n<path><![CDATA[/tmp/a, b]]></path>\n<content>\nx\n{y}\n</content>\n<force>true</force>\n</save>"),
+    ("prompted", "<save>\n<path>/tmp/a, b</path>\n<content><![CDATA[x\n{y}]]></content>\n<force>true</force>\n</save>"),
+    ("gemma-4", '<|tool_call>call:save{path:<|"|>/tmp/a, b<|"|>,content:<|"|>x\n{y}<|"|>,force:true}<tool_call|>'),
+    ("gemma-4", '<|tool_call>call:save{force:true,path:/tmp/a, b,content:x\n{y}}<tool_call|>'),
+    ("phi-4-mini", 'functools{"name": "save", "arguments": {"path": "/tmp/a, b", "content": "x\\n{y}", "force": true}}'),
+    ("mistral", '[{"name": "save", "arguments": {"path": "/tmp/a, b", "content": "x\\n{y}", "force": true}}]'),
+    ("lfm2", '[save(path="/tmp/a, b", content="x\\n{y}", force=True)]'),
+]
+
+
+@pytest.mark.parametrize(("dialect", "raw"), WHOLE)
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_half_a_call_is_never_whole(dialect: str, raw: str, finish: str) -> None:
+    for size in range(len(raw) + 1):
+        got = answer(sse_bytes(text_chunks([raw[:size]], finish)), SAVE, dialect=dialect)
+        if got["finish_reason"] == "tool_calls" or (size == len(raw) and finish == "stop"):
+            assert [(name, json.loads(text)) for name, text in got["tool_calls"]] == [("save", SAVED)], raw[:size]
+        for _, text in got["tool_calls"]:
+            try:
+                assert json.loads(text) == SAVED, raw[:size]
+            except json.JSONDecodeError:
+                assert got["finish_reason"] != "tool_calls"
