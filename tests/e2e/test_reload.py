@@ -236,8 +236,8 @@ def test_a_long_stream_outlives_a_change_of_everything(reloaded: Reloaded, provi
     assert reloaded.ask("last", "sk-other") == 200
 
 
-ACTIVE_WITH_ONE_BACKEND = 4
-"""The workers, the limits, and a backend's hop and provider."""
+ACTIVE_WITH_ONE_BACKEND = 6
+"""Clusters: both workers together and each by itself, the limits, and a backend's hop and provider."""
 
 
 @pytest.mark.parametrize("turns", [5, pytest.param(50, marks=pytest.mark.fault)])
