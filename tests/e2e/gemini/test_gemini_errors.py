@@ -80,7 +80,7 @@ def test_p15_context_overflow_in_the_clients_words(gateway: Gateway, gemini: Gem
 
 
 # ------------------------------------------------------------------------------------------------- ends without a stop
-@pytest.mark.parametrize("reason", sorted({*FINISH_REASONS} - {"STOP", "MAX_TOKENS"}))
+@pytest.mark.parametrize("reason", sorted({*FINISH_REASONS} - {"STOP", "MAX_TOKENS", "CONTINUATION"}))
 def test_every_other_finish_reason(gateway: Gateway, gemini: GeminiProvider, reason: str) -> None:
     """A refusal is a stop reason, a failure is an error that names it; nothing looks like an ordinary end."""
     gemini.script(parts([[{"text": "Half "}], []], finish=reason))
