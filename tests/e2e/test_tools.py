@@ -117,7 +117,7 @@ def test_p05_missing_ids_are_minted(gateway: Gateway, provider: OpenAIProvider, 
     assert [b["name"] for b in blocks] == ["weather", "now"]
     assert "null" not in [b["id"] for b in blocks]
     again = call_blocks(gateway, provider, deltas(reply, finish="tool_calls"))
-    assert [b["id"] for b in again] == [b["id"] for b in blocks], "a minted id is reproducible"
+    assert {b["id"] for b in again}.isdisjoint(b["id"] for b in blocks), "two equal requests are two"
 
 
 def test_p05_id_and_name_in_every_chunk(gateway: Gateway, provider: OpenAIProvider) -> None:

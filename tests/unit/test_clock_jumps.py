@@ -16,7 +16,7 @@ WALL = re.compile(r"\btime\.(time|time_ns|localtime|gmtime)\b|\bdatetime\.(now|u
 READERS = {
     "config/keyfile.py": "whether a file was written just now; wrong, it is read more often",
     "limiting/process.py": "which minute or day it is; another one, earlier or later, begins at 0",
-    "server/log.py": "the time of a line",
+    "server/output.py": "the time of a line",
     "up/reload.py": "the time of a reload, for its metric",
 }
 

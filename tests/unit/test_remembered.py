@@ -95,7 +95,7 @@ KNOWN = {
     "profiles/gemini.py", "profiles/telemetry.py",  # endpoints of the configuration
     "relays/anthropic_request.py", "relays/openai_history.py",  # types of blocks, patterns of profiles
     "remembered.py",
-    "server/log.py",  # configured keys
+    "server/log.py", "server/output.py",  # configured keys, seconds
     "tokens.py",  # nothing is asked
     "up/envoy.py",  # the path of a binary
 }
