@@ -64,10 +64,11 @@ def say(text: str) -> None:
 
 
 def ready(text: str, **where: object) -> None:
-    """The gateway serves: in words, and elsewhere than on a terminal as a line of the log with `where`."""
+    """The gateway serves: in words, and elsewhere than on a terminal as a line of the log with these words and
+    `where`."""
     note(f"extproc: {text}")
     if not sys.stdout.isatty():
-        Log().line("info", "ready", **where)
+        Log().line("info", "ready", message=text, **where)
 
 
 def tell(text: str) -> None:
