@@ -165,3 +165,11 @@ def tokens(text: str, size: int) -> list[str]:
     for part in re.split(r"(<tool_call>)", text):
         pieces += [part] if part == "<tool_call>" else gpt.cut(part, size)
     return [piece for piece in pieces if piece]
+
+
+def talk(upstream: str, items: list[str | Native], *, stream: bool = True, **settings: Any) -> Translation:
+    """The exchange at its end."""
+    made = talk_to(upstream, stream=stream, **settings)
+    made.feed(body_of(upstream, items, stream=stream))
+    made.finish()
+    return made

@@ -15,7 +15,7 @@ from extproc.config.events import EventLabel, EventSettings
 from extproc.exchange.record import Record
 from extproc.server.log import Log
 from extproc.server.metrics import PrometheusMetrics
-from tests.told_twice import UPSTREAMS, Native, body_of, got, talk_to, written
+from tests.told_twice import UPSTREAMS, Native, body_of, got, talk, talk_to, written
 from tests.unit.exchange.playbook import request_body, response_body, response_headers
 from tests.unit.exchange.test_translate import ASK, SSE, hop, routed
 
@@ -24,14 +24,6 @@ ELSE: Native = ("climate", {"path": "a"})
 
 every_api = pytest.mark.parametrize("upstream", UPSTREAMS)
 both_ways = pytest.mark.parametrize("stream", [True, False])
-
-
-def talk(upstream: str, items: list[str | Native], *, stream: bool = True, **settings: Any) -> Translation:
-    """The exchange at its end."""
-    made = talk_to(upstream, stream=stream, **settings)
-    made.feed(body_of(upstream, items, stream=stream))
-    made.finish()
-    return made
 
 
 # ---------------------------------------------------------------------------- styles that expect no native call

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from extproc import Translation
 from extproc.call_counts import CallCounts
-from tests.told_twice import UPSTREAMS, Native, body_of, got, heard, interleaved, sent, talk_to, written
+from tests.told_twice import UPSTREAMS, Native, body_of, got, heard, interleaved, sent, talk, written
 from tests.unit.relays.helpers import relay
 
 READ: Native = ("read", {"path": "a", "n": 1})
@@ -25,14 +25,6 @@ SURPLUS, REPEATED = "answer.parallel_tool_calls", "answer.tool_calls.repeated"
 
 every_api = pytest.mark.parametrize("upstream", UPSTREAMS)
 both_ways = pytest.mark.parametrize("stream", [True, False])
-
-
-def talk(upstream: str, items: list[str | Native], *, stream: bool = True, **settings: Any) -> Translation:
-    """The exchange at its end."""
-    made = talk_to(upstream, stream=stream, **settings)
-    made.feed(body_of(upstream, items, stream=stream))
-    made.finish()
-    return made
 
 
 # ---------------------------------------------------------------------------------------------------------- enforce

@@ -163,7 +163,11 @@ some_calls = st.lists(st.sampled_from(sorted(calls_of)).flatmap(lambda name: st.
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(calls=some_calls, seed=st.integers(0, 2**16))
 def test_what_was_written_is_read(dialect: str, calls: list[Call], seed: int) -> None:
-    raw = WRITERS[dialect](calls)
+    read_back(dialect, WRITERS[dialect](calls), calls, seed)
+
+
+def read_back(dialect: str, raw: str, calls: list[Call], seed: int) -> None:
+    """These calls and no text are read from `raw`, cut anywhere."""
     rng = random.Random(seed)
     cut = sorted(rng.randrange(len(raw) + 1) for _ in range(rng.randrange(12)))
     pieces = [raw[a:b] for a, b in zip([0, *cut], [*cut, len(raw)], strict=True)]
@@ -184,13 +188,7 @@ tame_calls = st.lists(st.one_of(
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(calls=tame_calls, seed=st.integers(0, 2**16))
 def test_forms_without_escapes(dialect: str, calls: list[Call], seed: int) -> None:
-    raw = TAGGED[dialect](calls)
-    rng = random.Random(seed)
-    cut = sorted(rng.randrange(len(raw) + 1) for _ in range(rng.randrange(12)))
-    pieces = [raw[a:b] for a, b in zip([0, *cut], [*cut, len(raw)], strict=True)]
-    got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect=dialect)
-    assert [(name, json.loads(text or "{}")) for name, text in got["tool_calls"]] == calls
-    assert got["content"] == ""
+    read_back(dialect, TAGGED[dialect](calls), calls, seed)
 
 
 @pytest.mark.parametrize("dialect", sorted({*WRITERS, *TAGGED}))
