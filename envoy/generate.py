@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
-from extproc.bootstrap import static_bootstrap
 from extproc.config import load_config
+from extproc.envoy_config import static_bootstrap
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE / "bootstrap.example.yaml"

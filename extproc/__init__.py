@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extproc.errors import RequestError
-    from extproc.head import Head
-    from extproc.translation import Translation
+    from extproc.translation.exchange import Translation
+    from extproc.translation.head import Head
 
 __all__ = ["Head", "RequestError", "Translation"]
 __version__ = "0.1.0"
@@ -23,7 +23,7 @@ def __getattr__(name: str) -> object:
 
         return RequestError
     if name in ("Head", "Translation"):
-        from extproc import head, translation
+        from extproc.translation import exchange, head
 
-        return head.Head if name == "Head" else translation.Translation
+        return head.Head if name == "Head" else exchange.Translation
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from extproc.conversation import Failure, FailureKind
+from extproc.conversation.model import Failure, FailureKind
 
 GATEWAY_REFUSALS: dict[FailureKind, str] = {
     "authentication": "Missing or wrong API key. Send your team's key as x-api-key or as authorization: Bearer KEY.",
@@ -16,8 +16,17 @@ GATEWAY_REFUSALS: dict[FailureKind, str] = {
 """What a client reads when the proxy itself refused its request: in Envoy's own replies, and where the processor
 rewrites such a reply."""
 
+FAILOVER_STATUSES = [401, 402, 403, 404, 408, 429]
+"""Response statuses below 500 that trigger failover: another provider may serve the request. 5xx always does. Used in
+Envoy's retry policy and in access records."""
+
 INVALID_TOOL_RESULTS = "invalid_tool_results"
 """The code of a refusal: results of tools that belong to no call."""
+
+
+def triggers_failover(status: int | None) -> bool:
+    """True if an attempt that ends with this status is followed by the next one, where there is one."""
+    return status is not None and (status >= 500 or status in FAILOVER_STATUSES)
 
 
 class BadRequest(Exception):  # noqa: N818 - the field's word

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from extproc.bootstrap import plain_messages
+from extproc.envoy_config import plain_messages
 
 plain_messages.install()

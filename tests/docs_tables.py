@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from extproc import Translation
-from extproc.apis.gemini.schema import rewritten_parameters
+from extproc.apis.gemini.provider.schema import rewritten_parameters
 from extproc.profiles.gemini import STUDIO, VERTEX
 from extproc.profiles.table import tables as profile_tables
 from tests import telemetry_tables

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterable
 
 from extproc.apis.base import DecodeContext, NameMap, Target
-from extproc.conversation import (
+from extproc.bounds import Limits
+from extproc.conversation.ids import IdMinter
+from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
     Event,
@@ -22,8 +24,6 @@ from extproc.conversation import (
     ThinkingStart,
     ToolCallStart,
 )
-from extproc.ids import IdMinter
-from extproc.limits import Limits
 from extproc.profiles import find_profile
 
 

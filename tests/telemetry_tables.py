@@ -11,9 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import extproc
 from extproc.config.reference import field_docstrings
-from extproc.exchange import record
-from extproc.server.metrics import LABELS
-from extproc.server.output import DROPPED
+from extproc.ext_proc import record
+from extproc.process.output import DROPPED
+from extproc.worker.metrics import LABELS
 from tests.unit.deploy.test_alerts import rules
 from tests.unit.deploy.test_dashboard import metrics_text
 
@@ -84,7 +84,7 @@ def _events() -> Iterator[tuple[str, str]]:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             if node.func.attr in ("log", "_log") and node.args and isinstance(node.args[0], ast.Constant):
-                yield "warning", node.args[0].value  # what the transport tells (`extproc.server.transports`)
+                yield "warning", node.args[0].value  # what the transport tells (`extproc.transport.servers`)
             if node.func.attr != "line":
                 continue
             level, event = [one.value if isinstance(one, ast.Constant) else None for one in node.args[:2]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from extproc.translation import Translation
+from extproc.translation.exchange import Translation
 from tests.providers import anthropic as claude
 from tests.providers import gemini_wire
 from tests.providers import openai as gpt

@@ -1,15 +1,17 @@
-"""The wire formats. One package per API; `CLIENT_APIS` and `PROVIDER_APIS` are the registry of both halves."""
+"""The wire formats, one folder per API. `APIS` is their registry: one line per API."""
 
 from __future__ import annotations
 
-from extproc.apis.anthropic import API as ANTHROPIC_CLIENT
-from extproc.apis.anthropic_provider import PROVIDER as ANTHROPIC_PROVIDER
-from extproc.apis.base import ClientApi, ProviderApi
-from extproc.apis.gemini import PROVIDER as GEMINI_PROVIDER
-from extproc.apis.openai import PROVIDER as OPENAI_PROVIDER
-from extproc.apis.openai_client import API as OPENAI_CLIENT
-from extproc.apis.openai_client import EventsApi
+from extproc.apis import anthropic, gemini, openai
+from extproc.apis.base import Api, ClientApi, ProviderApi, Relay
 
-CLIENT_APIS: dict[str, ClientApi] = {api.name: api for api in (ANTHROPIC_CLIENT, OPENAI_CLIENT, EventsApi())}
-PROVIDER_APIS: dict[str, ProviderApi] = {
-    api.name: api for api in (OPENAI_PROVIDER, ANTHROPIC_PROVIDER, GEMINI_PROVIDER)}
+APIS: tuple[Api, ...] = (
+    anthropic.API,
+    openai.API,
+    gemini.API,
+)
+
+CLIENT_APIS: dict[str, ClientApi] = {client.name: client for api in APIS for client in api.clients}
+PROVIDER_APIS: dict[str, ProviderApi] = {api.name: api.provider for api in APIS}
+SAME_APIS: dict[str, Relay] = {api.name: api.passthrough for api in APIS if api.passthrough is not None}
+"""What forwards requests and responses where client and provider speak one API, by its name."""

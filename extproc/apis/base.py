@@ -12,14 +12,14 @@ from typing import Protocol
 
 import msgspec
 
-from extproc.blocks import BlockSequencer
-from extproc.call_counts import CallTally
-from extproc.conversation import Event, Failure, Request, Usage
+from extproc.bounds import Limits
+from extproc.conversation.call_counts import CallTally
+from extproc.conversation.model import Event, Failure, Request, Usage
+from extproc.conversation.sequencer import BlockSequencer
+from extproc.conversation.tool_names import NameMap as NameMap
+from extproc.conversation.unsupported import Dropped as Dropped
 from extproc.dialects.scanner import Scanner
-from extproc.dropped import Dropped as Dropped
 from extproc.globs import matches
-from extproc.limits import Limits
-from extproc.names import NameMap as NameMap
 from extproc.profiles.profile import Profile
 
 
@@ -181,3 +181,39 @@ class ProviderApi(Protocol):
     def rescued_answer(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
         """A whole answer that is hidden in an error's body: some hosts refuse what their own model wrote, and quote
         it. None for an error that is one."""
+
+
+class Patched(msgspec.Struct, frozen=True):
+    """A request that passes. `outline` is what its answer needs to know of it: model, names of tools, choice, stop
+    sequences and wishes, and no messages; `ids` are those of all its tool calls, without loads."""
+
+    request: ProviderRequest
+    outline: Request
+    ids: frozenset[str]
+
+
+class Relay(Protocol):
+    """An API with itself."""
+
+    def patched(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
+                dropped: Dropped) -> Patched | None:
+        """The client's own body with what must change in it; None when it must be decoded and written anew (which also
+        says what is wrong with it). Raises `BadRequest` for a body that is no JSON or nested too deep."""
+
+    def passes_answer(self, request: Request, target: Target, *, patched: bool) -> bool:
+        """Whether the answer may pass as it is. `patched`: the request did."""
+
+    def reader(self, context: DecodeContext, decoder: AnswerDecoder) -> AnswerDecoder:
+        """Reads the provider's answer; `decoder` takes over where it cannot pass."""
+
+    def encoder(self, encoder: AnswerEncoder, *, stream: bool) -> AnswerEncoder:
+        """Hands it on; `encoder` takes over with the decoder's events."""
+
+
+class Api(msgspec.Struct, frozen=True, kw_only=True):
+    """One API: what its folder offers to the registry. Each half is optional but the provider's."""
+
+    name: str
+    provider: ProviderApi
+    clients: tuple[ClientApi, ...] = ()
+    passthrough: Relay | None = None

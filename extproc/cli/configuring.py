@@ -38,8 +38,8 @@ def envoy_config(config: ConfigOption,
                  )] = None) -> None:
     """Print Envoy's bootstrap (JSON, which Envoy reads as YAML too)."""
     loaded = load(config)
-    from extproc.bootstrap import static_bootstrap
-    from extproc.private_files import write_private
+    from extproc.envoy_config import static_bootstrap
+    from extproc.process.private_files import write_private
 
     try:
         made = static_bootstrap(loaded, with_secrets=with_secrets, sockets=processor or [DEFAULT_PROCESSOR],
@@ -58,7 +58,7 @@ def envoy_config(config: ConfigOption,
 def limits_config(config: ConfigOption) -> None:
     """Print the limits of teams as a configuration of envoyproxy/ratelimit, for gateways that share one service."""
     loaded = load(config)
-    from extproc.limiting.fleet import fleet_config, left_out
+    from extproc.ratelimit.fleet import fleet_config, left_out
 
     for key in left_out(loaded):
         typer.echo(f"note: {key.kind} of team {key.team} is left out: that service cannot count it", err=True)
@@ -89,7 +89,7 @@ def check(config: ConfigOption, against: Annotated[Path | None, typer.Option(
 
 def _compare(config: Config, against: Path) -> None:
     """Prints what an Envoy configuration does not share with this one, with exit code 1."""
-    from extproc.bootstrap.against import differences
+    from extproc.envoy_config.config_diff import differences
 
     try:
         found = differences(config, against.read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def _compare(config: Config, against: Path) -> None:
 
 def _ask_envoy(config: Config) -> bool:
     """Whether there was an Envoy to ask. What it says against the configuration is printed, with exit code 1."""
-    from extproc.bootstrap import find_envoy, static_bootstrap, validate_with_envoy
+    from extproc.envoy_config import find_envoy, static_bootstrap, validate_with_envoy
 
     if find_envoy() is None:
         return False

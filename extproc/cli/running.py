@@ -20,7 +20,7 @@ def up(config: OptionalConfig = None,
                                                 help="Listen on this port instead of the configured one.")] = None,
        ) -> None:
     """Run Envoy and the workers in the foreground until Ctrl-C or SIGTERM."""
-    from extproc.up import run_up
+    from extproc.gateway import run_up
 
     _check_transport()
     with problems_printed():
@@ -37,7 +37,7 @@ def serve(config: ConfigOption,
                                "limits_service.address is configured.")] = DEFAULT_LIMITS,
           ) -> None:
     """Run the workers alone, for an Envoy that runs elsewhere."""
-    from extproc.up import run_serve
+    from extproc.gateway import run_serve
 
     _check_transport()
     with problems_printed():
@@ -59,10 +59,10 @@ def limits_service(config: Annotated[Path | None, typer.Option(
                    after: Annotated[str, typer.Option("--after", hidden=True)] = "") -> None:
     """Count what teams use, for gateways that name this address as limits_service.address (others count themselves)."""
     from extproc.config import load_config
-    from extproc.limiting.metrics import LimitMetrics
-    from extproc.limiting.process import run_limits
-    from extproc.server.generations import Accepted
-    from extproc.server.reserved_files import reserve_files
+    from extproc.process.reserved_files import reserve_files
+    from extproc.ratelimit.metrics import LimitMetrics
+    from extproc.ratelimit.process import run_limits
+    from extproc.worker.generations import Accepted
 
     source = accepted or config
     if source is None:
@@ -112,7 +112,7 @@ def drain(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT or unix:
     import asyncio
     import time
 
-    from extproc.up.envoy_admin import EnvoyAdmin
+    from extproc.gateway.envoy_admin import EnvoyAdmin
 
     time.sleep(settle)
     try:
@@ -137,7 +137,7 @@ def demo(listen: Annotated[str, typer.Option("--listen")] = "127.0.0.1:0") -> No
 
 def _check_transport() -> None:
     """The workers would find it out one by one."""
-    from extproc.server.transports import chosen_transport
+    from extproc.transport.servers import chosen_transport
 
     try:
         chosen_transport()

@@ -15,7 +15,7 @@ from extproc.cli.problems import fail
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from extproc.translation import Translation
+    from extproc.translation.exchange import Translation
 
 
 def translate_request(client: ClientOption, upstream: UpstreamOption, model: ModelOption = None,

@@ -6,6 +6,7 @@ that is wrong at once.
 
 from __future__ import annotations
 
+from extproc.bounds import Limits
 from extproc.config.addresses import is_loopback, parse_address
 from extproc.config.backend_records import Backend, ProviderKey
 from extproc.config.limits_records import LimitKey, LimitsService, ModelLimits, TeamLimits
@@ -14,7 +15,6 @@ from extproc.config.observing_records import Tracing
 from extproc.config.records import Attempt, Config, ModelRule, Team, Timeouts
 from extproc.config.routing_records import EdgeTls, Ejection
 from extproc.config.tool_records import ToolSettings
-from extproc.limits import Limits
 
 __all__ = ["Attempt", "Backend", "Config", "ConfigError", "EdgeTls", "Ejection", "LimitKey", "Limits", "LimitsService",
            "ModelLimits", "ModelRule", "ProviderKey", "Team", "TeamLimits", "Timeouts", "ToolSettings", "Tracing",

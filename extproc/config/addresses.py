@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from extproc.remembered import remembered
+from extproc.bounds import bounded_cache
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -46,7 +46,7 @@ _LONGEST_NAME = 253
 """Characters of a host's name (RFC 1035)."""
 
 
-@remembered(entries=256, longest=_LONGEST_NAME)
+@bounded_cache(entries=256, longest=_LONGEST_NAME)
 def is_loopback(host: str) -> bool:
     """Whether the host reaches only this machine: localhost, 127.0.0.0/8 or ::1."""
     if len(host) > _LONGEST_NAME:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.apis.openai_client import EventsApi, ToolLabel
-from extproc.apis.openai_client.finalizing import FINAL_NOTE
+from extproc.apis.openai.client import EventsApi, ToolLabel
+from extproc.apis.openai.client.finalizing import FINAL_NOTE
 
 
 class EventLabel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

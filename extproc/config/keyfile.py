@@ -2,8 +2,8 @@
 
 Used where the processor must know a key it never sends: provider keys are scrubbed from the texts of providers, and
 `extproc check` and `extproc up` say when a file holds none. What reaches the provider is read by Envoy itself
-(`extproc.bootstrap.key_files`), by the same rule: one word of printable ASCII, white space around it ignored; where the
-file holds none for a moment, the last one stays.
+(`extproc.envoy_config.key_files`), by the same rule: one word of printable ASCII, white space around it ignored; where
+the file holds none for a moment, the last one stays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the configuration file says about limits: of teams, of a team's use of one model, and who counts.
 
 Part of the records in `extproc.config.records`, which import it; the reference page is generated from the docstrings.
-What is limited and how it is counted is `extproc.limiting`'s affair.
+What is limited and how it is counted is `extproc.ratelimit`'s affair.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from typing import Any, Literal, overload
 import msgspec
 
 from extproc.apis.base import ClientApi
-from extproc.apis.openai_client import EventsApi, OpenAIApi
+from extproc.apis.openai.client import EventsApi, OpenAIApi
+from extproc.bounds import Limits, bounded_cache
 from extproc.config.backend_records import Backend
 from extproc.config.events import EventSettings
 from extproc.config.limits_records import LimitKey, LimitsService, TeamLimits, limit_numbers
@@ -25,8 +26,6 @@ from extproc.config.observing_records import Tracing
 from extproc.config.routing_records import EdgeTls, Ejection, Order, orders_of
 from extproc.config.tool_records import ToolSettings, merged
 from extproc.globs import is_glob, matches, star_text
-from extproc.limits import Limits
-from extproc.remembered import remembered
 
 # The key `list` of a model rule hides the builtin inside that class, so the types get names of their own.
 Names = list[str]
@@ -291,7 +290,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Clients ask for the same few models all the time, and may think of any."""
         rules = self.models
 
-        @remembered(entries=1024, longest=200)
+        @bounded_cache(entries=1024, longest=200)
         def found(model: str) -> ModelRule | None:
             return next((rule for rule in rules if rule.matches(model)), None)
 

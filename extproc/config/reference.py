@@ -18,7 +18,7 @@ import msgspec
 from msgspec import NODEFAULT
 from msgspec import inspect as types
 
-from extproc import limits
+from extproc import bounds
 from extproc.config import (
     backend_records,
     events,
@@ -42,7 +42,7 @@ _RECORDS: tuple[tuple[str, type[msgspec.Struct], ModuleType], ...] = (
     ("`teams.NAME.limits` and `team_limits`", limits_records.TeamLimits, limits_records),
     ("`teams.NAME.limits.models.MATCH`", limits_records.ModelLimits, limits_records),
     ("`limits_service`", limits_records.LimitsService, limits_records),
-    ("`limits`", limits.Limits, limits),
+    ("`limits`", bounds.Limits, bounds),
     ("`timeouts`", records.Timeouts, records),
     ("`ejection`", routing_records.Ejection, routing_records),
     ("`tls`", routing_records.EdgeTls, routing_records),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 
-from extproc.dialects.relaxed import decode_json, read_relaxed
+from extproc.dialects.json.lenient import decode_json, read_relaxed
 from extproc.dialects.shapes import Document, Parameter, Schema, ToolShape, json_types, mapping, parameter, tool_shape
 
 __all__ = ["Parameter", "ToolShape", "coerce_text", "coerce_value", "json_or_text", "parameter", "tool_shape"]

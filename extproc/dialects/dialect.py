@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.dialects.reading import Form, FormMaker
+from extproc.dialects.parse_context import Form, FormMaker
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extproc.dialects.reading import PlainText
-from extproc.dialects.tape import Steps, Tape
+from extproc.dialects.buffer import Steps, Tape
+from extproc.dialects.parse_context import PlainText
 
 _EMPTY_LIST = "[]"
 """The closer of openers that only a list follows."""

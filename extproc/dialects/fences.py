@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from extproc.dialects.tape import Marks, Steps, Tape
+from extproc.dialects.buffer import Marks, Steps, Tape
 
 FENCES = ("```", "~~~")
 """Marks of code fences."""

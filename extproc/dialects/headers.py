@@ -6,7 +6,7 @@ no line breaks, so a header that is none is known at once.
 
 from __future__ import annotations
 
-from extproc.dialects.tape import Steps, Tape
+from extproc.dialects.buffer import Steps, Tape
 
 MAX_NAME = 512
 

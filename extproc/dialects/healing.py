@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from extproc.call_counts import CallCounts
-from extproc.conversation import Failure, Tool
-from extproc.dialects.reading import ArgumentsMode, Repair, refusal
-from extproc.dialects.repair import problems, read_object
+from extproc.conversation.call_counts import CallCounts
+from extproc.conversation.model import Failure, Tool
+from extproc.dialects.json.repair import problems, read_object
+from extproc.dialects.parse_context import ArgumentsMode, Repair, refusal
 
 _encode = msgspec.json.Encoder().encode
 

@@ -7,7 +7,7 @@ itself.
 
 from __future__ import annotations
 
-from extproc.dialects.tape import Steps, Tape
+from extproc.dialects.buffer import Steps, Tape
 
 OPENER, CLOSER = "<tool_call>", "</tool_call>"
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from extproc.bounds import bounded_cache
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms import (
     deepseek,
@@ -38,9 +39,8 @@ from extproc.dialects.forms import (
     step,
 )
 from extproc.dialects.forms.whole_answer import BARE_CALL_ONLY, LAST_LINE_CALL
-from extproc.dialects.look import Look
+from extproc.dialects.scan_plan import Look
 from extproc.profiles.models import family_of
-from extproc.remembered import remembered
 
 _MODULES = (hermes, qwen_coder, glm, minimax, kimi, step, deepseek, dsml, mistral, messages, harmony, granite, gemma,
             roo, llama, pythonic, lists, objects, pairs, others, prompted)
@@ -76,7 +76,7 @@ def look_for(model: str, *, style: str = "auto", read: Iterable[str] = (), tools
     return _found(model, style, tuple(read), tools, reasoning_open)
 
 
-@remembered(entries=1024, longest=200)
+@bounded_cache(entries=1024, longest=200)
 def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning_open: bool | None) -> Look | None:
     """The same few questions come with every request of a model."""
     named = [find_dialect(name) for name in read]

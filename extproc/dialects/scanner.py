@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from functools import partial
 
-from extproc.blocks import BlockSequencer
-from extproc.call_counts import CallTally
-from extproc.conversation import Failure, Tool
+from extproc.bounds import Limits
+from extproc.conversation.call_counts import CallTally
+from extproc.conversation.model import Failure, Tool
+from extproc.conversation.sequencer import BlockSequencer
+from extproc.dialects.buffer import Channel, Steps, Tape, TooMuch
 from extproc.dialects.empty_blocks import rest_of_empty_block
 from extproc.dialects.ending import Behind
 from extproc.dialects.fences import FENCE_MARKS, FENCES, opened_or_closed, through_fence, whole_run
 from extproc.dialects.leftovers import OPENER, alone_on_line
-from extproc.dialects.look import Look, laid_out
-from extproc.dialects.reading import ArgumentsMode, EmptyBlock, Form, NotACall, PlainText, Reading, Repair
+from extproc.dialects.parse_context import ArgumentsMode, EmptyBlock, Form, NotACall, PlainText, Reading, Repair
+from extproc.dialects.scan_plan import Look, laid_out
 from extproc.dialects.spans import CodeSpan, rest_of_span
-from extproc.dialects.tape import Channel, Steps, Tape, TooMuch
 from extproc.dialects.turns import end_of_turn
-from extproc.limits import Limits
 
 
 class Scanner:

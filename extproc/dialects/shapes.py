@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from extproc.remembered import remembered
-from extproc.schema import resolve_reference
+from extproc.bounds import bounded_cache
+from extproc.schemas.rewriting import resolve_reference
 
 Schema = dict[str, object]
 
@@ -129,7 +129,7 @@ def tool_shape(schema: Schema, name: str = "") -> ToolShape:
     return _cached_shape(encoded, name)
 
 
-@remembered(entries=128, longest=_MAX_CACHED_SCHEMA)
+@bounded_cache(entries=128, longest=_MAX_CACHED_SCHEMA)
 def _cached_shape(encoded: bytes, name: str) -> ToolShape:
     return _shape(msgspec.json.decode(encoded), name)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from extproc.dialects.reading import PlainText
-from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.parse_context import PlainText
 
 _RUN = re.compile("`+")
 _ENDS = Marks(("`", "\n"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from extproc.dialects.tape import Steps, Tape
+from extproc.dialects.buffer import Steps, Tape
 
 
 def end_of_turn(tape: Tape, token: str, ends: Collection[str], behind: Collection[str], limit: int) -> Steps[str]:

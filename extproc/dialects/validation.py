@@ -20,9 +20,9 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from extproc.portable_regex import LONGEST_COMPILED, compiles
-from extproc.remembered import remembered
-from extproc.schema import OpenAISchema, Schema, SchemaReferences, writable
+from extproc.bounds import bounded_cache
+from extproc.schemas.portable_regex import LONGEST_COMPILED, compiles
+from extproc.schemas.rewriting import OpenAISchema, Schema, SchemaReferences, writable
 
 MAX_PROBLEMS = 5
 """Most problems that are told."""
@@ -70,7 +70,7 @@ def _rank(error: ValidationError) -> tuple[int, int]:
     return len(error.absolute_path), 0 if error.validator in ("required", "type", "additionalProperties") else 1
 
 
-@remembered(entries=128, longest=_MAX_CACHED_SCHEMA)
+@bounded_cache(entries=128, longest=_MAX_CACHED_SCHEMA)
 def _validator(encoded: bytes) -> Any:
     schema = msgspec.json.decode(encoded)
     # The library tries every pattern that it finds below `unevaluatedProperties`, and asks nobody whether it is cheap.
@@ -114,7 +114,7 @@ def _cheap(pattern: str, length: int) -> bool:
     return choices is not None and (length + 1) ** (choices + 1) <= _MAX_PATTERN_STEPS
 
 
-@remembered(entries=1024, longest=200)
+@bounded_cache(entries=1024, longest=200)
 def _count_choices(pattern: str) -> int | None:
     """The places where a match may try again: each multiplies the time by the text's length at worst. None: a repeated
     group or a back-reference, which can take exponential time."""

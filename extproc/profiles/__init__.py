@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from extproc.bounds import bounded_cache
 from extproc.profiles import (
     azure,
     cerebras,
@@ -46,7 +47,6 @@ from extproc.profiles import (
 from extproc.profiles.guards import guarded
 from extproc.profiles.models import family_of
 from extproc.profiles.profile import Profile, Provider
-from extproc.remembered import remembered
 
 __all__ = ["PROVIDERS", "Profile", "Provider", "find_profile", "find_provider"]
 
@@ -59,7 +59,7 @@ PROVIDERS: tuple[Provider, ...] = tuple(module.PROVIDER for module in (
 _BY_NAME = {name: provider for provider in PROVIDERS for name in (provider.name, *provider.aliases)}
 
 
-@remembered(entries=1024, longest=200, at=2)
+@bounded_cache(entries=1024, longest=200, at=2)
 def find_profile(provider: str | None, host: str | None, model: str) -> Profile:
     """The profile of `model` at the endpoint.
 

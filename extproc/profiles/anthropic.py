@@ -1,7 +1,7 @@
 """What is peculiar about the models behind the Messages API, and about the endpoints that speak it.
 
 Data, one record each, each value with its source. The request encoder and the answer decoder of
-`extproc.apis.anthropic_provider` ask these records; they never ask "is this model X?". Nothing here does I/O.
+`extproc.apis.anthropic.provider` ask these records; they never ask "is this model X?". Nothing here does I/O.
 
 Sources, unless a record names its own: Anthropic's documentation (models overview, migration guides, thinking and its
 troubleshooting page, effort, structured outputs, mid-conversation system messages, preserved thinking) and the API's
@@ -17,8 +17,8 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from extproc.bounds import bounded_cache
 from extproc.profiles.profile import Effort
-from extproc.remembered import remembered
 
 VERSION = "2023-06-01"
 """`anthropic-version`. The later version 2026-10-21 refuses temperature, top_p and top_k for every model."""
@@ -259,7 +259,7 @@ KNOWN_NAMES: tuple[str, ...] = (*_BY_NAME, *_ALIASES)
 """What `provider:` of the configuration may say."""
 
 
-@remembered(entries=1024, longest=200, at=2)
+@bounded_cache(entries=1024, longest=200, at=2)
 def anthropic_endpoint(endpoint: str, provider: str | None, model: str) -> AnthropicEndpoint:
     """The record of an endpoint: by the `provider` of the configuration, by its host, else by the model: a Claude is
     served by Anthropic or by someone who passes its rules on. `endpoint` is the host, with a port where it has one."""

@@ -1,7 +1,7 @@
 """What is peculiar about the models behind Gemini's API, and about its two doors, AI Studio and Vertex.
 
-Data, one record each, each value with its source. The request encoder and the answer decoder of `extproc.apis.gemini`
-ask these records; they never ask "is this model X?". Nothing here does I/O.
+Data, one record each, each value with its source. The request encoder and the answer decoder of
+`extproc.apis.gemini.provider` ask these records; they never ask "is this model X?". Nothing here does I/O.
 
 Sources, by the marks in the table:
 [think]  ai.google.dev/gemini-api/docs/thinking: levels, budgets, which models cannot stop thinking.
@@ -30,8 +30,8 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from extproc.bounds import bounded_cache
 from extproc.profiles.profile import Effort
-from extproc.remembered import remembered
 
 
 class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +173,7 @@ MODELS: tuple[GeminiModel, ...] = (
 _VERTEX_HOST = re.compile(r"(^|[.-])aiplatform\.googleapis\.com$|^aiplatform\.")
 
 
-@remembered(entries=1024, longest=200)
+@bounded_cache(entries=1024, longest=200)
 def gemini_model(model: str) -> GeminiModel:
     """The record of a model id, such as `gemini-2.5-pro` or `models/gemini-3-pro-preview`."""
     plain = model.lower().rpartition("/")[2]

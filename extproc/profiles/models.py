@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from extproc.remembered import remembered
+from extproc.bounds import bounded_cache
 
 
 class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +109,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
 )
 
 
-@remembered(entries=1024, longest=200)
+@bounded_cache(entries=1024, longest=200)
 def family_of(model: str) -> ModelFamily | None:
     """The family of a model id, None when it is unknown."""
     plain = model.lower().rpartition("/")[2]

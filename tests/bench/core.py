@@ -7,8 +7,8 @@ import json
 import time
 
 import extproc
-from extproc.blocks import BlockSequencer
-from extproc.conversation import Tool
+from extproc.conversation.model import Tool
+from extproc.conversation.sequencer import BlockSequencer
 from extproc.dialects.registry import DIALECTS, look_for
 from extproc.dialects.scanner import Scanner
 

@@ -18,16 +18,16 @@ from pathlib import Path
 import uvloop
 
 from extproc.config import Config, load_config
-from extproc.exchange import messages
-from extproc.exchange.base import Exchange, Responses
-from extproc.exchange.incoming import Chunk, Head, Incoming
-from extproc.exchange.roles import BACKEND
-from extproc.server import memory
-from extproc.server.health import Health
-from extproc.server.log import Log
-from extproc.server.metrics import PrometheusMetrics
-from extproc.server.stream import Streams
-from extproc.server.transports import make_server
+from extproc.ext_proc import messages
+from extproc.ext_proc.base import Exchange, Responses
+from extproc.ext_proc.incoming import Chunk, Head, Incoming
+from extproc.ext_proc.roles import BACKEND
+from extproc.process.log import Log
+from extproc.transport.health import Health
+from extproc.transport.servers import make_server
+from extproc.worker import memory
+from extproc.worker.metrics import PrometheusMetrics
+from extproc.worker.stream import Streams
 
 
 class HandOn(Exchange):

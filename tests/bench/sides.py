@@ -18,8 +18,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from extproc.bootstrap import static_bootstrap
 from extproc.config import load_config
+from extproc.envoy_config import static_bootstrap
 from tests.bench.load import KEY, Side
 from tests.bench.plain_envoy import PlainEnvoy, binary
 from tests.e2e.gateway import Gateway, GatewayError, Process, descendants

@@ -24,14 +24,14 @@ from typing import Any
 import hpack
 
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
-from extproc.exchange.pb import external_processor_pb2 as pb
-from extproc.exchange.roles import BACKEND, ROLE
-from extproc.http2.connection import Connection
-from extproc.http2.limits import Limits
-from extproc.http2.wire import DATA, END_HEADERS, HEADERS, PREFIX, RST_STREAM, frame
-from extproc.server.log import Log
-from extproc.server.metrics import PrometheusMetrics
-from extproc.server.stream import SERVICE, Streams
+from extproc.ext_proc.pb import external_processor_pb2 as pb
+from extproc.ext_proc.roles import BACKEND, ROLE
+from extproc.process.log import Log
+from extproc.transport.http2.abuse_budget import Limits
+from extproc.transport.http2.connection import Connection
+from extproc.transport.http2.wire import DATA, END_HEADERS, HEADERS, PREFIX, RST_STREAM, frame
+from extproc.worker.metrics import PrometheusMetrics
+from extproc.worker.stream import SERVICE, Streams
 from tests.bench.core import event
 from tests.bench.transport import hello
 

@@ -2,8 +2,9 @@
 
     python -m tests.bench.transport [--profile]
 
-Without sockets, frames are built beforehand and fed to `extproc.http2.Connection`, one read for each or several in one.
-With one, a blocking client in a thread of its own sends bursts to a server on uvloop; only the server's thread counts.
+Without sockets, frames are built beforehand and fed to `extproc.transport.http2.Connection`, one read for each or
+several in one. With one, a blocking client in a thread of its own sends bursts to a server on uvloop; only the server's
+thread counts.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from pathlib import Path
 import hpack
 import uvloop
 
-from extproc.http2.connection import Connection
-from extproc.http2.limits import Limits
-from extproc.http2.wire import (
+from extproc.transport.http2.abuse_budget import Limits
+from extproc.transport.http2.connection import Connection
+from extproc.transport.http2.wire import (
     DATA,
     END_HEADERS,
     HEADERS,
@@ -36,8 +37,8 @@ from extproc.http2.wire import (
     settings,
     window_update,
 )
-from extproc.server.native import NativeServer
-from extproc.server.rpc import Peer
+from extproc.transport.native import NativeServer
+from extproc.transport.rpc import Peer
 
 PATH = "/bench.Bench/Echo"
 HEAD = [(":method", "POST"), (":scheme", "http"), (":path", PATH), (":authority", "a"),

@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from extproc.up.envoy_admin import EnvoyAdmin
+from extproc.gateway.envoy_admin import EnvoyAdmin
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,8 +18,8 @@ import grpc
 import openai
 import pytest
 
-from extproc.limiting.pb.rate_limit_service_pb2 import RateLimitRequest, RateLimitResponse
-from extproc.limiting.service import SERVICE
+from extproc.ratelimit.pb.rate_limit_service_pb2 import RateLimitRequest, RateLimitResponse
+from extproc.ratelimit.service import SERVICE
 from tests.e2e.gateway import CLIENT_KEY, Gateway, Process, configuration, descendants
 from tests.providers.openai import OpenAIProvider, text
 

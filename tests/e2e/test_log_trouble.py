@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from extproc.bootstrap import find_envoy
+from extproc.envoy_config import find_envoy
 from tests.e2e.gateway import Process, configuration
 from tests.e2e.wire import post, request
 from tests.ports import free_port

@@ -21,10 +21,10 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from extproc.server.generations import Accepted
-from extproc.server.lag import EVERY
-from extproc.server.metrics import LABELS
-from extproc.up.workers import ACCEPTED
+from extproc.gateway.workers import ACCEPTED
+from extproc.worker.generations import Accepted
+from extproc.worker.lag import EVERY
+from extproc.worker.metrics import LABELS
 from tests.e2e.gateway import CLIENT_KEY, PROVIDER_KEY, ROOT, Gateway, configuration, descendants
 from tests.e2e.prometheus_server import Prometheus, needs_prometheus
 from tests.e2e.wire import ANTHROPIC, payload, post, request, stream
@@ -41,7 +41,7 @@ TOOLS = [{"name": "weather", "input_schema": {"type": "object", "properties": {"
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
          "prompt_tokens_details": {"cached_tokens": 50, "cache_write_tokens": 10},
          "completion_tokens_details": {"reasoning_tokens": 5}}
-WORKER, COUNTER = "extproc.server.worker_process", "limits"
+WORKER, COUNTER = "extproc.worker.worker_process", "limits"
 AFTER_AN_EVENT = {"extproc_refusals_total"}
 """Metrics without the labels of exchanges that have a series only after their event: their labels' values are not known
 before."""

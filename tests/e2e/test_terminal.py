@@ -13,8 +13,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from extproc.exchange.pb.external_processor_pb2 import ProcessingMode, ProcessingRequest, ProcessingResponse
-from extproc.server.stream import SERVICE
+from extproc.ext_proc.pb.external_processor_pb2 import ProcessingMode, ProcessingRequest, ProcessingResponse
+from extproc.worker.stream import SERVICE
 from tests.e2e.gateway import CLIENT_KEY, READY, START_SECONDS, configuration, descendants, ended
 from tests.e2e.terminal import CTRL_C, Terminal
 from tests.e2e.test_lifecycle import wait_until

@@ -11,14 +11,14 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from extproc.bootstrap import RuntimeLayout
 from extproc.config import Attempt, Backend, Config, LimitKey, LimitsService, ModelRule, Team, TeamLimits
-from extproc.limiting.counters import Hit, State
-from extproc.limiting.kinds import KINDS
-from extproc.limiting.process import LimitsProcess
-from extproc.server.log import Log
-from extproc.server.metrics import PrometheusMetrics
-from extproc.server.worker import Worker
+from extproc.envoy_config import RuntimeLayout
+from extproc.process.log import Log
+from extproc.ratelimit.counters import Hit, State
+from extproc.ratelimit.kinds import KINDS
+from extproc.ratelimit.process import LimitsProcess
+from extproc.worker.metrics import PrometheusMetrics
+from extproc.worker.worker import Worker
 from tests.envoy.running import Answer, RunningEnvoy
 from tests.ports import free_port
 from tests.providers.openai import OpenAIProvider

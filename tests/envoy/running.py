@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from extproc.bootstrap import RuntimeLayout, build, find_envoy
 from extproc.config import Config, parse_address
+from extproc.envoy_config import RuntimeLayout, build, find_envoy
 from tests.envoy.stand_in import StandIn
 
 

@@ -78,7 +78,7 @@ def children(gateway: Gateway, command: str) -> list[int]:
     return found
 
 
-WORKER, COUNTING = "extproc.server.worker_process", "limits"
+WORKER, COUNTING = "extproc.worker.worker_process", "limits"
 NO_WORKER = "workers: none answers its health check"
 NO_COUNTING = "limits: the process that counts does not answer its health check"
 

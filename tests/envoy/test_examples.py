@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 import yaml
 
-from extproc.bootstrap import clusters, validate_with_envoy
+from extproc.envoy_config import clusters, validate_with_envoy
 
 FOLDER = Path(__file__).resolve().parents[2] / "envoy"
 

@@ -18,7 +18,7 @@ import anthropic
 import pytest
 
 from extproc.config import Config, LimitsService, ModelLimits, TeamLimits
-from extproc.limiting.fleet import fleet_config
+from extproc.ratelimit.fleet import fleet_config
 from tests.e2e.gateway import ROOT
 from tests.envoy.limited import HELLO, NOON, Limited, configuration, until
 from tests.envoy.running import Answer

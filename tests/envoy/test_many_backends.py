@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from extproc.config import Attempt, Backend, Config, ModelRule
-from extproc.up import inotify
-from extproc.up.delivery import Delivery
-from extproc.up.envoy_admin import EnvoyAdmin
+from extproc.gateway import inotify
+from extproc.gateway.envoy_admin import EnvoyAdmin
+from extproc.gateway.envoy_files import Delivery
 from tests.envoy.running import Answer, Provider, RunningEnvoy
 from tests.ports import free_port
 

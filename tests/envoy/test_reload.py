@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from extproc.bootstrap import build
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
-from extproc.up.delivery import Delivery, Refused
-from extproc.up.envoy_admin import EnvoyAdmin
+from extproc.envoy_config import build
+from extproc.gateway.envoy_admin import EnvoyAdmin
+from extproc.gateway.envoy_files import Delivery, Refused
 from tests.envoy.running import Answer, Provider, RunningEnvoy
 from tests.ports import free_port
 

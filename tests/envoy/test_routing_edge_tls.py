@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from extproc.bootstrap import static_bootstrap, validate_with_envoy
 from extproc.config import Attempt, Backend, Config, EdgeTls, ModelRule
-from extproc.up.certificates import Certificates
+from extproc.envoy_config import static_bootstrap, validate_with_envoy
+from extproc.gateway.certificates import Certificates
 from tests.envoy.certificates import authority, certificate, needs_openssl
 from tests.envoy.running import Answer, Provider, RunningEnvoy
 from tests.ports import free_port

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from extproc.bootstrap import static_bootstrap
 from extproc.config import Attempt, Backend, Config, Ejection, ModelRule
+from extproc.envoy_config import static_bootstrap
 from tests.envoy.running import Provider, RunningEnvoy
 from tests.ports import free_port
 

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from extproc.bootstrap import build, static_bootstrap, validate_with_envoy
 from extproc.config import Attempt, Backend, Config, ModelRule, ProviderKey
+from extproc.envoy_config import build, static_bootstrap, validate_with_envoy
 from tests.envoy.running import RunningEnvoy, read_body
 from tests.envoy.test_own_replies import anthropic_error
 from tests.ports import free_port

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from extproc.bootstrap import static_bootstrap, validate_with_envoy
 from extproc.config import Attempt, Backend, Config, ModelRule
+from extproc.envoy_config import static_bootstrap, validate_with_envoy
 from tests.envoy.certificates import authority, needs_openssl, server_context
 from tests.envoy.running import Provider, RunningEnvoy
 from tests.envoy.test_own_replies import anthropic_error

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from extproc.up import envoy, run_up
-from extproc.up.envoy import Envoy
+from extproc.gateway import envoy, run_up
+from extproc.gateway.envoy import Envoy
 from tests.envoy.test_up import Up, ups  # noqa: F401 - a fixture
 from tests.ports import free_port
 

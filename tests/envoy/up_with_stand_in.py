@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from extproc.config import load_config
-from extproc.up import run_up
+from extproc.gateway import run_up
 
 if __name__ == "__main__":
     config = Path(sys.argv[1])

@@ -188,7 +188,7 @@ def broken(entry: Entry, head: dict[str, str], items: list[Item], at: int, draw:
 
 def before(items: list[Item], at: int) -> list[Item]:
     """So many tokens of it, at least one, never all, and never up to the end of a call: some servers really end there,
-    so that counts as an end (`extproc.apis.openai.answer`)."""
+    so that counts as an end (`extproc.apis.openai.provider.response`)."""
     taken: list[Item] = []
     tokens = 0
     content = [number for number, item in enumerate(items) if item.content]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from extproc.up.envoy_admin import EnvoyAdmin
+from extproc.gateway.envoy_admin import EnvoyAdmin
 from tests.e2e.gateway import Gateway
 from tests.e2e.wire import request
 from tests.fault.plan import BACKENDS, FIRST_TOKEN, IDLE, ROUTES
@@ -68,7 +68,7 @@ class World:
 
     def worker_pids(self) -> list[int]:
         """The workers that have an address now, the counting process not among them."""
-        return [pid for pid in self.gateway.worker_pids() if b"extproc.server.worker_process" in command(pid)]
+        return [pid for pid in self.gateway.worker_pids() if b"extproc.worker.worker_process" in command(pid)]
 
     def envoy_pid(self) -> int:
         [pid] = self.gateway.envoy_pids()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from extproc.apis import CLIENT_APIS
 from extproc.apis.base import Dropped
-from extproc.conversation import Media, Request, Text, ToolCall, ToolResult
-from extproc.limits import Limits
+from extproc.bounds import Limits
+from extproc.conversation.model import Media, Request, Text, ToolCall, ToolResult
 
 Json = dict[str, Any]
 MOVED = "Attached to the result of "

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.apis.anthropic import API, grammar
+from extproc.apis.anthropic.client import API, grammar
 from extproc.apis.base import AnswerEncoder
-from extproc.conversation import (
+from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
     Event,

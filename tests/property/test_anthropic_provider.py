@@ -12,12 +12,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.apis.anthropic_provider.answer import AnthropicAnswerDecoder
-from extproc.apis.anthropic_provider.request import encode_request
-from extproc.apis.anthropic_provider.schema import input_schema, output_schema
+from extproc.apis.anthropic.provider.request import encode_request
+from extproc.apis.anthropic.provider.response import AnthropicAnswerDecoder
+from extproc.apis.anthropic.provider.schema import input_schema, output_schema
 from extproc.apis.base import Dropped
-from extproc.carrying import loaded_text
-from extproc.conversation import (
+from extproc.conversation.model import (
     Event,
     Failure,
     Finish,
@@ -35,10 +34,11 @@ from extproc.conversation import (
     ToolChoice,
     ToolResult,
 )
+from extproc.conversation.signatures import loaded_text
 from extproc.errors import BadRequest
 from tests.property.test_openai_request import KEYWORDS, SCHEMAS, healed
 from tests.providers.anthropic_rules import check_grammar, refusal
-from tests.unit.apis_anthropic_provider.helpers import context, stream, target, text, thinking, tool_use
+from tests.unit.apis.anthropic.provider.helpers import context, stream, target, text, thinking, tool_use
 
 MODELS = st.sampled_from([
     "claude-3-haiku-20240307", "claude-3-5-sonnet-20241022", "claude-3-7-sonnet-20250219", "claude-opus-4-20250514",

@@ -9,9 +9,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.apis.anthropic import API
+from extproc.apis.anthropic.client import API
 from extproc.apis.base import Dropped
-from extproc.conversation import (
+from extproc.bounds import Limits
+from extproc.conversation.model import (
     Block,
     Media,
     Message,
@@ -26,7 +27,6 @@ from extproc.conversation import (
     ToolResult,
 )
 from extproc.errors import BadRequest
-from extproc.limits import Limits
 
 WORD = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 JSON = st.recursive(st.none() | st.booleans() | st.integers(-10**9, 10**9) | WORD,

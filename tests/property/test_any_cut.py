@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.apis.anthropic.grammar import check
-from extproc.translation import Translation
+from extproc.apis.anthropic.client.grammar import check
+from extproc.translation.exchange import Translation
 from tests.playbook import delta
 
 REQUEST = {

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.dialects.coercion import coerce_text, coerce_value, parameter, tool_shape
-from extproc.dialects.relaxed import read_relaxed
-from extproc.dialects.repair import is_truncated, problems, read_object
+from extproc.dialects.json.lenient import read_relaxed
+from extproc.dialects.json.repair import is_truncated, problems, read_object
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT

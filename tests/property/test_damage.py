@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc import Translation
-from extproc.apis.anthropic.grammar import check
+from extproc.apis.anthropic.client.grammar import check
 
 Json = dict[str, Any]
 

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.apis.anthropic.grammar import check
+from extproc.apis.anthropic.client.grammar import check
 from extproc.apis.base import Dropped
-from extproc.blocks import BlockSequencer
-from extproc.conversation import Message, Request, Text, TextDelta, Tool, ToolCall, ToolResult
+from extproc.bounds import Limits
+from extproc.conversation.model import Message, Request, Text, TextDelta, Tool, ToolCall, ToolResult
+from extproc.conversation.sequencer import BlockSequencer
 from extproc.dialects.registry import DIALECTS, look_for
 from extproc.dialects.scanner import Scanner
 from extproc.dialects.writing import WRITABLE, write
-from extproc.limits import Limits
-from extproc.translation import Translation
+from extproc.translation.exchange import Translation
 from tests.unit.dialects.cases import request_body, sse_bytes, text_chunks
 from tests.unit.dialects.test_short_forms_round_trip import TAGGED, WRITERS
 

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.apis.anthropic.grammar import check
-from extproc.translation import Translation
-from tests.unit.apis_gemini_answer.conversation import Json, call, chunk, piece, text, thought
+from extproc.apis.anthropic.client.grammar import check
+from extproc.translation.exchange import Translation
+from tests.unit.apis.gemini.response.conversation import Json, call, chunk, piece, text, thought
 
 REQUEST = {
     "model": "m", "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": "hi"}],

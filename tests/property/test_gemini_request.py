@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extproc.apis.base import Dropped, Target
-from extproc.apis.gemini.request import encode_request
-from extproc.apis.gemini.signatures import BYPASS, origin
-from extproc.carrying import loaded_text
-from extproc.conversation import (
+from extproc.apis.gemini.provider.request import encode_request
+from extproc.apis.gemini.provider.signatures import BYPASS, origin
+from extproc.conversation.model import (
     Media,
     Message,
     OutputFormat,
@@ -29,11 +28,12 @@ from extproc.conversation import (
     ToolChoice,
     ToolResult,
 )
+from extproc.conversation.signatures import loaded_text
 from extproc.errors import BadRequest
 from extproc.profiles.gemini import gemini_door, gemini_model
 from tests.google_types import validate_body
 from tests.providers.gemini_rules import refusal
-from tests.unit.apis_gemini_request.helpers import FLASH_25, LATEST, OLD, PDF, PNG, PRO_3, VERTEX, target
+from tests.unit.apis.gemini.request.helpers import FLASH_25, LATEST, OLD, PDF, PNG, PRO_3, VERTEX, target
 
 TARGETS = st.sampled_from([target(model, **door) for model in (PRO_3, LATEST, FLASH_25, OLD, "gemini-2.5-pro")
                            for door in ({}, VERTEX)])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from extproc.translation import Translation
+from extproc.translation.exchange import Translation
 from tests.unit.dialects.cases import request_body
 
 TOOLS = [{"type": "function", "function": {"name": "say", "parameters": {

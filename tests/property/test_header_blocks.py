@@ -6,8 +6,8 @@ import hpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.http2.headers import HeaderReader
-from extproc.http2.wire import ProtocolError
+from extproc.transport.http2.headers import HeaderReader
+from extproc.transport.http2.wire import ProtocolError
 
 FIELDS = st.sampled_from([(b":method", b"POST"), (b"x-a", b"1"), (b"x-a", b"2"), (b"x-b", b"1" * 60), (b"x-c", b"")])
 LISTS = st.lists(FIELDS, min_size=1, max_size=2)

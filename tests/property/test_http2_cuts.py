@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.http2 import Limits
-from extproc.http2.wire import (
+from extproc.transport.http2 import Limits
+from extproc.transport.http2.wire import (
     CONTINUATION,
     DATA,
     END_HEADERS,
@@ -23,8 +23,8 @@ from extproc.http2.wire import (
     frame,
     settings,
 )
-from tests.unit.http2.talking import HEAD, Call, Talk, packed
-from tests.unit.http2.test_frames import literal, word
+from tests.unit.transport.http2.peer import HEAD, Call, Talk, packed
+from tests.unit.transport.http2.test_frames import literal, word
 
 LIMITS = Limits(stream_window=200_000, connection_window=70_000, unsent=3000, message=5000)
 

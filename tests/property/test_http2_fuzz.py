@@ -8,18 +8,10 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.http2 import Limits
-from extproc.http2.wire import (
-    END_HEADERS,
-    GOAWAY,
-    HEADERS,
-    LARGEST_MAX_FRAME,
-    PREFACE,
-    frame,
-    settings,
-)
-from tests.unit.http2.talking import HEAD, Call, Talk, packed
-from tests.unit.http2.test_frames import literal
+from extproc.transport.http2 import Limits
+from extproc.transport.http2.wire import END_HEADERS, GOAWAY, HEADERS, LARGEST_MAX_FRAME, PREFACE, frame, settings
+from tests.unit.transport.http2.peer import HEAD, Call, Talk, packed
+from tests.unit.transport.http2.test_frames import literal
 
 LIMITS = Limits(streams=5, stream_window=2000, connection_window=70_000, unsent=3000, message=5000, buffered=3000,
                 control=5000, header_list=400, header_block=1000)

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.apis.base import Dropped
-from extproc.apis.openai import PROVIDER
-from extproc.apis.openai_client import API, EventsApi
-from extproc.conversation import (
+from extproc.apis.openai.client import API, EventsApi
+from extproc.apis.openai.provider import PROVIDER
+from extproc.bounds import Limits
+from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
     Event,
@@ -32,10 +33,9 @@ from extproc.conversation import (
     ToolCallStart,
     Usage,
 )
-from extproc.limits import Limits
-from extproc.pairing import pair
-from tests.unit.apis_openai_client.helpers import accumulated, whole
-from tests.unit.apis_openai_request.helpers import assert_strictly_paired, target
+from extproc.conversation.tool_results import pair
+from tests.unit.apis.openai.client.helpers import accumulated, whole
+from tests.unit.apis.openai.request.helpers import assert_strictly_paired, target
 
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(str.strip)
 COUNT = st.integers(0, 10**6)

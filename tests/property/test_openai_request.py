@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from extproc.apis.base import Dropped
-from extproc.apis.openai.request import encode_request
-from extproc.apis.provider_errors import decode_error, failure_from_chunk
-from extproc.conversation import Media, Message, Request, Text, Thinking, Tool, ToolCall, ToolResult
+from extproc.apis.openai.provider.request import encode_request
+from extproc.apis.shared.provider_errors import decode_error, failure_from_chunk
+from extproc.conversation.model import Media, Message, Request, Text, Thinking, Tool, ToolCall, ToolResult
+from extproc.conversation.tool_names import build_name_map
 from extproc.errors import BadRequest
-from extproc.function_schema import clean_parameters
-from extproc.names import build_name_map
-from tests.unit.apis_openai_request.helpers import GENERIC, assert_strictly_paired, target
+from extproc.schemas.functions import clean_parameters
+from tests.unit.apis.openai.request.helpers import GENERIC, assert_strictly_paired, target
 
 IDS = st.sampled_from(["a", "b", "call_0", "toolu_" + "x" * 50, "functions.read:0", "null"])
 NAMES = st.sampled_from(["read", "write", "a.b", "a/b", "m" * 80])

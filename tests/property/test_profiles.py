@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extproc.apis.base import Dropped, Target
-from extproc.apis.openai.request import encode_request
-from extproc.apis.openai.signatures import origin
-from extproc.conversation import (
+from extproc.apis.openai.provider.request import encode_request
+from extproc.apis.openai.provider.signatures import origin
+from extproc.conversation.model import (
     Media,
     Message,
     OutputFormat,

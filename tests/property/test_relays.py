@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc import Translation
-from extproc.apis.anthropic.grammar import check
-from extproc.carrying import loaded_id, loaded_text
-from extproc.conversation import Signature
+from extproc.apis.anthropic.client.grammar import check
+from extproc.conversation.model import Signature
+from extproc.conversation.signatures import loaded_id, loaded_text
 from tests.providers.anthropic_rules import refusal
-from tests.unit.apis_anthropic_provider.helpers import event, stream, text, thinking, tool_use
-from tests.unit.relays.helpers import (
+from tests.unit.apis.anthropic.provider.helpers import event, stream, text, thinking, tool_use
+from tests.unit.apis.passthrough.helpers import (
     DEEPSEEK,
     LOOK,
     MODELS,

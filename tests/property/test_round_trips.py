@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.translation import Translation
+from extproc.translation.exchange import Translation
 from tests.property.answers import (
     PROVIDERS,
     Answer,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.translation import Translation
+from extproc.translation.exchange import Translation
 from tests.told_twice import REQUEST, UPSTREAMS, Native, body_of
 
 Json = dict[str, Any]

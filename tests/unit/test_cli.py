@@ -68,15 +68,15 @@ def test_starting_loads_nothing_that_a_command_does_not_need() -> None:
 
 def test_only_a_worker_loads_the_library_that_checks_arguments() -> None:
     """A worker before its first answer, the parent process and the other commands never."""
-    for module, loaded in (("extproc.config.loading, extproc.config.checks, extproc.up.program", False),
-                           ("extproc.server.worker_process", True)):
+    for module, loaded in (("extproc.config.loading, extproc.config.checks, extproc.gateway.program", False),
+                           ("extproc.worker.worker_process", True)):
         script = f"import sys, {module}; print('jsonschema' in sys.modules)"
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
         assert done.stdout == f"{loaded}\n", module
 
 
 def test_a_worker_loads_neither_the_command_line_nor_envoys_messages() -> None:
-    script = ("import sys, extproc.server.worker_process; "
+    script = ("import sys, extproc.worker.worker_process; "
               "print([m for m in ('typer', 'rich', 'pydantic', 'envoy_data_plane') if m in sys.modules])")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)
     assert done.stdout == b"[]\n"
@@ -88,7 +88,7 @@ def test_a_worker_loads_neither_the_command_line_nor_envoys_messages() -> None:
 def test_check_says_fine_in_one_line(good: Path) -> None:
     done = run("check", "--config", good, env={"KEY": "sk"})
     assert (done.returncode, done.stderr) == (0, b"")
-    from extproc.bootstrap import find_envoy
+    from extproc.envoy_config import find_envoy
 
     told = "Envoy takes it" if find_envoy() else "Envoy was not asked"
     assert done.stdout.decode() == f"{good}: fine (1 model rule, 1 backend, 0 teams; {told})\n"

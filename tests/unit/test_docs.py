@@ -17,9 +17,9 @@ import pytest
 import extproc
 from extproc import Translation
 from extproc.apis import PROVIDER_APIS
-from extproc.carrying import unloaded_id
 from extproc.cli import app
 from extproc.config import load_config
+from extproc.conversation.signatures import unloaded_id
 from extproc.dialects import registry
 from extproc.profiles import _BY_NAME as PROFILES
 from extproc.profiles.profile import Provider

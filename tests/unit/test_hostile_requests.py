@@ -13,11 +13,11 @@ import pytest
 import zstandard
 
 from extproc import Translation
+from extproc.bounds import Limits
 from extproc.config import ConfigError, load_config
-from extproc.encoding import Decompressor, EncodingError
 from extproc.errors import BadRequest
-from extproc.exchange.content import read_asked
-from extproc.limits import Limits
+from extproc.ext_proc.content import read_asked
+from extproc.translation.encoding import Decompressor, EncodingError
 
 ASKED = b'"max_tokens":9,"messages":[{"role":"user","content":"hi"}]'
 BODIES = {

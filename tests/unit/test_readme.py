@@ -17,7 +17,7 @@ from extproc.cli import app
 from extproc.config import ConfigError, load_config
 from extproc.demo.replies import Reply
 from extproc.demo.script import answer
-from extproc.up.show import served
+from extproc.gateway.console import served
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

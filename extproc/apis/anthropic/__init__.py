@@ -1,42 +1,11 @@
-"""The Anthropic Messages API as clients speak it: `API` fulfils `ClientApi`.
-
-`wire`, `blocks` and `request` read requests; `grammar`, `answer` and `errors` write answers; `models` holds the
-answers that need no provider.
-"""
+"""The Messages API: `client` reads requests and writes responses, `provider` writes requests and reads responses,
+`passthrough` forwards both where client and provider speak this API."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from extproc.apis.anthropic.client import API as CLIENT
+from extproc.apis.anthropic.passthrough import AnthropicRelay
+from extproc.apis.anthropic.provider import PROVIDER
+from extproc.apis.base import Api
 
-from extproc.apis.anthropic import request as _request
-from extproc.apis.anthropic.answer import MessageEncoder, StreamEncoder
-from extproc.apis.anthropic.errors import http_error
-from extproc.apis.anthropic.models import count_body, models_body
-from extproc.apis.base import AnswerEncoder, Dropped, HttpError
-from extproc.conversation import Failure, Request
-from extproc.limits import Limits
-
-__all__ = ["API", "AnthropicApi", "count_body", "models_body"]
-
-
-class AnthropicApi:
-    """Stateless."""
-
-    name = "anthropic"
-    call_prefix = "toolu_"
-
-    def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
-        """POST /v1/messages. Raises BadRequest (the place and what to do)."""
-        return _request.decode_request(body, headers, dropped, limits)
-
-    def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
-        """A stream or one message, as the request wants; `model` is the name that the client asked for."""
-        encoder = StreamEncoder if request.stream else MessageEncoder
-        return encoder(request.model, message_id, prompt_estimate)
-
-    def error(self, failure: Failure, request_id: str | None = None) -> HttpError:
-        """The error response in this API's shape."""
-        return http_error(failure, request_id)
-
-
-API = AnthropicApi()
+API = Api(name="anthropic", clients=(CLIENT,), provider=PROVIDER, passthrough=AnthropicRelay())

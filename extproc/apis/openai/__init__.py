@@ -1,34 +1,12 @@
-"""OpenAI Chat Completions. Provider side: `request.py` writes requests, `answer.py` reads answers (`chunks.py` holds
-the wire records). The client side is `extproc.apis.openai_client`."""
+"""Chat Completions: `client` reads requests and writes responses (`/v1/events` too), `provider` writes requests and
+reads responses, `passthrough` forwards both where client and provider speak this API."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from extproc.apis.base import Api
+from extproc.apis.openai.client import API as CLIENT
+from extproc.apis.openai.client import EventsApi
+from extproc.apis.openai.passthrough import OpenAIRelay
+from extproc.apis.openai.provider import PROVIDER
 
-from extproc.apis.base import AnswerDecoder, DecodeContext, Dropped, EncodedRequest, Target
-from extproc.apis.openai.answer import OpenAIAnswerDecoder
-from extproc.apis.openai.failed_generation import rescued_answer
-from extproc.apis.openai.request import encode_request
-from extproc.apis.provider_errors import decode_error
-from extproc.conversation import Failure, Request
-
-
-class OpenAIProvider:
-    """`ProviderApi` for every server that speaks Chat Completions."""
-
-    name = "openai"
-
-    def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
-        return encode_request(request, target, dropped)
-
-    def answer_decoder(self, context: DecodeContext) -> AnswerDecoder:
-        return OpenAIAnswerDecoder(context)
-
-    def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return decode_error(status, headers, body)
-
-    def rescued_answer(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
-        return rescued_answer(body, context.names.to_client) if status == 400 else None
-
-
-PROVIDER = OpenAIProvider()
+API = Api(name="openai", clients=(CLIENT, EventsApi()), provider=PROVIDER, passthrough=OpenAIRelay())

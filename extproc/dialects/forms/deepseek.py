@@ -11,10 +11,10 @@ Source: its chat template.
 
 from __future__ import annotations
 
+from extproc.dialects.buffer import Marks, Steps, TooMuch
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.sections import Tokens, TokenSections
-from extproc.dialects.reading import Reading
-from extproc.dialects.tape import Marks, Steps, TooMuch
+from extproc.dialects.parse_context import Reading
 
 END_OF_SENTENCE = "<｜end▁of▁sentence｜>"
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Generator
 
 import msgspec
 
+from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
 from extproc.dialects.forms.values import End, Kept, LinesOf, is_bare, say_value
-from extproc.dialects.jsonbody import read_arguments
-from extproc.dialects.reading import CallWriter, EmptyBlock, NotACall, PlainText, Reading
-from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
+from extproc.dialects.json.body import read_arguments
+from extproc.dialects.parse_context import CallWriter, EmptyBlock, NotACall, PlainText, Reading
 
 _MAX_TAG = 1024
 _MAX_NOISE = 256

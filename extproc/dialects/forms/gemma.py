@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import re
 
+from extproc.dialects.buffer import Marks, Steps, Tape
 from extproc.dialects.coercion import json_or_text
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.gemma_text import AmbiguousText, BareKeyTokens, CutOff, TextReader
 from extproc.dialects.forms.opening import OpeningReasoning
-from extproc.dialects.literals import read_string
-from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
+from extproc.dialects.json.literals import read_string
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
 from extproc.dialects.shapes import STRING
-from extproc.dialects.tape import Marks, Steps, Tape
 
 _MAX_DEPTH = 64
 _LITERALS = {"none": None, "nil": None, "null": None, "true": True, "false": False}

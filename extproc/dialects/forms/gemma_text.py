@@ -13,8 +13,8 @@ import re
 
 import msgspec
 
-from extproc.dialects.reading import MAX_VALUE, CallWriter, Reading
-from extproc.dialects.tape import Marks, Steps, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TooMuch
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, Reading
 
 _WINDOW = 16 * 1024
 """Characters that wait behind a place where a string may have ended."""

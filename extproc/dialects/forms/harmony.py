@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 
+from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.jsonbody import read_arguments
-from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, PlainText, Reading
-from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.json.body import read_arguments
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, PlainText, Reading
 
 _ENDS = Marks(["<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"])
 _NEXT = ("<|start|>", "<|channel|>")

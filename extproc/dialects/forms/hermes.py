@@ -7,12 +7,12 @@ The closing tag may be missing: before the next opener, or at the end of the tex
 
 from __future__ import annotations
 
+from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.roo import make_line_forms
-from extproc.dialects.jsonbody import read_array, read_call
-from extproc.dialects.jsonvalue import raw_value
-from extproc.dialects.reading import NotACall, Reading
-from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.json.body import read_array, read_call
+from extproc.dialects.json.value import raw_value
+from extproc.dialects.parse_context import NotACall, Reading
 
 
 class TaggedJson:

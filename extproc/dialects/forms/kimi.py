@@ -19,7 +19,7 @@ import msgspec
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.elements import ElementCalls, Grammar
 from extproc.dialects.forms.sections import Tokens, TokenSections
-from extproc.dialects.reading import Reading
+from extproc.dialects.parse_context import Reading
 
 _NUMBERED = re.compile(r"(?:functions\.)?(\S+?)\s*:\s*\d*", re.ASCII)
 _COUNTER = re.compile(r"(?:functions\.?)?:?\d*", re.ASCII)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES
 from extproc.dialects.forms.mistral import TOOL_CALLS
-from extproc.dialects.jsonbody import ReadCall, read_array, read_call, read_keyed_call
-from extproc.dialects.reading import NotACall, Reading
-from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.json.body import ReadCall, read_array, read_call, read_keyed_call
+from extproc.dialects.parse_context import NotACall, Reading
 
 
 class TaggedArray:

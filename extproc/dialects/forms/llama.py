@@ -8,13 +8,13 @@ offered tool and, where no marker says that it is a call, arguments must be ther
 
 from __future__ import annotations
 
+from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.lists import BARE_ARRAY
 from extproc.dialects.forms.pythonic import read_python_calls
 from extproc.dialects.forms.qwen_coder import QWEN_CODER
-from extproc.dialects.jsonbody import read_array, read_call
-from extproc.dialects.reading import NotACall, Reading
-from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.json.body import read_array, read_call
+from extproc.dialects.parse_context import NotACall, Reading
 
 _STOP = Marks(["<|eom_id|>", "<|eot_id|>", "<|python_tag|>"])
 

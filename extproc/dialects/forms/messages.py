@@ -20,13 +20,13 @@ from typing import Literal
 
 import msgspec
 
+from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.headers import read_attribute
-from extproc.dialects.jsonbody import read_arguments, read_call
-from extproc.dialects.reading import NotACall, PlainText, Reading
-from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.json.body import read_arguments, read_call
+from extproc.dialects.parse_context import NotACall, PlainText, Reading
+from extproc.dialects.tags.body import Grammar, TaggedCall
 from extproc.dialects.turns import end_of_turn
-from extproc.dialects.xmlbody import Grammar, TaggedCall
 
 _MAX_HEADER = 256
 _MAX_WAIT = 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.minimax_elements import PREFIX, NestedElements
 from extproc.dialects.headers import read_attribute
-from extproc.dialects.xmlbody import Grammar, TaggedCall
+from extproc.dialects.tags.body import Grammar, TaggedCall
 
 MINIMAX_M2 = TaggedCall(Grammar(
     regions=(("<minimax:tool_call>", "</minimax:tool_call>"), ("<dots_function_call>", "</dots_function_call>"),

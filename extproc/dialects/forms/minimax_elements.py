@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import msgspec
 
+from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
 from extproc.dialects.headers import MAX_NAME, read_attribute
-from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading
-from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, Reading
 
 PREFIX = "]<]minimax[>["
 _INVOKE = PREFIX + "<invoke name="

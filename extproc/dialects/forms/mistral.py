@@ -7,11 +7,11 @@ Text after the array or the closing brace is content. Reasoning stands between `
 
 from __future__ import annotations
 
+from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.whole_answer import BARE_ARRAY_ONLY
-from extproc.dialects.jsonbody import read_arguments, read_array, read_call
-from extproc.dialects.reading import NotACall, Reading
-from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.json.body import read_arguments, read_array, read_call
+from extproc.dialects.parse_context import NotACall, Reading
 
 _STOP = Marks(["[TOOL_CALLS]", "</s>"])
 _MARKS = Marks(["[CALL_ID]", "[ARGS]"])

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import msgspec
 
+from extproc.dialects.buffer import Steps
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES, TaggedJson
-from extproc.dialects.jsonbody import NAME_KEYS
-from extproc.dialects.jsonvalue import raw_value
-from extproc.dialects.reading import NotACall, Reading
-from extproc.dialects.relaxed import decode_json
-from extproc.dialects.tape import Steps
+from extproc.dialects.json.body import NAME_KEYS
+from extproc.dialects.json.lenient import decode_json
+from extproc.dialects.json.value import raw_value
+from extproc.dialects.parse_context import NotACall, Reading
 
 _NO_TOOL = ("directly-answer", "directly_answer")
 _MAX_SOURCES = 256

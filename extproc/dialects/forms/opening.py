@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extproc.dialects.reading import Reading
-from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.buffer import Marks, Steps
+from extproc.dialects.parse_context import Reading
 
 
 class OpeningReasoning:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.jsonbody import read_call
-from extproc.dialects.reading import NotACall, Reading
-from extproc.dialects.tape import Marks, Steps
+from extproc.dialects.json.body import read_call
+from extproc.dialects.parse_context import NotACall, Reading
 
 _STOP = Marks(["<|action_end|>", "<|action_start|>"])
 

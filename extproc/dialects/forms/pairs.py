@@ -14,15 +14,15 @@ last. Sources: the models' chat templates, and the parsers of vLLM, SGLang and o
 
 from __future__ import annotations
 
+from extproc.bounds import bounded_cache
+from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import TaggedJson
 from extproc.dialects.forms.qwen_coder import QWEN_CODER
 from extproc.dialects.headers import MAX_NAME
-from extproc.dialects.reading import EmptyBlock, NotACall, Reading
-from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
-from extproc.dialects.xmlbody import Grammar, Header, TaggedCall
-from extproc.dialects.xmlvalue import skip_newline
-from extproc.remembered import remembered
+from extproc.dialects.parse_context import EmptyBlock, NotACall, Reading
+from extproc.dialects.tags.body import Grammar, Header, TaggedCall
+from extproc.dialects.tags.value import skip_newline
 
 
 def name_until_tag(separator: str = "") -> Header:
@@ -106,7 +106,7 @@ def pairs(region: str, call: str | None = None, *, prefix: str = "", suffix: str
                             (begin("arg_type"), end("arg_type")) if typed else None)))
 
 
-@remembered(entries=32, longest=65)
+@bounded_cache(entries=32, longest=65)
 def _hunyuan(suffix: str) -> TaggedCall:
     return pairs("tool_calls", "tool_call", suffix=suffix, separator="tool_sep")
 

@@ -15,17 +15,17 @@ import re
 
 import msgspec
 
+from extproc.dialects.buffer import Marks, Steps, Tape
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES
 from extproc.dialects.forms.qwen_coder import QWEN_CODER
 from extproc.dialects.forms.roo import make_line_forms
 from extproc.dialects.headers import MAX_NAME
-from extproc.dialects.jsonbody import read_arguments
-from extproc.dialects.reading import CallWriter, NotACall, Reading
-from extproc.dialects.tape import Marks, Steps, Tape
-from extproc.dialects.xmlbody import at_end
-from extproc.dialects.xmltext import Tags, ValueReader
-from extproc.dialects.xmlvalue import Framing, Value
+from extproc.dialects.json.body import read_arguments
+from extproc.dialects.parse_context import CallWriter, NotACall, Reading
+from extproc.dialects.tags.body import at_end
+from extproc.dialects.tags.text import Tags, ValueReader
+from extproc.dialects.tags.value import Framing, Value
 
 _CDATA = "<![CDATA["
 _CDATA_END = "]]>"

@@ -13,12 +13,12 @@ from __future__ import annotations
 import contextlib
 import re
 
+from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.lists import TaggedArray
-from extproc.dialects.jsonbody import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
-from extproc.dialects.literals import read_literal, read_string
-from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
-from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
+from extproc.dialects.json.body import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
+from extproc.dialects.json.literals import read_literal, read_string
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
 
 _NAME_MARKS = "_-.:"
 _KEYWORD = re.compile(r"([^\W\d][\w-]*)\s*=(?!=)")

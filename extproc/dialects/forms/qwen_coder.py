@@ -14,7 +14,7 @@ from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES
 from extproc.dialects.forms.roo import make_line_forms
 from extproc.dialects.headers import read_name, read_plain
-from extproc.dialects.xmlbody import Grammar, TaggedCall
+from extproc.dialects.tags.body import Grammar, TaggedCall
 
 QWEN_CODER = TaggedCall(Grammar(
     regions=(("<tool_call>", "</tool_call>"),), call="<function=", call_end="</function>", name=read_name,

@@ -17,10 +17,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal
 
+from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.reading import CallWriter, Form, NotACall, Reading
-from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
-from extproc.dialects.xmlvalue import Framing, Value
+from extproc.dialects.parse_context import CallWriter, Form, NotACall, Reading
+from extproc.dialects.tags.value import Framing, Value
 
 _WINDOW = 16 * 1024
 """Characters behind a doubtful closing tag within which another one decides."""

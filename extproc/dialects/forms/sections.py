@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from extproc.dialects.jsonbody import read_arguments
-from extproc.dialects.reading import MAX_VALUE, CallWriter, NotACall, PlainText, Reading
-from extproc.dialects.tape import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.json.body import read_arguments
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, PlainText, Reading
 
 _MAX_NOISE = 256
 """Characters between a section's opener and its first call: more of it is prose."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.headers import read_attribute
-from extproc.dialects.xmlbody import Grammar, TaggedCall
+from extproc.dialects.tags.body import Grammar, TaggedCall
 
 _CALL_END = "<｜tool_call_end｜>"
 _SECTION_END = "<｜tool_calls_end｜>"

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from extproc.dialects.reading import MAX_VALUE, CallWriter
-from extproc.dialects.tape import Steps, Tape, TooMuch
+from extproc.dialects.buffer import Steps, Tape, TooMuch
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter
 
 End = Literal["closed", "unclosed", "cut"]
 """How a value ended: with its own closing tag, at another tag, with the text."""

@@ -7,10 +7,10 @@ answer decides.
 
 from __future__ import annotations
 
-from extproc.dialects.jsonbody import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
-from extproc.dialects.jsonvalue import raw_value, short_string
-from extproc.dialects.reading import NotACall, Reading
-from extproc.dialects.tape import Steps
+from extproc.dialects.buffer import Steps
+from extproc.dialects.json.body import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
+from extproc.dialects.json.value import raw_value, short_string
+from extproc.dialects.parse_context import NotACall, Reading
 
 ENDS = ("<|eom_id|>", "<|eot_id|>", "<|eot|>", "<|eom|>", "<|im_end|>", "<|end|>", "</s>")
 """Tokens that end a message in the templates of several families."""

@@ -13,8 +13,10 @@ from typing import Literal, cast
 import msgspec
 
 from extproc.apis.base import Dropped, NameMap, Target
-from extproc.apis.cache_marks import longest
-from extproc.conversation import Request, Text, Tool, ToolCall, ToolChoice
+from extproc.apis.shared.cache_marks import longest
+from extproc.conversation.model import Request, Text, Tool, ToolCall, ToolChoice
+from extproc.conversation.tool_names import build_name_map
+from extproc.conversation.tool_results import Turn, pair
 from extproc.dialects.writing.choice import NO_CALLS, check_count, effective_choice, rules
 from extproc.dialects.writing.form import OfferedTool, PromptForm
 from extproc.dialects.writing.json_forms import (
@@ -30,10 +32,8 @@ from extproc.dialects.writing.named_tags import NamedTags
 from extproc.dialects.writing.prompted import Prompted, format_call
 from extproc.dialects.writing.tagged_forms import Dsml, Glm, MiniMaxM2, QwenCoder
 from extproc.dialects.writing.turns import TurnWriter
-from extproc.function_schema import clean_parameters
-from extproc.names import build_name_map
-from extproc.pairing import Turn, pair
-from extproc.schema_faults import name_faults
+from extproc.schemas.faults import name_faults
+from extproc.schemas.functions import clean_parameters
 
 __all__ = ["WRITABLE", "format_call", "write", "written"]
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from extproc.apis.base import Dropped, NameMap
-from extproc.conversation import Request, ToolChoice
+from extproc.conversation.model import Request, ToolChoice
 from extproc.errors import BadRequest
 
 

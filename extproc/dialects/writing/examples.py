@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extproc.schema import resolve_reference
+from extproc.schemas.rewriting import resolve_reference
 
 _MAX_DEPTH = 4
 _PLAIN: dict[str, object] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True, "null": None}

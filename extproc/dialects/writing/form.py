@@ -2,7 +2,7 @@
 
 A `PromptForm` turns the offered tools, the calls of one assistant turn and their results into text, each of them
 alone; where that text goes is `turns`' affair. Forms hold no state, so the same request gives the same text. Names
-are the provider's (`[a-zA-Z0-9_-]`, see `extproc.names`), arguments always the text of a JSON object.
+are the provider's (`[a-zA-Z0-9_-]`, see `extproc.conversation.tool_names`), arguments always the text of a JSON object.
 """
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extproc.apis.base import NameMap
-from extproc.apis.cache_marks import longest
-from extproc.arguments import arguments_text
-from extproc.conversation import Block, CacheMark, Media, Message, Text, ToolResult
+from extproc.apis.shared.cache_marks import longest
+from extproc.conversation.model import Block, CacheMark, Media, Message, Text, ToolResult
+from extproc.conversation.notes import NO_OUTPUT
+from extproc.conversation.past_arguments import arguments_text
+from extproc.conversation.tool_results import Exchange, Turn
 from extproc.dialects.writing.form import PastCall, PastResult, PromptForm
-from extproc.notes import NO_OUTPUT
-from extproc.pairing import Exchange, Turn
 
 
 class TurnWriter:

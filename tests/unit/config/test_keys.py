@@ -9,8 +9,8 @@ import pytest
 
 from extproc.config import Attempt, Backend, Config, ConfigError, ModelRule, load_config
 from extproc.config.keyfile import LONGEST, KeyFile
-from extproc.scrubbing import Scrubber
-from extproc.server.log import Log, secrets_of
+from extproc.process.log import Log, secrets_of
+from extproc.translation.scrubbing import Scrubber
 
 STUDIO = "https://generativelanguage.googleapis.com"
 VERTEX = "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/l"

@@ -13,7 +13,7 @@ import pytest
 from extproc.config import Attempt, Backend, Config, ConfigError, ModelRule, load_config
 from extproc.config.backend_records import Proxy, read_proxy
 from extproc.config.routing_records import MOST_ORDERS
-from extproc.server.log import secrets_of
+from extproc.process.log import secrets_of
 
 ENV = {"A": "key-a", "B": "key-b", "PROXY": "http://me:pass-word@proxy.example:3128"}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from extproc.config import LimitKey
-from extproc.limiting.kinds import DOMAIN, KINDS, LIMIT, RULE, TEAM
+from extproc.ratelimit.kinds import DOMAIN, KINDS, LIMIT, RULE, TEAM
 
 
 def service_numbers(file: dict[str, Any]) -> dict[LimitKey, int]:

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from extproc.conversation import FailureKind
-from extproc.up.workers import CONFIGURE_PATIENCE
+from extproc.conversation.model import FailureKind
+from extproc.gateway.workers import CONFIGURE_PATIENCE
 from tests.unit.deploy.manifests import ROOT, SIDECAR, documents
 from tests.unit.deploy.test_dashboard import _BY, _METRIC, SCRAPED, metrics_text, selectors
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from extproc.bootstrap.clusters import processor_cluster
 from extproc.cli import app
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.config.checks import problems_of
-from extproc.exchange.roles import make_exchange
-from extproc.up.admin import AdminServer
+from extproc.envoy_config.clusters import processor_cluster
+from extproc.ext_proc.roles import make_exchange
+from extproc.gateway.admin import AdminServer
 
 
 def run(*arguments: str) -> Result:

@@ -13,9 +13,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from extproc.bootstrap import validate_with_envoy
 from extproc.cli import app
 from extproc.config import parse_address
+from extproc.envoy_config import validate_with_envoy
 from tests.unit.deploy.commands import loaded, options
 from tests.unit.deploy.limits import service_numbers
 from tests.unit.deploy.manifests import ROOT

@@ -12,21 +12,21 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from extproc.call_counts import CallCounts
 from extproc.config import LimitKey
-from extproc.conversation import Usage
-from extproc.dialects.reading import Repair
-from extproc.exchange.record import Outcome, Record
-from extproc.exchange.select import SelectExchange
-from extproc.exchange.translate import TranslateExchange
-from extproc.limiting.counters import Hit, State
-from extproc.limiting.metrics import LimitMetrics
-from extproc.schema_cache import Rewritten, SchemaCache
-from extproc.server.metrics import PrometheusMetrics
-from extproc.up.admin import AdminServer
-from extproc.up.envoy_admin import EnvoyAdmin
-from extproc.up.limits import unanswered
-from extproc.up.reload import Metrics as ReloadMetrics
+from extproc.conversation.call_counts import CallCounts
+from extproc.conversation.model import Usage
+from extproc.dialects.parse_context import Repair
+from extproc.ext_proc.record import Outcome, Record
+from extproc.ext_proc.select import SelectExchange
+from extproc.ext_proc.translate import TranslateExchange
+from extproc.gateway.admin import AdminServer
+from extproc.gateway.envoy_admin import EnvoyAdmin
+from extproc.gateway.ratelimit_process import unanswered
+from extproc.gateway.reload import Metrics as ReloadMetrics
+from extproc.ratelimit.counters import Hit, State
+from extproc.ratelimit.metrics import LimitMetrics
+from extproc.schemas.cache import Rewritten, SchemaCache
+from extproc.worker.metrics import PrometheusMetrics
 from tests.unit.deploy.manifests import ROOT
 
 PATH = ROOT / "envoy" / "grafana" / "extproc.json"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from extproc.bootstrap import routes
-from extproc.bootstrap.secrets import key_header
 from extproc.config import Config, parse_address
+from extproc.envoy_config import routes
+from extproc.envoy_config.secrets import key_header
 from tests.unit.deploy.commands import loaded, options
 from tests.unit.deploy.manifests import GATEWAY, Manifest, Manifests, container, containers, documents
 

@@ -11,12 +11,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from extproc.bootstrap import validate_with_envoy
-from extproc.bootstrap.clusters import trusted_ca
-from extproc.bootstrap.routes import edge_table
 from extproc.cli import app
 from extproc.config import Config, parse_address
-from extproc.up.admin import AdminServer
+from extproc.envoy_config import validate_with_envoy
+from extproc.envoy_config.clusters import trusted_ca
+from extproc.envoy_config.routes import edge_table
+from extproc.gateway.admin import AdminServer
 from tests.unit.deploy.commands import loaded, options
 from tests.unit.deploy.limits import service_numbers
 from tests.unit.deploy.manifests import SIDECAR, Manifest, Manifests, container, containers, documents

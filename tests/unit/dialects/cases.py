@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from extproc.conversation import ArgumentsDelta, Event, Failure, Finish, TextDelta, ThinkingDelta, ToolCallStart
-from extproc.translation import Translation
+from extproc.conversation.model import ArgumentsDelta, Event, Failure, Finish, TextDelta, ThinkingDelta, ToolCallStart
+from extproc.translation.exchange import Translation
 from tests.playbook import delta
 
 STOP_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "tool_calls", "max_tokens": "length",

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc import Translation
-from extproc.call_counts import CallCounts
+from extproc.conversation.call_counts import CallCounts
 from tests.told_twice import UPSTREAMS, Native, body_of, got, heard, interleaved, sent, talk, written
-from tests.unit.relays.helpers import relay
+from tests.unit.apis.passthrough.helpers import relay
 
 READ: Native = ("read", {"path": "a", "n": 1})
 SAME: Native = ("read", {"n": 1, "path": "a"})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extproc.translation import Translation
+from extproc.translation.exchange import Translation
 from tests.playbook import call as native_call
 from tests.playbook import delta, sse
 from tests.unit.dialects.cases import answer, cuts, request_body, sse_bytes, text_chunks

@@ -93,7 +93,7 @@ def test_damage_behind_the_arguments_does_not_cost_the_call(body: str) -> None:
 
 
 def test_each_repair_is_counted() -> None:
-    from extproc.translation import Translation
+    from extproc.translation.exchange import Translation
     from tests.unit.dialects.cases import request_body
 
     translation = Translation("anthropic", "openai", "m", dialect="hermes")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extproc.dialects.literals import read_literal
+from extproc.dialects.json.literals import read_literal
 from tests.unit.dialects.reads import breaks_off, reads, stays_text
 
 BREST = ("tide", {"harbor": "Brest"})

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from extproc.dialects.repair import Repaired, is_truncated, problems, read_object
+from extproc.dialects.json.repair import Repaired, is_truncated, problems, read_object
 
 
 @pytest.mark.parametrize("text", ["{}", '{"a": 1}', ' {"a": {"b": ["}", "\\"{"]}}\n', '{"n": 12345678901234567890123}'])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from extproc.limits import Limits
-from extproc.translation import Translation
+from extproc.bounds import Limits
+from extproc.translation.exchange import Translation
 from tests.playbook import delta
 from tests.unit.dialects.cases import answer, cuts, request_body, sse_bytes, text_chunks
 from tests.unit.dialects.reads import reads, stays_text

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from extproc.calls import PendingCall
-from extproc.twins import Twins
+from extproc.conversation.duplicate_calls import Twins
+from extproc.conversation.pending_call import PendingCall
 from tests.playbook import call, delta, sse
 from tests.told_twice import UPSTREAMS, Native, body_of, got, talk_to, written
 

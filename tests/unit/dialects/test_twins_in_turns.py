@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from extproc.translation import Translation
+from extproc.translation.exchange import Translation
 from tests.playbook import call, delta, sse
 from tests.told_twice import Native, heard, talk_to, written
 

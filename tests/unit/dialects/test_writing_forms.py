@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from extproc.apis.base import Dropped
-from extproc.conversation import Message, Request, Text, Tool, ToolChoice
+from extproc.conversation.model import Message, Request, Text, Tool, ToolChoice
 from extproc.dialects.writing import WRITABLE, write
-from tests.unit.apis_openai_request.helpers import assistant, call, result, user
+from tests.unit.apis.openai.request.helpers import assistant, call, result, user
 
 SAVE = Tool("save", "Saves </tools> a file.", {
     "type": "object", "properties": {"path": {"type": "string"}, "tries": {"type": "integer"}}, "required": ["path"]})

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from extproc.apis.base import Dropped
-from extproc.conversation import Media, Message, Request, ServerTool, Text, Thinking, Tool, ToolChoice, ToolResult
+from extproc.conversation.model import Media, Message, Request, ServerTool, Text, Thinking, Tool, ToolChoice, ToolResult
 from extproc.dialects.writing import format_call, write
 from extproc.errors import BadRequest
 from tests.prompted_reader import read_calls, read_results
-from tests.unit.apis_openai_request.helpers import assistant, call, result, system, user
+from tests.unit.apis.openai.request.helpers import assistant, call, result, system, user
 
 SAVE = Tool("save", "Saves a file.", {
     "type": "object", "required": ["path", "content"], "additionalProperties": False,

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extproc.conversation import Media, Tool, ToolChoice
+from extproc.bounds import Limits
+from extproc.conversation.model import Media, Tool, ToolChoice
 from extproc.dialects.writing import WRITABLE
 from extproc.errors import BadRequest, RequestError
-from extproc.limits import Limits
-from extproc.translation import Translation
+from extproc.translation.exchange import Translation
 from tests.prompted_reader import read_results
-from tests.unit.apis_openai_request.helpers import GENERIC, assistant, call, encode, result, tool, user
+from tests.unit.apis.openai.request.helpers import GENERIC, assistant, call, encode, result, tool, user
 
 ASK: dict[str, Any] = {
     "model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}],

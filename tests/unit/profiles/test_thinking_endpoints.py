@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extproc.profiles import find_profile
-from extproc.translation import Translation
+from extproc.translation.exchange import Translation
 
 TOOLS = [{"name": name, "input_schema": {"type": "object", "properties": {}}} for name in ("Bash", "Read")]
 

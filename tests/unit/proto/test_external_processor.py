@@ -17,7 +17,7 @@ import pytest
 from google.protobuf import descriptor_pb2, struct_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from extproc.exchange.pb import external_processor_pb2 as pb
+from extproc.ext_proc.pb import external_processor_pb2 as pb
 
 ROOT = Path(__file__).parents[3]
 MESSAGES: dict[str, Descriptor] = dict(pb.DESCRIPTOR.message_types_by_name)
@@ -152,4 +152,4 @@ def test_a_field_by_field_look_at_the_messages_of_an_exchange() -> None:
 
 
 def test_the_generated_module_is_found_where_the_server_looks() -> None:
-    assert importlib.util.find_spec("extproc.exchange.pb.external_processor_pb2") is not None
+    assert importlib.util.find_spec("extproc.ext_proc.pb.external_processor_pb2") is not None

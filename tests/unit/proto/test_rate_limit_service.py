@@ -15,8 +15,8 @@ from envoy_data_plane.envoy.service.ratelimit import v3 as envoy
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor
 
-from extproc.limiting.pb import rate_limit_service_pb2 as pb
-from extproc.limiting.service import SERVICE
+from extproc.ratelimit.pb import rate_limit_service_pb2 as pb
+from extproc.ratelimit.service import SERVICE
 
 ROOT = Path(__file__).parents[3]
 PROTO = "proto/rate_limit_service.proto"

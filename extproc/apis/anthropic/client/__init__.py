@@ -1,0 +1,42 @@
+"""The Anthropic Messages API as clients speak it: `API` fulfils `ClientApi`.
+
+`wire`, `blocks` and `request` read requests; `grammar`, `answer` and `errors` write answers; `models` holds the
+answers that need no provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from extproc.apis.anthropic.client import request as _request
+from extproc.apis.anthropic.client.errors import http_error
+from extproc.apis.anthropic.client.models import count_body, models_body
+from extproc.apis.anthropic.client.response import MessageEncoder, StreamEncoder
+from extproc.apis.base import AnswerEncoder, Dropped, HttpError
+from extproc.bounds import Limits
+from extproc.conversation.model import Failure, Request
+
+__all__ = ["API", "AnthropicApi", "count_body", "models_body"]
+
+
+class AnthropicApi:
+    """Stateless."""
+
+    name = "anthropic"
+    call_prefix = "toolu_"
+
+    def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
+        """POST /v1/messages. Raises BadRequest (the place and what to do)."""
+        return _request.decode_request(body, headers, dropped, limits)
+
+    def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
+        """A stream or one message, as the request wants; `model` is the name that the client asked for."""
+        encoder = StreamEncoder if request.stream else MessageEncoder
+        return encoder(request.model, message_id, prompt_estimate)
+
+    def error(self, failure: Failure, request_id: str | None = None) -> HttpError:
+        """The error response in this API's shape."""
+        return http_error(failure, request_id)
+
+
+API = AnthropicApi()

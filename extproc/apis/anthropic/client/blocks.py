@@ -1,0 +1,225 @@
+"""Content blocks of the Messages API -> blocks of the conversation model.
+
+Called by `request` for every message and for the system prompt. Each block type has one reader in the table at the
+end; a type without one becomes `Opaque` and keeps its bytes. A block comes as a record already, or as it stands in a
+message that holds something unknown. What a reader cannot carry it names in `dropped`. Pairing of calls and results is
+not looked at: the provider side does that for every client API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from extproc.apis.anthropic.client import server_blocks, wire
+from extproc.apis.base import Dropped
+from extproc.apis.shared.cache_marks import read_mark
+from extproc.apis.shared.wire import Shape, given, is_string, refused, type_of
+from extproc.conversation.model import Block, CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
+from extproc.conversation.signatures import unloaded_id
+from extproc.errors import BadRequest
+
+Role = Literal["system", "user", "assistant"]
+Where = str | int
+"""The path of a list of blocks, or the number of the message whose content it is."""
+
+_string = msgspec.json.Decoder(str)
+_source = Shape(wire.Source)
+_citations = Shape(wire.Citations)
+_SHAPES: dict[str, Shape[Any]] = {
+    "text": Shape(wire.TextBlock),
+    "image": Shape(wire.ImageBlock),
+    "document": Shape(wire.DocumentBlock),
+    "search_result": Shape(wire.SearchResultBlock),
+    "tool_use": Shape(wire.ToolUseBlock),
+    "tool_result": Shape(wire.ToolResultBlock[msgspec.Raw]),
+    "tool_reference": Shape(wire.ToolReferenceBlock),
+    "thinking": Shape(wire.ThinkingBlock),
+    "redacted_thinking": Shape(wire.RedactedThinkingBlock),
+}
+
+
+def read_content(content: str | Sequence[msgspec.Raw | wire.KnownBlock] | None, role: Role, where: Where,
+                 dropped: Dropped) -> list[Block]:
+    """The blocks of one message. Empty text is left out: no API has a meaning for it and many refuse it."""
+    if content is None or isinstance(content, str):
+        return [Text(content)] if content else []
+    blocks: list[Block] = []
+    for at, block in enumerate(content):
+        if type(block) is msgspec.Raw:
+            blocks += _read_raw(block, role, where, at, dropped)
+            continue
+        reader, kind, home = _READERS[type(block)]
+        if home is not None and home != role:
+            raise _misplaced(kind, role, _place(where, at))
+        blocks += reader(block, where, at, dropped)
+    return blocks
+
+
+def _place(where: Where, at: int) -> str:
+    """The path of a block in its list: written only for what needs it, since most blocks are in order."""
+    path = where if isinstance(where, str) else f"messages[{where}].content"
+    return f"{path}[{at}]"
+
+
+def _read_raw(raw: msgspec.Raw, role: Role, where: Where, at: int, dropped: Dropped) -> Sequence[Block]:
+    """A block as it stands in the message."""
+    place = _place(where, at)
+    kind = type_of(raw, place)
+    shape = _SHAPES.get(kind)
+    if shape is None:
+        return [_opaque(kind, raw)]
+    reader, _, home = _READERS[shape.record]
+    if home is not None and home != role:
+        raise _misplaced(kind, role, place)
+    block, unknown = shape.read(raw, place)
+    for field in unknown:
+        dropped.hint(f"{kind}.{field}")
+    return reader(block, where, at, dropped)
+
+
+def _misplaced(kind: str, role: Role, place: str) -> BadRequest:
+    return refused(place, f"a {kind} block is not allowed in a message of the role {role}")
+
+
+def _read_text(block: wire.TextBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
+    return [Text(block.text, cache=read_mark(block.cache_control))] if block.text else []
+
+
+def _read_image(block: wire.ImageBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
+    place = _place(where, at)
+    return [_media("image", _read_source(block.source, place, dropped), place, cache=read_mark(block.cache_control))]
+
+
+def _read_document(block: wire.DocumentBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
+    place = _place(where, at)
+    _note_citations(block.citations, place, dropped)
+    source, cache = _read_source(block.source, place, dropped), read_mark(block.cache_control)
+    if source.type != "content":
+        return [_media("document", source, place, title=block.title, context=block.context, cache=cache)]
+    parts = [part for part in read_content(source.content, "user", f"{place}.source.content", dropped)
+             if isinstance(part, Text | Media)]
+    text = "\n".join(part.text for part in parts if isinstance(part, Text))
+    media: list[Media | Text] = [part for part in parts if isinstance(part, Media)]
+    if not text and media:
+        return media
+    return [Media("document", media_type="text/plain", text=text, title=block.title, context=block.context,
+                  cache=cache), *media]
+
+
+def _read_source(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.Source:
+    source, unknown = _source.read(raw, f"{path}.source")
+    for field in unknown:
+        dropped.hint(f"source.{field}")
+    return source
+
+
+def _media(kind: Literal["image", "document"], source: wire.Source, path: str, *, title: str | None = None,
+           context: str | None = None, cache: CacheMark = False) -> Media:
+    place = f"{path}.source"
+    if source.type == "base64":
+        return Media(kind, media_type=_need(source.media_type, place, "media_type"),
+                     data=_need(source.data, place, "data"), title=title, context=context, cache=cache)
+    if source.type == "url":
+        return Media(kind, url=_need(source.url, place, "url"), title=title, context=context, cache=cache)
+    if source.type == "file":
+        return Media(kind, file_id=_need(source.file_id, place, "file_id"), title=title, context=context, cache=cache)
+    if source.type == "text" and kind == "document":
+        return Media(kind, media_type=source.media_type or "text/plain", text=_need(source.data, place, "data"),
+                     title=title, context=context, cache=cache)
+    raise refused(f"{place}.type", f"unknown source type {source.type!r} of a block of the type {kind}")
+
+
+def _need(value: str | None, place: str, field: str) -> str:
+    if value is None:
+        raise refused(f"{place}.{field}", "this field is required")
+    return value
+
+
+def _note_citations(raw: msgspec.Raw, path: str, dropped: Dropped) -> None:
+    """Citations are asked for per document; another provider's model cannot give them."""
+    if given(raw) and _citations.read(raw, f"{path}.citations")[0].enabled:
+        dropped.loss("citations")
+
+
+def _read_search_result(block: wire.SearchResultBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
+    place = _place(where, at)
+    _note_citations(block.citations, place, dropped)
+    texts = [part.text for part in read_content(block.content, "user", f"{place}.content", dropped)
+             if isinstance(part, Text)]
+    return [Text("\n".join([block.title, block.source, *texts]), cache=read_mark(block.cache_control))]
+
+
+def _read_tool_use(block: wire.ToolUseBlock, where: Where, at: int, dropped: Dropped) -> list[ToolCall]:
+    """The arguments stay the client's own bytes: prompt caches and models see what they saw before."""
+    arguments = bytes(block.input).decode()
+    if arguments == "null":
+        arguments = ""
+    if arguments and arguments[0] != "{":
+        raise refused(f"{_place(where, at)}.input", "expected an object")
+    call_id, signature = unloaded_id(block.id)
+    return [ToolCall(call_id, block.name, arguments, cache=read_mark(block.cache_control), signature=signature)]
+
+
+def _read_tool_result(block: wire.ToolResultBlock[Any], where: Where, at: int, dropped: Dropped) -> list[ToolResult]:
+    content: list[Text | Media]
+    if isinstance(block.content, str):
+        content = [Text(block.content)] if block.content else []
+    else:
+        content = _result_parts(block.content, _place(where, at), dropped)
+    name = _string.decode(block.name) if block.name and is_string(block.name) else None
+    return [ToolResult(unloaded_id(block.tool_use_id)[0], content, is_error=bool(block.is_error), name=name or None,
+                       cache=read_mark(block.cache_control))]
+
+
+def _result_parts(parts: Sequence[msgspec.Raw | wire.KnownBlock] | None, path: str,
+                  dropped: Dropped) -> list[Text | Media]:
+    content: list[Text | Media] = []
+    for part in read_content(parts, "user", f"{path}.content", dropped):
+        if isinstance(part, Text | Media):
+            content.append(part)
+        elif isinstance(part, Opaque) and part.text:
+            content.append(Text(part.text))
+        else:
+            dropped.loss(f"tool_result.{part.type if isinstance(part, Opaque) else 'tool_result'}")
+    return content
+
+
+def _read_tool_reference(block: wire.ToolReferenceBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
+    """The client's tool search found a tool; its definition arrives in `tools`, the model must learn the name."""
+    return [Text(loaded_tool(block.tool_name), cache=read_mark(block.cache_control))]
+
+
+def loaded_tool(name: str) -> str:
+    """What a model reads of a tool that was found."""
+    return f"loaded tool: {name}"
+
+
+def _read_thinking(block: wire.ThinkingBlock, where: Where, at: int, dropped: Dropped) -> list[Thinking]:
+    return [Thinking(block.thinking, signature=block.signature or None)]
+
+
+def _read_redacted(block: wire.RedactedThinkingBlock, where: Where, at: int, dropped: Dropped) -> list[Thinking]:
+    return [Thinking("", redacted=block.data)]
+
+
+def _opaque(kind: str, raw: msgspec.Raw) -> Opaque:
+    data = bytes(raw)
+    return Opaque("anthropic", kind, data, text=server_blocks.text_of(data))
+
+
+_READERS: dict[type, tuple[Callable[[Any, Where, int, Dropped], Sequence[Block]], str, Role | None]] = {
+    wire.TextBlock: (_read_text, "text", None),
+    wire.ImageBlock: (_read_image, "image", None),
+    wire.DocumentBlock: (_read_document, "document", None),
+    wire.SearchResultBlock: (_read_search_result, "search_result", None),
+    wire.ToolUseBlock: (_read_tool_use, "tool_use", "assistant"),
+    wire.ToolResultBlock: (_read_tool_result, "tool_result", "user"),
+    wire.ToolReferenceBlock: (_read_tool_reference, "tool_reference", None),
+    wire.ThinkingBlock: (_read_thinking, "thinking", "assistant"),
+    wire.RedactedThinkingBlock: (_read_redacted, "redacted_thinking", "assistant"),
+}
+"""Who reads a block (told its list and its position there), its type, and the role that alone may have it:
+elsewhere it would fail obscurely at the provider."""

@@ -1,0 +1,94 @@
+"""A failure of the exchange -> an error in the shape of the Messages API, as a response or as an event of a stream.
+
+Called by the answer encoder and through `API.error`. Anthropic's clients decide by status, by the type and, for an
+overflow of the context, by the words of the message whether they retry, shorten the conversation or give up: so each
+of the three is chosen here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extproc.apis.base import HttpError
+from extproc.conversation.model import Failure, FailureKind
+from extproc.errors import INVALID_TOOL_RESULTS
+
+TYPES: dict[FailureKind, str] = {
+    "invalid_request": "invalid_request_error",
+    "authentication": "authentication_error",
+    "billing": "billing_error",
+    "permission": "permission_error",
+    "not_found": "not_found_error",
+    "conflict": "conflict_error",
+    "too_large": "request_too_large",
+    "context_length": "invalid_request_error",
+    "rate_limit": "rate_limit_error",
+    "server": "api_error",
+    "timeout": "timeout_error",
+    "overloaded": "overloaded_error",
+    # An unreachable provider (503) has no type of its own in this API. Clients that see overloaded_error inside a
+    # stream try the stream again later, every other type makes Claude Code ask once more without streaming, at once.
+    "unavailable": "overloaded_error",
+}
+
+_CODES = frozenset({INVALID_TOOL_RESULTS})
+"""The gateway's own codes. The API has none, so those of providers are left out."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Detail(msgspec.Struct, omit_defaults=True):
+    type: str
+    message: str
+    code: str | None = None
+
+
+class _Error(msgspec.Struct, omit_defaults=True, tag="error"):
+    error: _Detail
+    request_id: str | None = None
+
+
+def http_error(failure: Failure, request_id: str | None = None) -> HttpError:
+    """The whole response. The status stays the provider's, except that an overflow of the context is always a 400."""
+    headers = {"content-type": "application/json"}
+    if failure.retry_after is not None:
+        headers["retry-after"] = failure.retry_after
+    if request_id is not None:
+        headers["request-id"] = request_id
+    return HttpError(_status(failure), headers, _body(failure, request_id))
+
+
+def error_event(failure: Failure, request_id: str | None = None) -> bytes:
+    """The last event of a broken stream."""
+    return b"event: error\ndata: " + _body(failure, request_id) + b"\n\n"
+
+
+def _body(failure: Failure, request_id: str | None) -> bytes:
+    code = failure.code if failure.code in _CODES else None
+    return _encode(_Error(_Detail(TYPES[failure.kind], message(failure), code), request_id))
+
+
+def _status(failure: Failure) -> int:
+    if failure.kind == "context_length":
+        return 400
+    return failure.status if 400 <= failure.status <= 599 else 502
+
+
+def message(failure: Failure) -> str:
+    """The message. An overflow is said in the two phrases that Claude Code reads: after the first it compacts the
+    conversation, after the second it asks again with a smaller `max_tokens`. Results without a call are refused in the
+    API's own words, by which clients find out that their history is damaged."""
+    if failure.code == INVALID_TOOL_RESULTS:
+        return f"unexpected `tool_use_id` found in `tool_result` blocks: {failure.message}"
+    if failure.kind != "context_length":
+        return failure.message or f"the provider failed with status {failure.status}"
+    prompt, limit, output = failure.prompt_tokens, failure.context_limit, failure.max_tokens
+    if prompt is not None and limit is not None:
+        if prompt > limit:
+            return f"prompt is too long: {prompt} tokens > {limit} maximum"
+        if output is not None and prompt + output > limit:
+            return (f"input length and `max_tokens` exceed context limit: {prompt} + {output} > {limit}, "
+                    "decrease input length or `max_tokens` and try again")
+    if "prompt is too long" in failure.message:
+        return failure.message
+    return f"prompt is too long: {failure.message}" if failure.message else "prompt is too long"

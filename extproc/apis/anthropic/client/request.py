@@ -1,0 +1,331 @@
+"""A Messages request -> the conversation model, for providers that are not Anthropic.
+
+Called through `API.decode_request` and by `models.decode_count_request`. Everything that the conversation model cannot
+carry is named in `dropped`: as a loss when it changes what the model sees or may do, else as a hint. Never contacts
+anything. Whether every call has its result is the provider side's to check; a result whose id matches none is given the
+call that it must mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from extproc.apis.anthropic.client import wire
+from extproc.apis.anthropic.client.blocks import Role, read_content
+from extproc.apis.anthropic.client.tool_changes import applied
+from extproc.apis.base import Dropped
+from extproc.apis.shared.body import check_parts, checked, in_one_pass
+from extproc.apis.shared.cache_marks import read_mark
+from extproc.apis.shared.tool_definition_cache import KeptTools
+from extproc.apis.shared.tool_results import matched_in_place
+from extproc.apis.shared.wire import Shape, given, refused
+from extproc.bounds import Limits
+from extproc.conversation.model import (
+    Message,
+    Opaque,
+    OutputFormat,
+    Request,
+    ServerTool,
+    Text,
+    ThinkingConfig,
+    Tool,
+    ToolChoice,
+)
+from extproc.schemas.faults import schema_place
+
+_known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])
+_known_turn = msgspec.json.Decoder(wire.KnownTurn)
+_body = Shape(wire.RequestBody[msgspec.Raw])
+_turn = Shape(wire.Turn)
+_tool_head = Shape(wire.ToolHead)
+_tool = Shape(wire.ToolDefinition)
+_tool_choice = Shape(wire.ToolChoiceBody)
+_thinking = Shape(wire.ThinkingBody)
+_output_config = Shape(wire.OutputConfig)
+_format = Shape(wire.FormatBody)
+_metadata = Shape(wire.Metadata)
+_decode = msgspec.json.Decoder().decode
+
+ATTRIBUTION = "x-anthropic-billing-header:"
+"""Claude Code opens its system prompt with a line of this name that changes with version and request: sent on, it
+would break every prompt cache, and it is nothing a model should read."""
+
+PLACEHOLDER_TOOL = "DeferredToolPlaceholder"
+"""A dummy that Claude Code adds so that its tool list is never empty; a model that calls it gets an error."""
+
+_ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
+_EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
+    """POST /v1/messages. Raises BadRequest with the place."""
+    request = _decode_any(body, headers, dropped, limits)
+    if request.max_output_tokens is None:
+        raise refused("max_tokens", "this field is required")
+    if request.max_output_tokens < 1:
+        raise refused("max_tokens", f"expected at least 1, got {request.max_output_tokens}")
+    return request
+
+
+def decode_count_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
+    """POST /v1/messages/count_tokens: the same without an output limit. Raises BadRequest with the place."""
+    return _decode_any(body, headers, dropped, limits)
+
+
+def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
+    wired = _read(body, dropped, limits.json_depth)
+    if "anthropic-beta" in headers:
+        dropped.hint("anthropic-beta")
+    # What a request leaves out is empty here and gets no call: this stands on the way to a first token.
+    if wired.context_management or wired.service_tier or wired.container or wired.mcp_servers:
+        _name_foreign(wired, dropped)
+    tools, server_tools = _tools(wired.tools, dropped, limits.json_depth) if wired.tools else ([], [])
+    choice, parallel = _choice(wired.tool_choice, dropped) if wired.tool_choice else (None, None)
+    thinking, output_format = (_reasoning_and_format(wired, dropped)
+                               if wired.thinking or wired.output_config or wired.output_format else (None, None))
+    messages, tools, server_tools = applied(
+        _messages(wired.messages, dropped), tools, server_tools,
+        lambda raw, place: _kept.read(raw, place, dropped, limits.json_depth), dropped)
+    # At most fifteen keywords: Python puts more of them into a dictionary first, which takes three times as long.
+    request = Request(
+        model=wired.model, messages=messages,
+        system=_system(wired.system, dropped) if wired.system else [],
+        tools=tools, server_tools=server_tools, tool_choice=choice, parallel_tool_calls=parallel,
+        max_output_tokens=wired.max_tokens, temperature=wired.temperature, top_p=wired.top_p, top_k=wired.top_k,
+        stream=wired.stream is True, thinking=thinking, output_format=output_format)
+    if wired.stop_sequences:
+        request.stop = _stop(wired.stop_sequences, dropped)
+    if wired.metadata:
+        request.user = _user(wired.metadata, dropped)
+    return request
+
+
+def _name_foreign(wired: wire.RequestBody[Any], dropped: Dropped) -> None:
+    """What only Anthropic itself knows what to do with."""
+    for field in ("context_management", "service_tier", "container"):
+        if given(getattr(wired, field)):
+            dropped.hint(field)
+    if given(wired.mcp_servers) and bytes(wired.mcp_servers).strip() != b"[]":
+        dropped.loss("mcp_servers")
+
+
+def _read(body: bytes, dropped: Dropped,
+          depth: int) -> wire.RequestBody[wire.KnownTurn] | wire.RequestBody[msgspec.Raw]:
+    """The body in one pass, or, where it holds anything unknown or wrong, with messages to be read one by one."""
+    known = in_one_pass(body, _known)
+    if known is None:
+        wired, unknown = _body.read(checked(body, depth), "")
+        for field in unknown:
+            dropped.hint(field)
+        return wired
+    blocks: list[wire.KnownBlock] = []
+    for turn in known.messages:
+        if isinstance(turn.content, list):
+            blocks += turn.content
+    if blocks:
+        check_parts([block.input for block in blocks if type(block) is wire.ToolUseBlock and block.input], _INPUT,
+                    depth)
+        check_parts([block.cache_control for block in blocks if block.cache_control], _INPUT, depth)
+    parts = _parts(known)
+    if any(parts):
+        check_parts(filter(None, parts), 2, depth)
+    if isinstance(known.system, list):
+        check_parts(known.system, 3, depth)
+    return known
+
+
+_INPUT = 6
+"""The level of what a block of a message holds: below the body, its messages, one of them, its content, the block."""
+_parts = attrgetter(*(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw))
+
+
+# ------------------------------------------------------------------------------------------------ system and messages
+
+
+def _system(system: str | list[msgspec.Raw], dropped: Dropped) -> list[Text]:
+    texts: list[Text] = []
+    for block in read_content(system, "system", "system", dropped):
+        if isinstance(block, Text):
+            text, cache = _without_attribution(block.text), block.cache
+        elif isinstance(block, Opaque):
+            text, cache = block.text or "", False
+            if not text:
+                dropped.loss(f"system.{block.type}")
+        else:
+            raise refused("system", "expected text blocks only")
+        if text:
+            texts.append(Text(text, cache=cache))
+    return texts
+
+
+def _without_attribution(text: str) -> str:
+    if not text.startswith(ATTRIBUTION):
+        return text
+    rest = text.partition("\n")[2]
+    return rest if rest.strip() else ""
+
+
+def _stop(sequences: list[str], dropped: Dropped) -> list[str]:
+    """Without empty ones, which would end every answer at once or are refused."""
+    stop = [sequence for sequence in sequences if sequence]
+    if len(stop) < len(sequences):
+        dropped.hint("stop_sequences")
+    return stop
+
+
+def _messages(messages: Sequence[wire.KnownTurn | msgspec.Raw], dropped: Dropped) -> list[Message]:
+    if not messages:
+        raise refused("messages", "expected at least one message")
+    decoded = []
+    for position, message in enumerate(messages):
+        turn = (_turn_of(message, f"messages[{position}]", dropped) if isinstance(message, msgspec.Raw)
+                else message)
+        role = _ROLES.get(turn.role)
+        if role is None:
+            raise refused(f"messages[{position}].role",
+                          f"unknown role {turn.role!r}: expected user, assistant or system")
+        decoded.append(Message(role, read_content(turn.content, role, position, dropped)))
+    return matched_in_place(decoded, dropped)
+
+
+def _turn_of(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.KnownTurn | wire.Turn:
+    """One message of a body that was checked. Only what is odd about it is read block by block."""
+    try:
+        return _known_turn.decode(raw)
+    except msgspec.ValidationError:
+        turn, unknown = _turn.read(raw, path)
+    for field in unknown:
+        dropped.hint(f"messages.{field}")
+    return turn
+
+
+# -------------------------------------------------------------------------------------------------------------- tools
+
+
+def _tools(tools: list[msgspec.Raw], dropped: Dropped, depth: int) -> tuple[list[Tool], list[ServerTool]]:
+    own: list[Tool] = []
+    server: list[ServerTool] = []
+    seen: set[str] = set()
+    for position, raw in enumerate(tools):
+        tool = _kept.read(raw, f"tools[{position}]", dropped, depth)
+        if isinstance(tool, ServerTool):
+            server.append(tool)
+            continue
+        if tool.name in seen:
+            raise refused(f"tools[{position}].name", f"tool names must be unique, {tool.name!r} was there before")
+        seen.add(tool.name)
+        if tool.name != PLACEHOLDER_TOOL:
+            own.append(tool)
+    return own, server
+
+
+def _any_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
+    head, _ = _tool_head.read(raw, path)
+    if head.type is not None and head.type != "custom":
+        return ServerTool("anthropic", head.type, head.name or head.type, bytes(raw))
+    tool, unknown = _tool.read(raw, path)
+    for field in unknown:
+        dropped.hint(f"tools.{field}")
+    if given(tool.input_examples) and bytes(tool.input_examples).strip() != b"[]":
+        dropped.loss("tools.input_examples")
+    return Tool(tool.name, tool.description, _schema(tool.input_schema, tool.name, dropped), strict=tool.strict,
+                deferred=bool(tool.defer_loading), cache=read_mark(tool.cache_control))
+
+
+_kept = KeptTools(_any_tool)
+
+
+def _schema(raw: msgspec.Raw, tool: str, dropped: Dropped) -> dict[str, object]:
+    """A tool without parameters is sent with no schema or null: an object without fields. So is what is no schema at
+    all, and named."""
+    schema = _decode(raw) if given(raw) else None
+    if isinstance(schema, dict):
+        return schema
+    if schema not in (None, True, "", []):
+        dropped.loss(schema_place(tool))
+    return {"type": "object", "properties": {}}
+
+
+def _choice(raw: msgspec.Raw, dropped: Dropped) -> tuple[ToolChoice | None, bool | None]:
+    if not given(raw):
+        return None, None
+    choice, unknown = _tool_choice.read(raw, "tool_choice")
+    for field in unknown:
+        dropped.hint(f"tool_choice.{field}")
+    parallel = False if choice.disable_parallel_tool_use else None
+    if choice.type == "auto":
+        return ToolChoice("auto"), parallel
+    if choice.type == "any":
+        return ToolChoice("required"), parallel
+    if choice.type == "none":
+        return ToolChoice("none"), parallel
+    if choice.type != "tool":
+        raise refused("tool_choice.type", f"unknown type {choice.type!r}: expected auto, any, tool or none")
+    if not choice.name:
+        raise refused("tool_choice.name", "this field is required for the type tool")
+    return ToolChoice("tool", choice.name), parallel
+
+
+# --------------------------------------------------------------------------------------- thinking, output, metadata
+
+
+def _reasoning_and_format(wired: wire.RequestBody[Any],
+                          dropped: Dropped) -> tuple[ThinkingConfig | None, OutputFormat | None]:
+    effort, output_format = None, None
+    if given(wired.output_format):
+        output_format = _output(wired.output_format, "output_format", dropped)
+    if given(wired.output_config):
+        config, unknown = _output_config.read(wired.output_config, "output_config")
+        for field in unknown:
+            dropped.hint(f"output_config.{field}")
+        effort = config.effort
+        if effort is not None and effort not in _EFFORTS:
+            dropped.hint("output_config.effort")
+            effort = None
+        if given(config.format):
+            output_format = _output(config.format, "output_config.format", dropped)
+    return _thinking_config(wired.thinking, effort, dropped), output_format
+
+
+def _output(raw: msgspec.Raw, path: str, dropped: Dropped) -> OutputFormat | None:
+    output, unknown = _format.read(raw, path)
+    for field in unknown:
+        dropped.hint(f"{path}.{field}")
+    if output.type == "json_schema":
+        if output.schema is None:
+            raise refused(f"{path}.schema", "this field is required")
+        return OutputFormat(output.schema, name=output.name or "output")
+    if output.type != "text":
+        dropped.loss(path)
+    return None
+
+
+def _thinking_config(raw: msgspec.Raw, effort: str | None, dropped: Dropped) -> ThinkingConfig | None:
+    """`between_tools` and whatever type comes next leave it to the model when to think: that is adaptive."""
+    if not given(raw):
+        return ThinkingConfig(effort=effort) if effort else None
+    thinking, unknown = _thinking.read(raw, "thinking")
+    for field in unknown:
+        dropped.hint(f"thinking.{field}")
+    if given(thinking.display):
+        dropped.hint("thinking.display")
+    if thinking.type == "disabled" or thinking.budget_tokens == 0:
+        return ThinkingConfig("disabled", effort=effort)
+    if thinking.type == "enabled":
+        return ThinkingConfig("enabled", budget=thinking.budget_tokens, effort=effort)
+    if thinking.type != "adaptive":
+        dropped.hint(f"thinking.type.{thinking.type}")
+    return ThinkingConfig("adaptive", budget=thinking.budget_tokens, effort=effort)
+
+
+def _user(raw: msgspec.Raw, dropped: Dropped) -> str | None:
+    if not given(raw):
+        return None
+    metadata, unknown = _metadata.read(raw, "metadata")
+    for field in unknown:
+        dropped.hint(f"metadata.{field}")
+    return metadata.user_id or None

@@ -1,0 +1,304 @@
+"""Events of the conversation model -> the bytes of a Messages answer, as a stream or as one message.
+
+Called for every event of every answer, so a delta costs one lookup, one JSON string and one concatenation: what comes
+before and after the text is prepared when its block opens. The order of events is the grammar's (`grammar`); an event
+out of order raises GrammarError, an event after the end is ignored. Never forges a signature, never completes a call
+that was cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+import msgspec
+
+from extproc.apis.anthropic.client import grammar
+from extproc.apis.anthropic.client.errors import error_event
+from extproc.apis.shared.client_responses import Estimate, WholeAnswer, call_input
+from extproc.conversation.model import (
+    ArgumentsDelta,
+    BlockStop,
+    Event,
+    Failure,
+    Finish,
+    FinishReason,
+    RedactedThinking,
+    SignatureDelta,
+    Start,
+    TextDelta,
+    TextStart,
+    ThinkingDelta,
+    ThinkingStart,
+    ToolCallStart,
+    Usage,
+)
+from extproc.conversation.signatures import loaded_id
+
+STOP_REASONS: dict[FinishReason, str] = {
+    "stop": "end_turn",
+    "stop_sequence": "stop_sequence",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+    "pause": "pause_turn",
+    "context_length": "model_context_window_exceeded",
+}
+
+PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+
+_encode = msgspec.json.Encoder().encode
+
+
+def stop_reason(reason: FinishReason, called: bool) -> str:
+    """`called`: the answer holds a tool call. Clients take tool_use as the promise of one, and providers are careless
+    about it in both directions."""
+    if reason == "stop" and called:
+        return "tool_use"
+    if reason == "tool_calls" and not called:
+        return "end_turn"
+    return STOP_REASONS[reason]
+
+
+def stop_details(finish: Finish) -> dict[str, object]:
+    """What this API tells of a refusal, where it came from one of this API."""
+    return {} if finish.refusal is None else {"stop_details": finish.refusal.details}
+
+
+def usage_fields(usage: Usage, prompt_estimate: Callable[[], int]) -> dict[str, object]:
+    """`input_tokens` is what no cache served: the three input counts together are the prompt. A provider that says 0
+    for the prompt said nothing: then the estimate stands."""
+    uncached = usage.input - usage.cached - usage.cache_write if usage.input > 0 else prompt_estimate()
+    fields: dict[str, object] = {
+        "input_tokens": max(0, uncached),
+        "cache_creation_input_tokens": max(0, usage.cache_write),
+        "cache_read_input_tokens": max(0, usage.cached),
+        "output_tokens": max(0, usage.output),
+    }
+    if usage.reasoning > 0:
+        fields["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return fields
+
+
+def _sse(name: str, rest: bytes) -> bytes:
+    """One event; `rest` are the members after the type, each with its leading comma."""
+    return b'event: %b\ndata: {"type":"%b"%b}\n\n' % (name.encode(), name.encode(), rest)
+
+
+# ----------------------------------------------------------------------------------------------------------- streamed
+
+_DELTAS: dict[type, tuple[str, bytes]] = {
+    TextDelta: ("text_delta", b"text"),
+    ThinkingDelta: ("thinking_delta", b"thinking"),
+    SignatureDelta: ("signature_delta", b"signature"),
+    ArgumentsDelta: ("input_json_delta", b"partial_json"),
+}
+"""Each delta event with its wire type and the name of the member that holds the string."""
+
+_DELTA_END = b"}}\n\n"
+
+_EMPTY_BLOCKS: dict[type, bytes] = {
+    TextDelta: b'{"type":"text","text":""}',
+    ThinkingDelta: b'{"type":"thinking","thinking":"","signature":""}',
+}
+"""How a block begins that deltas of this kind fill."""
+
+
+def _block_start(index: int, block: bytes) -> bytes:
+    return _sse("content_block_start", b',"index":%d,"content_block":%b' % (index, block))
+
+
+# The first blocks of all answers are alike.
+
+@lru_cache(maxsize=64)
+def _empty_block(index: int, delta: type) -> bytes:
+    return _block_start(index, _EMPTY_BLOCKS[delta])
+
+
+@lru_cache(maxsize=64)
+def _delta_start(index: int, delta: type) -> bytes:
+    """A delta up to its string."""
+    wire_type, member = _DELTAS[delta]
+    return (b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
+            b'{"type":"%b","%b":' % (index, wire_type.encode(), member))
+
+
+@lru_cache(maxsize=64)
+def _block_stop(index: int) -> bytes:
+    return _sse("content_block_stop", b',"index":%d' % index)
+
+
+def _message_start(model: str, message_id: str, prompt_tokens: int) -> bytes:
+    return b"".join((
+        b'event: message_start\ndata: {"type":"message_start","message":{"id":', _encode(message_id),
+        b',"type":"message","role":"assistant","model":', _encode(model),
+        b',"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":', _encode(prompt_tokens),
+        b',"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":1}}}\n\n'))
+
+
+class StreamEncoder:
+    """Writes a stream of server-sent events."""
+
+    content_type = "text/event-stream; charset=utf-8"
+
+    def __init__(self, model: str, message_id: str, prompt_estimate: Callable[[], int]) -> None:
+        self._estimate = Estimate(prompt_estimate)
+        self._beginning = _message_start(model, message_id, self._estimate())
+        """Written before the answer is there: what is left to do then counts for its first token."""
+        self._state: str = grammar.BEGIN
+        self._index = -1
+        self._called = False
+        self._delta: type | None = None     # the delta event that may pass at once, and the bytes before its string
+        self._prefix = b""
+
+    def events(self, events: Iterable[Event]) -> bytes:
+        """The bytes of these events; the same bytes however the events are grouped."""
+        out: list[bytes] = []
+        for event in events:
+            kind = type(event)
+            if kind is self._delta:
+                text = event.text if kind is not ArgumentsDelta else event.json  # type: ignore[union-attr]
+                if text:
+                    out += (self._prefix, _encode(text), _DELTA_END)
+            elif self._state is not grammar.END:
+                out.append(self._other(event))
+        return b"".join(out)
+
+    def ping(self) -> bytes:
+        """Keeps the connection alive. The grammar wants the message to begin first."""
+        if self._state is grammar.END:
+            return b""
+        if self._state is grammar.BEGIN:
+            return self._start() + PING
+        return PING
+
+    def _other(self, event: Event) -> bytes:
+        match event:
+            case Start():
+                # A ping may have begun the message already.
+                return self._start() if self._state is grammar.BEGIN else b""
+            case TextStart():
+                self._open("start text", TextDelta)
+                return _empty_block(self._index, TextDelta)
+            case ThinkingStart():
+                self._open("start thinking", ThinkingDelta)
+                return _empty_block(self._index, ThinkingDelta)
+            case BlockStop():
+                self._step("stop")
+                return _block_stop(self._index)
+            case ToolCallStart():
+                self._open("start tool_use", ArgumentsDelta)
+                self._called = True
+                return _block_start(self._index, b'{"type":"tool_use","id":%b,"name":%b,"input":{}}' % (
+                    _encode(loaded_id(event.id, event.signature)), _encode(event.name)))
+            case RedactedThinking():
+                self._open("start complete", None)
+                return _block_start(self._index, b'{"type":"redacted_thinking","data":%b}' % _encode(event.data))
+            case Finish():
+                return self._finish(event)
+            case Failure():
+                self._step("error")
+                return error_event(event)
+            case SignatureDelta():
+                self._step("signature_delta")
+                if not event.signature:
+                    return b""
+                return _delta_start(self._index, SignatureDelta) + _encode(event.signature) + _DELTA_END
+            case _:
+                self._step(_DELTAS[type(event)][0])     # a delta that does not fit the open block
+                return b""
+
+    def _step(self, symbol: str) -> None:
+        """Moves on in the grammar; every step but a plain delta takes the fast path away until a block opens."""
+        self._state = grammar.step(self._state, symbol)
+        self._delta = None
+
+    def _start(self) -> bytes:
+        self._state = grammar.step(self._state, "message_start")
+        return self._beginning
+
+    def _open(self, symbol: str, delta: type | None) -> None:
+        """A block begins: from now on its deltas pass."""
+        self._state = grammar.step(self._state, symbol)
+        self._index += 1
+        self._delta = delta
+        if delta is not None:
+            self._prefix = _delta_start(self._index, delta)
+
+    def _finish(self, event: Finish) -> bytes:
+        self._step("message_delta")
+        self._step("message_stop")
+        reason = stop_reason(event.reason, self._called)
+        delta = {"stop_reason": reason, "stop_sequence": event.stop_sequence if reason == "stop_sequence" else None,
+                 **stop_details(event)}
+        usage = usage_fields(event.usage, self._estimate)
+        return (_sse("message_delta", b',"delta":%b,"usage":%b' % (_encode(delta), _encode(usage)))
+                + _sse("message_stop", b""))
+
+
+# -------------------------------------------------------------------------------------------------------------- whole
+
+
+class _Open(msgspec.Struct):
+    """The block that is being collected: its opening event, its pieces, its signature."""
+
+    event: TextStart | ThinkingStart | ToolCallStart | RedactedThinking
+    pieces: list[str] = []
+    signature: str = ""
+
+
+class MessageEncoder(WholeAnswer):
+    """Collects the answer and writes one message at its end. A failure writes nothing: the caller answers with
+    `API.error` instead."""
+
+    content_type = "application/json"
+
+    def __init__(self, model: str, message_id: str, prompt_estimate: Callable[[], int]) -> None:
+        self._model = model
+        self._message_id = message_id
+        self._estimate = Estimate(prompt_estimate)
+        self._blocks: list[_Open] = []
+
+    def _event(self, event: Event) -> bytes:
+        match event:
+            case TextDelta() | ThinkingDelta():
+                self._blocks[-1].pieces.append(event.text)
+            case ArgumentsDelta():
+                self._blocks[-1].pieces.append(event.json)
+            case SignatureDelta():
+                self._blocks[-1].signature = event.signature
+            case TextStart() | ThinkingStart() | ToolCallStart() | RedactedThinking():
+                self._blocks.append(_Open(event))
+            case Finish():
+                self._ended = True
+                return self._message(event)
+            case Failure():
+                self._ended = True
+            case Start() | BlockStop():
+                pass
+        return b""
+
+    def _message(self, finish: Finish) -> bytes:
+        content = [block for block in (self._content(open_block, finish) for open_block in self._blocks) if block]
+        reason = stop_reason(finish.reason, any(block["type"] == "tool_use" for block in content))
+        return _encode({
+            "id": self._message_id, "type": "message", "role": "assistant", "model": self._model, "content": content,
+            "stop_reason": reason, "stop_sequence": finish.stop_sequence if reason == "stop_sequence" else None,
+            **stop_details(finish),
+            "usage": usage_fields(finish.usage, self._estimate)})
+
+    def _content(self, block: _Open, finish: Finish) -> dict[str, object] | None:
+        text = "".join(block.pieces)
+        match block.event:
+            case TextStart():
+                return {"type": "text", "text": text}
+            case ThinkingStart():
+                return {"type": "thinking", "thinking": text, "signature": block.signature}
+            case RedactedThinking(data=data):
+                return {"type": "redacted_thinking", "data": data}
+            case ToolCallStart(id=call_id, name=name, signature=signature):
+                at_limit = finish.reason not in ("stop", "stop_sequence", "tool_calls")
+                arguments = call_input(text, at_limit, last=block is self._blocks[-1])
+                return None if arguments is None else {
+                    "type": "tool_use", "id": loaded_id(call_id, signature), "name": name, "input": arguments}

@@ -1,0 +1,79 @@
+"""Anthropic clients at Anthropic-format providers: betas, cache marks, thinking and signatures stay as they are.
+
+The relay of the Messages API: it decides what passes. `anthropic_request` and `anthropic_history` change the request,
+`anthropic_answer` reads the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extproc.apis.anthropic.client.response import PING
+from extproc.apis.anthropic.passthrough.request import Told, changed, clean, fits, outline, restrict, sent_headers, told
+from extproc.apis.anthropic.passthrough.response import MessagesReader
+from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropped, Patched, ProviderRequest, Target
+from extproc.apis.shared.body import checked
+from extproc.apis.shared.json_fields import Fields, fields_of, joined
+from extproc.apis.shared.passthrough import RelayEncoder
+from extproc.bounds import Limits
+from extproc.conversation.model import Request
+from extproc.profiles.anthropic import anthropic_endpoint, messages_path
+from extproc.profiles.models import family_of
+
+
+class AnthropicRelay:
+    """`Relay` for the Messages API."""
+
+    def patched(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
+                dropped: Dropped) -> Patched | None:
+        if not _is_native(target):
+            return None
+        read = _read(body, limits)
+        endpoint = anthropic_endpoint(target.endpoint, target.provider, target.model)
+        if read is None or not restrict(*read, target, dropped) or not fits(*read, target, endpoint):
+            return None
+        asked, fields = read
+        history = changed(asked, fields, target, endpoint, dropped)
+        if history is None:
+            return None
+        request = ProviderRequest(method="POST", path=messages_path(target.base_path), body=joined(fields),
+                                  headers=sent_headers(headers, endpoint, dropped, stream=bool(asked.stream)))
+        seen = outline(asked, None)
+        if not self.passes_answer(seen, target, patched=True):
+            seen = outline(asked, fields.get("tools"))
+        return Patched(request, seen, frozenset(history.ids))
+
+    def passes_answer(self, request: Request, target: Target, *, patched: bool) -> bool:
+        """What a server of unknown make says is looked at, unless its model is known to need no mending."""
+        if not _is_native(target):
+            return False
+        if anthropic_endpoint(target.endpoint, target.provider, target.model).faithful:
+            return True
+        family = family_of(target.model)
+        return family.native if family is not None else not request.tools
+
+    def reader(self, context: DecodeContext, decoder: AnswerDecoder) -> MessagesReader:
+        return MessagesReader(context, decoder)
+
+    def encoder(self, encoder: AnswerEncoder, *, stream: bool) -> RelayEncoder:
+        return RelayEncoder(encoder, PING, stream=stream)
+
+
+def counted(body: bytes, target: Target, limits: Limits, dropped: Dropped) -> Fields | None:
+    """The members of a request to count tokens, as its provider takes them (but for the model's name); None for one of
+    another shape. Raises `BadRequest` as `Relay.patched`."""
+    read = _read(body, limits)
+    if read is None:
+        return None
+    clean(read[1], read[0], target, anthropic_endpoint(target.endpoint, target.provider, target.model), dropped)
+    return read[1]
+
+
+def _is_native(target: Target) -> bool:
+    return target.tool_style in ("auto", "native")
+
+
+def _read(body: bytes, limits: Limits) -> tuple[Told, Fields] | None:
+    body = checked(body, limits.json_depth)
+    asked, fields = told(body), fields_of(body)
+    return None if asked is None or fields is None else (asked, fields)

@@ -1,0 +1,382 @@
+"""A Messages answer that passes: every event of the provider is an event of the client.
+
+Changed are the model's name in `message_start`, ids of calls that the conversation has already, and at endpoints other
+than Anthropic's own the mark of their signatures and what they leave out of the API (usage, stop reasons, the last
+event). Read are usage, calls, the end and errors. Unknown events, blocks and fields pass. A stream that does not begin
+as the API says is the ordinary decoder's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from extproc.apis.anthropic.client.response import stop_reason, usage_fields
+from extproc.apis.anthropic.provider.chunks import Damaged, Figures, decode_chunk, object_of
+from extproc.apis.anthropic.provider.messages import origin_at
+from extproc.apis.anthropic.provider.response import ANOTHER_MESSAGE, STOP_REASONS
+from extproc.apis.base import AnswerDecoder, DecodeContext
+from extproc.apis.shared.body_reader import BROKEN, EMPTY
+from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
+from extproc.apis.shared.json_text import without_half_pairs
+from extproc.apis.shared.passthrough import RelayReader, readable, without_line_ends
+from extproc.apis.shared.provider_errors import failure_from_chunk
+from extproc.apis.shared.sse import LF
+from extproc.conversation.model import Failure, FinishReason, Passed, Signature, Usage
+from extproc.conversation.signatures import loaded_text
+from extproc.profiles.anthropic import anthropic_endpoint
+
+_SSE = b"event: %b\ndata: %b\n\n"
+_DELTA = b"event: content_block_delta\ndata: %b\n\n"
+_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What may stand as the name of an event."""
+_FRAME = 72
+"""Bytes of a delta's JSON around its text."""
+_NO_ID = {b"", b'""', b"null"}
+_QUIET_BLOCKS = ("text", "thinking")
+"""Their start holds nothing yet."""
+
+
+class _Piece(msgspec.Struct, gc=False):
+    partial_json: str = ""
+
+
+class _ArgumentsDelta(msgspec.Struct, gc=False):
+    delta: _Piece
+
+
+class _Head(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+class _Block(msgspec.Struct):
+    type: str = ""
+    id: Any = None
+    name: Any = None
+    input: msgspec.Raw = msgspec.Raw()
+    signature: Any = None
+
+
+class _Start(msgspec.Struct):
+    content_block: _Block
+    index: int = 0
+
+
+class _Message(msgspec.Struct):
+    content: list[_Block]
+    usage: msgspec.Raw = msgspec.Raw()
+    stop_reason: str | None = None
+    error: msgspec.Raw = msgspec.Raw()
+
+
+_head = msgspec.json.Decoder(_Head).decode
+_start = msgspec.json.Decoder(_Start)
+_message = msgspec.json.Decoder(_Message)
+_arguments = msgspec.json.Decoder(_ArgumentsDelta)
+
+
+class MessagesReader(RelayReader):
+    """One answer."""
+
+    def __init__(self, context: DecodeContext, decoder: AnswerDecoder) -> None:
+        super().__init__(context, decoder)
+        target = context.target
+        self._signed = anthropic_endpoint(target.endpoint, target.provider, target.model).signed
+        self._origin = origin_at(target.endpoint)
+        self._figures = Figures()
+        self._started = False
+        self._message_id = b""  # as JSON
+        self._open: str | None = None  # the type of the block that has started and not stopped
+        self._index = 0
+        self._name: object = None
+        self._size = 0
+        """Characters of the arguments of the open call."""
+        self._told_usage = False
+        self._reason: str | None = None
+        self._calls = 0
+        self._characters = 0
+
+    @property
+    def _tokens(self) -> int:
+        """About so many came."""
+        return max(0, self._characters // 4)
+
+    # -------------------------------------------------------------------------------------------------------- events
+
+    def _pass_event(self, name: bytes, payload: bytes) -> None:
+        try:
+            kind = _head(payload).type
+        except UnicodeDecodeError:
+            self._pass_event(name, readable(payload))
+            return
+        except (msgspec.DecodeError, RecursionError) as problem:
+            self._odd(name, payload, problem)
+            return
+        if not payload.isascii() or LF in payload:
+            payload = readable(without_line_ends(payload))
+        if kind == "content_block_delta" and self._open is not None and name != b"error":
+            self._delta(payload)
+        else:
+            self._other_event(kind, name, payload)
+
+    def _delta(self, payload: bytes) -> None:
+        if self._open == "tool_use":
+            self._count_arguments(payload)
+            if self._ended:
+                return
+        if not self._signed and b'"signature_delta"' in payload:
+            payload = self._marked(payload)
+        self._characters += len(payload) - _FRAME
+        self._content_seen = True
+        self._out.append(Passed(_DELTA % payload, True))
+
+    def _count_arguments(self, payload: bytes) -> None:
+        try:
+            self._size += len(_arguments.decode(payload).delta.partial_json)
+        except (msgspec.DecodeError, UnicodeDecodeError):  # half a surrogate pair, or a delta of another kind
+            self._size += len(payload) - _FRAME
+        self._check_length(self._name, self._size)
+
+    def _odd(self, name: bytes, payload: bytes, problem: Exception) -> None:
+        """What is no JSON object with a type: a keep-alive, halves of surrogate pairs, an error in plain words, two
+        events in one, else damage."""
+        payload = readable(payload)
+        if not payload or payload.isspace():
+            return
+        if payload.strip() == b"[DONE]":  # of the OpenAI format
+            if self._reason is not None:
+                self._stopped(None)
+            return
+        whole = without_half_pairs(payload)
+        if whole is not payload:
+            try:
+                kind = _head(whole).type
+            except (msgspec.DecodeError, RecursionError):
+                kind = None
+            if kind == "content_block_delta" and self._open is not None:
+                self._delta(readable(without_line_ends(payload)))  # JavaScript puts the two halves together
+                return
+            if kind is not None:
+                self._other_event(kind, name, readable(without_line_ends(whole)))
+                return
+        if name == b"error":
+            self._fail(failure_from_chunk({"error": payload[:2000].decode("utf-8", "replace").strip()}))
+        elif b"\n" in payload:
+            for line in payload.split(b"\n"):
+                if not self._ended:
+                    self._pass_event(b"", line)
+        else:
+            self._fail(Failure("server", f"The provider sent a damaged event: {problem}."))
+
+    def _other_event(self, kind: str, name: bytes, payload: bytes) -> None:
+        if kind == "error" or name == b"error" or (not kind and b'"error"' in payload):
+            self._fail(failure_from_chunk(_object(payload)))
+            return
+        if not kind:
+            kind = name.decode("ascii", "replace")
+            payload = _with_type(payload, kind)
+        if not self._started and kind != "message_start":
+            if kind != "ping":  # one before the answer says nothing, and must not stand there
+                self._translate(name, payload)
+            return
+        try:
+            self._known_event(kind, payload)
+        except (msgspec.DecodeError, RecursionError) as problem:
+            self._fail(Failure("server", f"The provider sent a damaged event: {problem}."))
+
+    def _known_event(self, kind: str, payload: bytes) -> None:
+        if kind == "message_start":
+            self._begin(payload)
+        elif kind == "content_block_start":
+            self._begin_block(payload)
+        elif kind == "content_block_delta":
+            self._fail(Failure("server", "The provider sent a piece of a block that it had not begun."))
+        elif kind == "content_block_stop":
+            self._open = None
+            self._pass(_SSE % (b"content_block_stop", payload))
+        elif kind == "message_delta":
+            self._told_stop(payload)
+        elif kind == "message_stop":
+            self._stopped(payload)
+        elif _WORD.fullmatch(kind):
+            self._pass(_SSE % (kind.encode(), payload))
+
+    def _begin(self, payload: bytes) -> None:
+        """The client reads the name that it asked for."""
+        fields = fields_of(payload)
+        message = member_of(fields, "message") if fields is not None else None
+        id = bytes(message.get("id", b"")) if message is not None else b""
+        if self._started:
+            if id != self._message_id and not {id, self._message_id} & _NO_ID:
+                self._fail(ANOTHER_MESSAGE)
+            return  # told twice
+        self._message_id = id
+        if fields is None or message is None:
+            self._fail(Failure("server", "The provider began its answer without a message."))
+            return
+        self._started = True
+        self._take_usage(message.get("usage"))
+        message["model"] = raw(self._context.request.model)
+        if not holds(message.get("usage")):  # the SDKs count on it
+            message["usage"] = raw(usage_fields(Usage(output=1), self._context.prompt_estimate))
+        fields["message"] = msgspec.Raw(joined(message))
+        self._pass(_SSE % (b"message_start", joined(fields)))
+
+    def _begin_block(self, payload: bytes) -> None:
+        start = _start.decode(payload)
+        block = start.content_block
+        self._open, self._index = block.type, start.index
+        self._name, self._size = block.name, 0
+        call = block.type == "tool_use"
+        changes = self._changes(block)
+        if self._ended:
+            return
+        if changes:
+            fields = fields_of(payload) or {}
+            members = member_of(fields, "content_block") or {}
+            fields["content_block"] = msgspec.Raw(joined({**members, **changes}))
+            payload = joined(fields)
+        self._pass(_SSE % (b"content_block_start", payload), content=block.type not in _QUIET_BLOCKS, calls=int(call))
+
+    def _changes(self, block: _Block) -> Fields:
+        """Members of a block that begins, or that came whole, with the values that the client gets: an id that is new
+        in the conversation (some compatible endpoints count from 0 in every answer), the mark of a signature."""
+        if block.type == "tool_use":
+            self._calls += 1
+            self._offered(block.name)
+            self._check_length(block.name, len(bytes(block.input).decode("utf-8", "replace")))
+            new = self._new_id(block.id if isinstance(block.id, str) else None, self._calls - 1)
+            return {} if new is None else {"id": raw(new)}
+        if block.type == "thinking" and not self._signed and isinstance(block.signature, str) and block.signature:
+            return {"signature": raw(loaded_text(Signature(block.signature, self._origin)))}
+        return {}
+
+    def _marked(self, payload: bytes) -> bytes:
+        """A signature that is not Anthropic's says whose it is, so that it never reaches Anthropic after a failover."""
+        fields = fields_of(payload) or {}
+        delta = member_of(fields, "delta") or {}
+        value = msgspec.json.decode(delta["signature"]) if "signature" in delta else None
+        if not isinstance(value, str) or not value:
+            return payload
+        delta["signature"] = raw(loaded_text(Signature(value, self._origin)))
+        fields["delta"] = msgspec.Raw(joined(delta))
+        return joined(fields)
+
+    # ------------------------------------------------------------------------------------------------------- the end
+
+    def _told_stop(self, payload: bytes) -> None:
+        chunk = decode_chunk(payload, alone=True)
+        self._take_usage(chunk.usage)
+        reason = chunk.delta.stop_reason if chunk.delta is not None else None
+        self._reason = reason or self._reason
+        if self._open == "tool_use":
+            self._fail(BROKEN)  # a call that has not stopped may not be whole
+            return
+        if self._open is not None:
+            self._open = None
+            stop = b'{"type":"content_block_stop","index":%d}' % self._index
+            self._pass(_SSE % (b"content_block_stop", stop))
+        if self._signed:
+            self._pass(_SSE % (b"message_delta", payload))
+            return
+        fields = fields_of(payload) or {}
+        delta = member_of(fields, "delta") or {}
+        if reason is not None:
+            delta["stop_reason"] = raw(self._stop_word(reason))
+        fields["delta"] = msgspec.Raw(joined(delta))
+        if not holds(fields.get("usage")):
+            fields["usage"] = raw({"output_tokens": self._usage.output or self._tokens})
+        self._pass(_SSE % (b"message_delta", joined(fields)))
+
+    def _stop_word(self, reason: str) -> str:
+        """Compatible endpoints are careless about calls, and some use OpenAI's words."""
+        known = STOP_REASONS.get(reason)
+        return reason if known is None else stop_reason(known, self._calls > 0)
+
+    def _stopped(self, payload: bytes | None) -> None:
+        """`message_stop`; None: the provider left it out."""
+        if self._open is not None:
+            self._fail(BROKEN)
+            return
+        if self._reason is None:  # an end all the same, and the client is told why
+            self._reason = stop_reason("stop", self._calls > 0)
+            told = {"type": "message_delta", "delta": {"stop_reason": self._reason, "stop_sequence": None},
+                    "usage": {"output_tokens": self._usage.output or self._tokens}}
+            self._pass(_SSE % (b"message_delta", msgspec.json.encode(told)))
+        self._pass(_SSE % (b"message_stop", b'{"type":"message_stop"}' if payload is None else payload))
+        self._finish(self._reason)
+
+    def _no_more_events(self) -> None:
+        """A provider that told its stop reason has finished, even without the last event."""
+        if self._reason is not None:
+            self._stopped(None)
+        else:
+            self._fail(BROKEN if self._started else EMPTY)
+
+    def _finish(self, word: str | None) -> None:
+        if not self._told_usage:
+            self._estimate_usage(self._tokens)
+        reason: FinishReason = STOP_REASONS.get(word or "", "stop")
+        self._end("tool_calls" if reason == "stop" and self._calls else reason)
+
+    def _take_usage(self, usage: msgspec.Raw | None) -> None:
+        """Cumulative: a later figure overwrites."""
+        figures = self._figures.take(usage) if usage is not None else None
+        if figures is not None:
+            self._usage = figures
+            self._told_usage = True
+
+    # --------------------------------------------------------------------------------------------------------- whole
+
+    def _pass_body(self, body: bytes) -> bool:
+        fields = fields_of(body)
+        try:
+            message = _message.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        if fields is None:
+            return False
+        if holds(message.error):
+            self._fail(failure_from_chunk(_object(body)))
+            return True
+        self._take_usage(message.usage)
+        self._change_blocks(fields, message)
+        if self._ended:
+            return True
+        fields["model"] = raw(self._context.request.model)
+        if not self._signed:
+            if message.stop_reason is not None:
+                fields["stop_reason"] = raw(self._stop_word(message.stop_reason))
+            if not holds(fields.get("usage")):
+                self._estimate_usage(len(body) // 4)
+                fields["usage"] = raw(usage_fields(self._usage, self._context.prompt_estimate))
+        self._characters = len(body)
+        self._pass(readable(joined(fields)), content=True, calls=self._calls)
+        self._finish(message.stop_reason)
+        return True
+
+    def _change_blocks(self, fields: Fields, message: _Message) -> None:
+        changes = [self._changes(block) for block in message.content]
+        if any(changes):
+            blocks = elements_of(fields["content"]) or []
+            fields["content"] = raw([
+                msgspec.Raw(joined({**(fields_of(block) or {}), **change})) if change else block
+                for block, change in zip(blocks, changes, strict=True)])
+
+
+def _with_type(payload: bytes, kind: str) -> bytes:
+    """An event that is told by its name alone: clients look for the type inside."""
+    fields = fields_of(payload)
+    if fields is None:
+        return payload
+    fields.pop("type", None)
+    return joined({"type": raw(kind), **fields})
+
+
+def _object(payload: bytes) -> dict[str, Any]:
+    try:
+        return object_of(payload)
+    except Damaged:
+        return {"error": payload[:2000].decode("utf-8", "replace")}

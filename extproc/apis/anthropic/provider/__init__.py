@@ -1,0 +1,34 @@
+"""The Messages API, provider side: `request.py` writes requests, `answer.py` reads answers, `chunks.py` holds the
+records of its events. The client side is `extproc.apis.anthropic.client`; what is peculiar about models and endpoints
+stands in `extproc.profiles.anthropic`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extproc.apis.anthropic.provider.request import encode_request
+from extproc.apis.anthropic.provider.response import AnthropicAnswerDecoder
+from extproc.apis.base import AnswerDecoder, DecodeContext, Dropped, EncodedRequest, Target
+from extproc.apis.shared.provider_errors import decode_error
+from extproc.conversation.model import Failure, Request
+
+
+class AnthropicProvider:
+    """`ProviderApi` for Anthropic and every server that speaks its API."""
+
+    name = "anthropic"
+
+    def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
+        return encode_request(request, target, dropped)
+
+    def answer_decoder(self, context: DecodeContext) -> AnswerDecoder:
+        return AnthropicAnswerDecoder(context)
+
+    def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return decode_error(status, headers, body)
+
+    def rescued_answer(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+        return None
+
+
+PROVIDER = AnthropicProvider()

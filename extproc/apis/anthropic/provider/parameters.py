@@ -1,0 +1,105 @@
+"""The parameters of a Messages request: sampling, stop sequences, structured output, the user, what has no place.
+
+Each function takes the client's wish and the records of the model and the endpoint; what cannot be sent is named.
+Called by the request encoder.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+from extproc.apis.anthropic.provider.schema import output_schema
+from extproc.apis.anthropic.provider.thinking import ThinkingPlan
+from extproc.apis.anthropic.provider.wire import Body, Metadata, OutputConfig, SchemaFormat
+from extproc.apis.base import Dropped
+from extproc.apis.shared.efforts import format_in_words
+from extproc.apis.shared.extras import name_extras
+from extproc.conversation.model import Request
+from extproc.errors import BadRequest
+from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
+
+_PLAIN_USER = re.compile(r"[a-zA-Z0-9_-]+")
+_USER_MAX = 256
+"""Longest `metadata.user_id`, in characters."""
+
+
+def set_parameters(body: Body, request: Request, plan: ThinkingPlan, model: AnthropicModel,
+                   endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
+    """Fills everything of `body` but the model, max_tokens, thinking's own field, the messages and the tools. Raises
+    `BadRequest` for more than one choice."""
+    if request.choices > 1:
+        raise BadRequest("n: this model gives one answer to a request; leave n out, or send the request several times")
+    _set_sampling(body, request, plan, model, endpoint, dropped)
+    body.stop_sequences = [text for text in request.stop if text.strip()]
+    if len(body.stop_sequences) < len(request.stop):
+        dropped.loss("stop")  # the API refuses sequences of nothing but white space
+    _set_user(body, request, endpoint, dropped)
+    _name_foreign(request, dropped)
+
+
+def _set_sampling(body: Body, request: Request, plan: ThinkingPlan, model: AnthropicModel,
+                  endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
+    """While a Claude thinks all three are fixed; a value that is the default anyway is no loss."""
+    if model.sampling == "none" or (plan.on and endpoint.signed):
+        for name, default in (("temperature", 1), ("top_p", 1), ("top_k", None)):
+            value = getattr(request, name)
+            if value is not None and value != default:
+                dropped.loss(name)
+        return
+    if request.temperature is not None:
+        body.temperature = min(max(request.temperature, 0.0), endpoint.max_temperature)
+        if body.temperature != request.temperature:
+            dropped.loss("temperature")
+    if request.top_k is not None and request.top_k > 0:
+        body.top_k = request.top_k
+    if request.top_p is None:
+        return
+    if model.sampling == "one" and body.temperature is not None:
+        if request.top_p != 1:
+            dropped.loss("top_p")
+    else:
+        body.top_p = min(max(request.top_p, 0.0), 1.0)
+
+
+def _set_user(body: Body, request: Request, endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
+    if not request.user:
+        return
+    if not endpoint.user:
+        dropped.hint("user")
+    else:
+        body.metadata = Metadata(legal_user(request.user, endpoint))
+
+
+def legal_user(user: str, endpoint: AnthropicEndpoint) -> str:
+    """The id of a user as the endpoint takes it: itself, or its hash."""
+    if len(user) <= _USER_MAX and (not endpoint.plain_user or _PLAIN_USER.fullmatch(user)):
+        return user
+    return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _name_foreign(request: Request, dropped: Dropped) -> None:
+    """What the API has no field for."""
+    for name, value in (("seed", request.seed), ("presence_penalty", request.presence_penalty or None),
+                        ("frequency_penalty", request.frequency_penalty or None),
+                        ("logprobs", request.logprobs or None)):
+        if value is not None:
+            dropped.loss(name)
+    name_extras(request, dropped)
+
+
+def set_output(body: Body, request: Request, plan: ThinkingPlan, model: AnthropicModel, *, prefill: bool) -> str | None:
+    """Fills `output_config`. Returns the instruction in words where the wish for a format cannot go there: the model
+    takes none, the schema cannot be said there, or the answer is begun already (`prefill`)."""
+    config = OutputConfig(effort=plan.effort)
+    note = None
+    wanted = request.output_format
+    if wanted is not None:
+        taken = wanted.schema is not None and model.output_format and not prefill
+        schema = output_schema(wanted.schema) if taken and wanted.schema is not None else None
+        if schema is not None:
+            config.format = SchemaFormat(schema)
+        note = format_in_words(wanted, schema_sent=schema is not None)
+    if config != OutputConfig():
+        body.output_config = config
+    return note

@@ -1,0 +1,156 @@
+"""What a request says of thinking: the client's wish, the model's generation and what stands in its way -> one plan.
+
+Called by the request encoder before anything is written, because the plan decides about max_tokens, sampling and the
+thinking of the history. Where two wishes exclude each other the more specific one counts: a forced tool and a prefill
+before thinking. What is given up is named.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from extproc.apis.anthropic.provider.wire import ThinkingField
+from extproc.apis.base import Dropped
+from extproc.apis.shared.efforts import effort_of_budget, nearest_effort
+from extproc.conversation.model import ThinkingConfig
+from extproc.profiles.anthropic import AnthropicModel
+
+LEAST_BUDGET = 1024
+"""The API refuses less, and a budget that is not below max_tokens."""
+BUDGETS = {"minimal": 1024, "low": 4096, "medium": 16_384, "high": 32_000, "xhigh": 48_000, "max": 64_000}
+"""Tokens of thinking for an effort, at models that take a budget only; the way back is `effort_of_budget`."""
+DEFAULT_OUTPUT = 32_000
+"""`max_tokens` where the client set none: what Claude Code asks for, and what leaves most of a small context window to
+the prompt. The model's own limit counts where it is smaller."""
+
+_Kind = Literal["enabled", "adaptive", "off"] | None
+
+
+class Circumstances(msgspec.Struct, frozen=True):
+    """What the rest of the request means for thinking."""
+
+    forced_tool: bool = False
+    prefill: bool = False
+    """The conversation ends with a turn of the model that it continues."""
+    loop_signed: bool = True
+    """The tool loop that is open, if one is, began with thinking that the endpoint takes back."""
+
+
+class ThinkingPlan(msgspec.Struct):
+    """`field` is `thinking`, `effort` is `output_config.effort`, `max_tokens` leaves room for the budget."""
+
+    max_tokens: int
+    field: ThinkingField | None = None
+    effort: str | None = None
+    on: bool = False
+    """The model may think in this request: then thinking of the history is sent back and sampling is fixed."""
+
+
+def plan_thinking(wanted: ThinkingConfig | None, max_tokens: int | None, model: AnthropicModel,
+                  circumstances: Circumstances, dropped: Dropped) -> ThinkingPlan:
+    """`max_tokens`: the client's limit, None for none."""
+    kind, effort = _kind(wanted, model, dropped)
+    kind = _without_conflict(kind, model, circumstances, dropped)
+    limit = min(DEFAULT_OUTPUT if max_tokens is None else max(1, max_tokens), model.max_output_tokens)
+    plan = ThinkingPlan(limit, effort=effort)
+    if kind == "enabled":
+        kind = _with_budget(plan, wanted, max_tokens, model, dropped)
+    if kind == "off":
+        _switch_off(plan, model, asked=wanted is not None and _asks_for_none(wanted), dropped=dropped)
+    elif kind == "adaptive":
+        plan.field = ThinkingField("adaptive", display="summarized" if model.display else None)
+        plan.on = True
+    elif kind is None:
+        plan.on = model.unasked
+    return plan
+
+
+def _asks_for_none(wanted: ThinkingConfig) -> bool:
+    return wanted.mode == "disabled" or (wanted.mode is None and wanted.effort == "none")
+
+
+def _kind(wanted: ThinkingConfig | None, model: AnthropicModel, dropped: Dropped) -> tuple[_Kind, str | None]:
+    """The kind of thinking that comes nearest to the wish, and the effort to send."""
+    if wanted is None:
+        return None, None
+    effort = None if wanted.effort == "none" else wanted.effort
+    kind: _Kind
+    if _asks_for_none(wanted):
+        kind = "off"
+    elif not model.thinks:
+        kind = None
+        if not model.unasked:
+            dropped.loss("thinking")
+    elif "adaptive" in model.thinking and not (wanted.budget is not None and "enabled" in model.thinking):
+        kind = "adaptive"
+    else:
+        kind = "enabled"
+    if kind == "adaptive" and wanted.budget is not None:
+        effort = effort or effort_of_budget(wanted.budget)
+        dropped.hint("thinking.budget_tokens")
+    if effort is not None:
+        effort = nearest_effort(model.effort_map.get(effort, effort), model.efforts) if model.efforts else None
+        if effort is None and kind == "off":
+            dropped.hint("reasoning_effort")
+    return kind, effort
+
+
+def _without_conflict(kind: _Kind, model: AnthropicModel, circumstances: Circumstances, dropped: Dropped) -> _Kind:
+    """With a budget a forced tool is a 400, so is a prefill, so is a tool loop that does not begin with signed
+    thinking. Adaptive thinking allows a forced tool and any loop; its models know no prefill."""
+    switch_only = kind is None and model.unasked and model.thinking == {"enabled"}
+    if kind != "enabled" and not (switch_only and circumstances.forced_tool):
+        return kind
+    adaptive = "adaptive" in model.thinking
+    if circumstances.forced_tool or circumstances.prefill:
+        if adaptive and not circumstances.prefill:
+            return "adaptive"
+        dropped.loss("thinking")
+        return "off"
+    if not circumstances.loop_signed:
+        if adaptive:
+            return "adaptive"
+        dropped.hint("thinking")
+        return "off"
+    return kind
+
+
+def _with_budget(plan: ThinkingPlan, wanted: ThinkingConfig | None, max_tokens: int | None, model: AnthropicModel,
+                 dropped: Dropped) -> _Kind:
+    """Fills the plan with a budget of at least 1024 tokens below max_tokens; "off" where there is no room for it."""
+    asked = wanted.budget if wanted is not None else None
+    if asked is not None:
+        budget = max(LEAST_BUDGET, asked)
+        if max_tokens is None:
+            plan.max_tokens = min(model.max_output_tokens, budget + DEFAULT_OUTPUT)
+        if budget >= plan.max_tokens:
+            budget = plan.max_tokens - max(LEAST_BUDGET, plan.max_tokens // 4)
+            dropped.hint("thinking.budget_tokens")
+    else:
+        effort = wanted.effort if wanted is not None else None
+        budget = min(BUDGETS.get(effort or "medium", BUDGETS["high"]), plan.max_tokens * 3 // 4)
+    if budget < LEAST_BUDGET:
+        dropped.loss("thinking")
+        return "off"
+    plan.field = ThinkingField("enabled", budget_tokens=budget)
+    plan.on = True
+    return "enabled"
+
+
+def _switch_off(plan: ThinkingPlan, model: AnthropicModel, *, asked: bool, dropped: Dropped) -> None:
+    """`asked`: the client wants it off, rather than that it cannot be on."""
+    if model.off == "never":
+        plan.on = model.thinks or model.unasked
+        if asked and plan.on:  # the least there is
+            dropped.loss("thinking")
+            plan.effort = plan.effort or (nearest_effort("minimal", model.efforts) if model.efforts else None)
+        return
+    if model.off == "omit" or not model.thinks:
+        return
+    plan.field = ThinkingField(model.off)
+    plan.on = model.off == "between_tools"  # its short notes come as thinking and go back as such
+    if plan.effort is not None:
+        allowed = [effort for effort in model.efforts if effort in model.off_efforts]
+        plan.effort = nearest_effort(plan.effort, allowed) if allowed else None

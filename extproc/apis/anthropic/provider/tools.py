@@ -1,0 +1,201 @@
+"""The tools of a request in the Messages API, with `tool_choice`.
+
+Tools that Anthropic runs (web search) go as their client sent them, to Anthropic only; elsewhere nobody would run
+them. A history with calls needs tools to be declared, so calls of tools that are not offered any more get stubs. Called
+by the request encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import msgspec
+
+from extproc.apis.anthropic.provider.schema import tool_schema
+from extproc.apis.anthropic.provider.wire import Body, Choice, ToolDefinition
+from extproc.apis.base import Dropped, NameMap, Target
+from extproc.apis.shared.cache_marks import sent_mark
+from extproc.conversation.model import Request, ServerTool, Tool, ToolChoice
+from extproc.conversation.notes import NO_SERVER_TOOLS, ONE_CALL
+from extproc.conversation.tool_results import Turn
+from extproc.errors import BadRequest
+from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
+from extproc.schemas.faults import name_faults
+
+NAME_MAX = 128
+ANY_TOOL = "Your next answer must call at least one of the tools."
+THE_TOOL = "Your next answer must call the tool {name}."
+STUB = "This tool is no longer available. Do not call it."
+_NO_INPUT = msgspec.Raw(b'{"type":"object","properties":{}}')
+_MOST_STRICT = 20
+"""Strict tools of one request: the API's limit."""
+
+
+class WantedChoice(msgspec.Struct, frozen=True):
+    """What becomes of the client's choice. `tools` are those to send."""
+
+    choice: ToolChoice | None
+    tools: Sequence[Tool]
+
+    @property
+    def forced(self) -> bool:
+        return self.choice is not None and self.choice.mode in ("required", "tool")
+
+
+def wanted_choice(request: Request, target: Target, dropped: Dropped) -> WantedChoice:
+    """The choice with the attempt's setting, an `allowed` list applied. Raises `BadRequest` for too many tools and for
+    a choice of a tool that is not offered."""
+    tools: Sequence[Tool] = request.tools
+    if tools and target.tool_style == "off":
+        dropped.loss("tools")
+        return WantedChoice(None, ())
+    if len(tools) > target.max_tools:
+        raise BadRequest(f"tools: {len(tools)} tools are offered, this model takes at most {target.max_tools}; offer "
+                         "fewer tools")
+    wanted = request.tool_choice
+    if target.tool_choice is not None and tools:
+        mode = cast(Literal["auto", "required", "none"], target.tool_choice)
+        wanted = ToolChoice(mode, allowed=wanted.allowed if wanted is not None else ())
+    if wanted is None:
+        return WantedChoice(None, tools)
+    if wanted.mode == "tool" and all(tool.name != wanted.tool for tool in tools):
+        if all(tool.name != wanted.tool for tool in request.server_tools):
+            raise BadRequest(f"tool_choice: the tool {wanted.tool!r} is not among the tools of the request")
+        dropped.loss("tool_choice")
+        return WantedChoice(None, tools)
+    if not tools:
+        if wanted.mode == "required":
+            dropped.loss("tool_choice")
+        return WantedChoice(None, tools)
+    return _allowed(wanted, tools)
+
+
+def _allowed(wanted: ToolChoice, tools: Sequence[Tool]) -> WantedChoice:
+    """Only these may be called: the others are not sent. A single one that must be called is named instead, so that the
+    tools, and what is cached with them, stay as they are."""
+    if not wanted.allowed or wanted.mode not in ("auto", "required"):
+        return WantedChoice(wanted, tools)
+    kept = [tool for tool in tools if tool.name in wanted.allowed]
+    missing = [name for name in wanted.allowed if all(tool.name != name for tool in kept)]
+    if missing:
+        raise BadRequest(f"tool_choice: the tool {missing[0]!r} is not among the tools of the request")
+    if len(kept) == 1 and wanted.mode == "required":
+        return WantedChoice(ToolChoice("tool", kept[0].name), tools)
+    return WantedChoice(ToolChoice(wanted.mode), kept)
+
+
+def set_tools(body: Body, request: Request, target: Target, wanted: WantedChoice, turns: list[Turn], names: NameMap,
+              model: AnthropicModel, endpoint: AnthropicEndpoint, dropped: Dropped) -> list[str]:
+    """Fills `tools` and `tool_choice`. Returns what the model should be told instead."""
+    strict = 0
+    for tool in wanted.tools:
+        definition = _definition(tool, names, model, endpoint, dropped, strict=strict < _MOST_STRICT)
+        strict += definition.strict
+        body.tools.append(definition)
+    notes = _server_tools(body, request, endpoint, dropped)
+    if not body.tools:
+        stubs = _stubs(turns, names)
+        if stubs:
+            body.tools += stubs
+            body.tool_choice = Choice("none")
+        return notes
+    if wanted.tools:
+        notes += _set_choice(body, request, target, wanted, names, model, endpoint, dropped)
+    return notes
+
+
+def _definition(tool: Tool, names: NameMap, model: AnthropicModel, endpoint: AnthropicEndpoint, dropped: Dropped, *,
+                strict: bool) -> ToolDefinition:
+    name_faults(tool, dropped)
+    schema = tool_schema(tool.schema)
+    definition = ToolDefinition(names.to_provider[tool.name], schema.text or _NO_INPUT, _description(tool, dropped))
+    if tool.strict:
+        if strict and model.output_format and schema.strict:
+            definition.strict = True
+        else:
+            dropped.hint("tools.strict")
+    if tool.cache:
+        if endpoint.cache_control:
+            definition.cache_control = sent_mark(tool.cache)
+        else:
+            dropped.hint("cache_control")
+    return definition
+
+
+def _description(tool: Tool, dropped: Dropped) -> str | None:
+    """The description; the grammar of a custom tool's text is told in words, as nothing here enforces one."""
+    grammar = _grammar(tool)
+    if grammar is None:
+        return tool.description or None
+    dropped.loss("tools.format")
+    syntax, definition = grammar
+    note = f"The text in `input` must follow this {syntax} grammar:\n{definition}"
+    return f"{tool.description}\n\n{note}" if tool.description else note
+
+
+class _Grammar(msgspec.Struct):
+    type: str = ""
+    syntax: str = ""
+    definition: str = ""
+    grammar: _Grammar | None = None
+
+
+def _grammar(tool: Tool) -> tuple[str, str] | None:
+    """(syntax, definition) of the format of a custom tool: both forms in which OpenAI's two APIs write it."""
+    if tool.format is None:
+        return None
+    try:
+        found = msgspec.json.decode(tool.format, type=_Grammar)
+    except msgspec.DecodeError:
+        return None
+    inner = found.grammar or found
+    return (inner.syntax, inner.definition) if inner.definition else None
+
+
+def _server_tools(body: Body, request: Request, endpoint: AnthropicEndpoint, dropped: Dropped) -> list[str]:
+    lost: list[ServerTool] = []
+    for tool in request.server_tools:
+        if tool.api == "anthropic" and endpoint.own_blocks:
+            body.tools.append(msgspec.Raw(tool.raw))
+        else:
+            lost.append(tool)
+            dropped.loss(f"tools.{tool.type}")
+    if lost and not body.tools:
+        return [NO_SERVER_TOOLS.format(names=", ".join(tool.name for tool in lost))]
+    return []
+
+
+def _stubs(turns: list[Turn], names: NameMap) -> list[ToolDefinition]:
+    """The tools of the history, where none are offered: the API refuses calls without any `tools`."""
+    used = dict.fromkeys(names.to_provider.get(exchange.call.name, exchange.call.name)
+                         for turn in turns for exchange in turn.exchanges)
+    return [ToolDefinition(name, _NO_INPUT, STUB) for name in used]
+
+
+def _set_choice(body: Body, request: Request, target: Target, wanted: WantedChoice, names: NameMap,
+                model: AnthropicModel, endpoint: AnthropicEndpoint, dropped: Dropped) -> list[str]:
+    notes: list[str] = []
+    choice = wanted.choice
+    if wanted.forced and not model.forced_choice:
+        assert choice is not None
+        dropped.loss("tool_choice")
+        name = names.to_provider[choice.tool] if choice.mode == "tool" and choice.tool is not None else None
+        notes.append(ANY_TOOL if name is None else THE_TOOL.format(name=name))
+        choice = None
+    parallel = request.parallel_tool_calls if target.parallel_tool_calls is None else target.parallel_tool_calls
+    single = parallel is False and (choice is None or choice.mode != "none")
+    if single and not endpoint.parallel_flag:
+        dropped.loss("parallel_tool_calls")
+        notes.append(ONE_CALL)
+        single = False
+    if choice is None:
+        body.tool_choice = Choice("auto", disable_parallel_tool_use=True) if single else None
+    elif choice.mode == "tool":
+        assert choice.tool is not None
+        body.tool_choice = Choice("tool", names.to_provider[choice.tool], single)
+    elif choice.mode == "required":
+        body.tool_choice = Choice("any", disable_parallel_tool_use=single)
+    else:
+        body.tool_choice = Choice(choice.mode, disable_parallel_tool_use=single)
+    return notes

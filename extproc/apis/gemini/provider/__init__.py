@@ -1,0 +1,34 @@
+"""Gemini's generateContent, as AI Studio and Vertex AI serve it. Provider side only: `request.py` writes requests (with
+`contents.py`, `results.py`, `media.py`, `tools.py`, `parameters.py` and the records of `wire.py`), `schema.py` rewrites
+the schemas of tools, `answer.py` reads answers, `signatures.py` knows whose thought signature is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extproc.apis.base import AnswerDecoder, DecodeContext, Dropped, EncodedRequest, Target
+from extproc.apis.gemini.provider.request import encode_request
+from extproc.apis.gemini.provider.response import GeminiAnswerDecoder
+from extproc.apis.shared.provider_errors import decode_error
+from extproc.conversation.model import Failure, Request
+
+
+class GeminiProvider:
+    """`ProviderApi` for generateContent."""
+
+    name = "gemini"
+
+    def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
+        return encode_request(request, target, dropped)
+
+    def answer_decoder(self, context: DecodeContext) -> AnswerDecoder:
+        return GeminiAnswerDecoder(context)
+
+    def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return decode_error(status, headers, body)
+
+    def rescued_answer(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+        return None
+
+
+PROVIDER = GeminiProvider()

@@ -1,0 +1,85 @@
+"""Why an answer ended, in Gemini's words -> the conversation's finish reasons, a failure, and words for people.
+
+Data, with the functions that read it. An answer that the provider's filter stopped is an answer; one that could not be
+read or that the provider gave up is a failure, so that another attempt may take over. A reason that nobody knows is a
+failure as well: what it means for the content cannot be told.
+
+Source: FinishReason and BlockedReason of the generateContent references of AI Studio (v1beta) and Vertex AI (v1).
+"""
+
+from __future__ import annotations
+
+from extproc.apis.shared.provider_errors import readable
+from extproc.conversation.model import Failure, FinishReason
+from extproc.profiles.gemini import GeminiDoor
+
+FINISH_REASONS: dict[str, FinishReason] = {
+    "STOP": "stop",  # also with calls
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",  # the model has more to say
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "LANGUAGE": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "MODEL_ARMOR": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+    "IMAGE_OTHER": "content_filter",
+}
+
+FAILED_REASONS: dict[str, str] = {
+    "MALFORMED_FUNCTION_CALL": "the model wrote a tool call that cannot be read",
+    "UNEXPECTED_TOOL_CALL": "the model called a tool that was not offered",
+    "TOO_MANY_TOOL_CALLS": "the model called too many tools in a row",
+    "MISSING_THOUGHT_SIGNATURE": "a tool call of the conversation lacks its thought signature",
+    "MALFORMED_RESPONSE": "the model wrote an answer that cannot be read",
+    "NO_IMAGE": "the model was to make an image and made none",
+    "OTHER": "for a reason that the provider does not name",
+}
+"""Reasons that mean that the answer is not whole, in words."""
+
+CALL_REASONS = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
+"""Failures behind which the model's call may stand all the same, in a part or in words."""
+UNEXPECTED = "UNEXPECTED_TOOL_CALL"
+
+_NOT_YET = "FINISH_REASON_UNSPECIFIED"
+
+BLOCKED_PROMPT = "The provider blocked this prompt"
+_STOPPED_ANSWER = "The provider stopped this answer"
+_LONGEST = 500
+
+
+def reason_name(reason: object, door: GeminiDoor) -> str:
+    """The name of a finish reason, which relays also write as its number in the enum of the protocol buffers."""
+    if isinstance(reason, str) and not reason.isdecimal():
+        return reason.upper()
+    number = int(reason) if isinstance(reason, (int, float, str)) and str(reason).replace(".0", "").isdecimal() else -1
+    names = door.finish_reasons
+    return names[number] if 0 <= number < len(names) and not isinstance(reason, bool) else str(reason)
+
+
+def finish_of(word: str, message: object) -> tuple[FinishReason | Failure | None, str | None]:
+    """The finish reason or the failure of a candidate, by the name of its reason, and a line for an answer that a
+    filter left empty. (None, None): it is not finished."""
+    if word == _NOT_YET:
+        return None, None
+    known = FINISH_REASONS.get(word)
+    if known is None:
+        why = FAILED_REASONS.get(word, "for a reason that this gateway does not know")
+        return Failure("server", f"Gemini did not finish its answer: {word[:64]} ({why}).{_more(message)}"), None
+    return known, note(_STOPPED_ANSWER, word, message) if known == "content_filter" else None
+
+
+def note(what: str, reason: object, message: object) -> str:
+    """One line in brackets, as the gateway speaks here and not the model."""
+    return f"[{what}: {str(reason)[:64]}.{_more(message)}]"
+
+
+def _more(message: object) -> str:
+    if not isinstance(message, str) or not message.strip():
+        return ""
+    text = " ".join(readable(message).split())
+    return " " + (text if len(text) <= _LONGEST else text[:_LONGEST - 3] + "...")

@@ -1,0 +1,54 @@
+"""The OpenAI Chat Completions API as clients speak it: `API` fulfils `ClientApi`; `EventsApi` is the same API with an
+answer for web front ends (`POST /v1/events`).
+
+`wire`, `parts`, `media`, `reasoning`, `messages`, `tools`, `parameters` and `request` read requests;
+`answer` (streams), `completion` (whole) and `errors` write answers, `riding` brings signatures back; `models` holds the
+answer that needs no provider. `events` and `event_stream` are the front ends' part, `finalizing` asks for a
+final answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from extproc.apis.base import AnswerEncoder, Dropped, HttpError
+from extproc.apis.openai.client import request as _request
+from extproc.apis.openai.client.completion import CompletionEncoder
+from extproc.apis.openai.client.errors import http_error
+from extproc.apis.openai.client.events import EventsApi, ToolLabel
+from extproc.apis.openai.client.finalizing import FINAL_NOTE, finalized, wants_final
+from extproc.apis.openai.client.models import models_body
+from extproc.apis.openai.client.response import ChunkEncoder
+from extproc.bounds import Limits
+from extproc.conversation.model import Failure, Request
+
+__all__ = ["API", "EventsApi", "OpenAIApi", "ToolLabel", "models_body"]
+
+
+class OpenAIApi:
+    """`final_note`: the system note of a request for a final answer (`x-extproc-finalize`), "" for none."""
+
+    name = "openai"
+    call_prefix = "call_"
+
+    def __init__(self, final_note: str = FINAL_NOTE) -> None:
+        self._final_note = final_note
+
+    def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
+        """POST /v1/chat/completions. Raises BadRequest (the place and what to do)."""
+        if not wants_final(headers):
+            return _request.decode_request(body, headers, dropped, limits)
+        wired, extra = _request.read_body(body, limits)
+        return finalized(_request.of_wire(wired, extra, dropped, limits, strays=True), self._final_note, dropped)
+
+    def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
+        """A stream or one completion, as the request wants; `model` is the name that the client asked for."""
+        encoder = ChunkEncoder if request.stream else CompletionEncoder
+        return encoder(request, message_id, prompt_estimate)
+
+    def error(self, failure: Failure, request_id: str | None = None) -> HttpError:
+        """The error response in this API's shape."""
+        return http_error(failure, request_id)
+
+
+API = OpenAIApi()

@@ -1,0 +1,112 @@
+"""A failure of the exchange -> an error in the shape of the OpenAI API, as a response or inside a stream.
+
+Called by the answer encoders and through `API.error`. Clients decide by status and by `code` whether they try again,
+shorten the conversation or give up; some of them know an overflow of the context by its words only. So each of these
+is chosen here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from extproc.apis.base import HttpError
+from extproc.apis.openai.client.wire import RequestBody
+from extproc.conversation.model import Failure, FailureKind
+
+TYPES: dict[FailureKind, tuple[str, str | None]] = {
+    "invalid_request": ("invalid_request_error", None),
+    "authentication": ("authentication_error", "invalid_api_key"),
+    "billing": ("insufficient_quota", "insufficient_quota"),
+    "permission": ("permission_error", None),
+    "not_found": ("invalid_request_error", None),  # as OpenAI itself says with its 404s, and `model_not_found`
+    "conflict": ("invalid_request_error", None),
+    "too_large": ("invalid_request_error", "request_too_large"),
+    "context_length": ("invalid_request_error", "context_length_exceeded"),
+    "rate_limit": ("rate_limit_error", "rate_limit_exceeded"),
+    "server": ("server_error", None),
+    "timeout": ("server_error", "timeout"),
+    "overloaded": ("server_error", "overloaded"),
+    "unavailable": ("server_error", "unavailable"),
+}
+"""Each kind's type, and its code unless the provider gave one that says more."""
+
+_KIND_ONLY = re.compile(r"[a-z_]+_error|[A-Z]+(?:_[A-Z]+)*|\d+")
+"""Codes that only say the kind, in the words of others: types of Anthropic, statuses of Google and of HTTP. Clients
+look for OpenAI's."""
+_PLACE = re.compile(r"([a-z_]+)[\w.\[\]]*(?=: )")
+_FIELDS = frozenset(field.name for field in msgspec.structs.fields(RequestBody))
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Detail(msgspec.Struct):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class _Error(msgspec.Struct):
+    error: _Detail
+
+
+def http_error(failure: Failure, request_id: str | None = None) -> HttpError:
+    """The whole response. The status stays the provider's, except that an overflow of the context is always a 400."""
+    headers = {"content-type": "application/json"}
+    if failure.retry_after is not None:
+        headers["retry-after"] = failure.retry_after
+    if request_id is not None:
+        headers["x-request-id"] = request_id
+    return HttpError(_status(failure), headers, error_body(failure))
+
+
+def error_chunk(failure: Failure) -> bytes:
+    """The last event of a broken stream: clients raise on it, and no `[DONE]` follows."""
+    return b"data: " + error_body(failure) + b"\n\n"
+
+
+def error_body(failure: Failure) -> bytes:
+    """`{"error": {message, type, param, code}}`."""
+    return _encode(_Error(error_detail(failure)))
+
+
+def error_detail(failure: Failure) -> _Detail:
+    """What stands in it."""
+    kind, code = TYPES[failure.kind]
+    if failure.kind != "context_length" and failure.code and not _KIND_ONLY.fullmatch(failure.code):
+        code = failure.code
+    return _Detail(message(failure), kind, _param(failure), code)
+
+
+def _status(failure: Failure) -> int:
+    if failure.kind == "context_length":
+        return 400
+    return failure.status if 400 <= failure.status <= 599 else 502
+
+
+def _param(failure: Failure) -> str | None:
+    """The place that the message begins with, when it is a field of the request."""
+    if failure.kind == "context_length":
+        return "messages"
+    found = _PLACE.match(failure.message) if failure.kind == "invalid_request" else None
+    return found.group(0) if found is not None and found.group(1) in _FIELDS else None
+
+
+def message(failure: Failure) -> str:
+    """The message. An overflow is said in OpenAI's own phrase, which coding clients look for before they compact the
+    conversation."""
+    if failure.kind != "context_length":
+        return failure.message or f"the provider failed with status {failure.status}"
+    prompt, limit, output = failure.prompt_tokens, failure.context_limit, failure.max_tokens
+    if prompt is not None and limit is not None:
+        if prompt > limit or output is None:
+            return (f"This model's maximum context length is {limit} tokens. However, your messages resulted in "
+                    f"{prompt} tokens. Please reduce the length of the messages.")
+        return (f"This model's maximum context length is {limit} tokens. However, you requested {prompt + output} "
+                f"tokens ({prompt} in the messages, {output} in the completion). Please reduce the length of the "
+                "messages or completion.")
+    if "maximum context length" in failure.message:
+        return failure.message
+    return f"This model's maximum context length is exceeded. {failure.message}".rstrip()

@@ -1,0 +1,80 @@
+"""The final answer of a conversation is wanted (`finalize: true` in an events request, `x-extproc-finalize: true` with
+a chat completion): the conversation is brought to a state in which only an answer can follow.
+
+A front end that ran out of rounds or time has calls nobody answered, or results whose calls it no longer has. Calls get
+a result that says that they were not run; results without a call stay readable as text; the tools may not be called any
+more, and a note of the configuration asks for the answer. Changes nothing for other requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from extproc.apis.base import Dropped
+from extproc.apis.openai.client.request import ChatRequest
+from extproc.apis.shared.wire import refused
+from extproc.conversation.model import Block, Message, Text, ToolCall, ToolChoice, ToolResult
+
+FINAL_NOTE = ("Give your final answer to the user now, from what this conversation holds. Call no tools. Do not "
+              "mention tools, limits or missing results, and add no disclaimers.")
+"""The system note, unless the configuration has its own."""
+
+FINALIZE_HEADER = "x-extproc-finalize"
+"""A client's wish for the final answer where its API has no field for it."""
+
+NOT_RUN = "This call was not run: the final answer is wanted now."
+
+
+def wants_final(headers: Mapping[str, str]) -> bool:
+    """Whether the headers (names in lower case) ask for the final answer. Raises `BadRequest`."""
+    wished = headers.get(FINALIZE_HEADER)
+    if wished is None:
+        return False
+    word = wished.strip().lower()
+    if word not in ("true", "false"):
+        raise refused(FINALIZE_HEADER, f"expected true or false, got {wished[:40]!r}")
+    return word == "true"
+
+
+def finalized(request: ChatRequest, note: str, dropped: Dropped) -> ChatRequest:
+    """The request with pending results reconciled, no tool to be called, and the note (none when it is empty) as the
+    last message."""
+    messages = _reconciled(request.messages, dropped)
+    if note:
+        messages.append(Message("system", [Text(note)]))
+    choice = ToolChoice("none") if request.tools or request.server_tools else None
+    return msgspec.structs.replace(request, messages=messages, tool_choice=choice, parallel_tool_calls=None)
+
+
+def _reconciled(messages: list[Message], dropped: Dropped) -> list[Message]:
+    called = {block.id for message in messages for block in message.content if isinstance(block, ToolCall)}
+    answered = {block.call_id for message in messages for block in message.content if isinstance(block, ToolResult)}
+    out: list[Message] = []
+    missing: list[Block] = []
+    for message in messages:
+        content = [part for block in message.content for part in _readable(block, called, dropped)]
+        if missing and message.role == "user":
+            content = [*missing, *content]
+        elif missing:
+            out.append(Message("user", missing))
+        out.append(Message(message.role, content))
+        missing = [ToolResult(block.id, [Text(NOT_RUN)], name=block.name) for block in content
+                   if isinstance(block, ToolCall) and block.id not in answered]
+    if missing:
+        out.append(Message("user", missing))
+    return out
+
+
+def _readable(block: Block, called: set[str], dropped: Dropped) -> list[Block]:
+    """The block itself; a result without its call as text and media."""
+    if not isinstance(block, ToolResult) or block.call_id in called:
+        return [block]
+    dropped.hint("tool_result.without_call")
+    return [Text(f"[result of {_tool(block)}]"), *block.content]
+
+
+def _tool(result: ToolResult) -> str:
+    name = result.name or result.call_id
+    return f"the tool {name}" if name else "a tool"

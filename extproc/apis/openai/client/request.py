@@ -1,0 +1,132 @@
+"""A Chat Completions request -> the conversation model.
+
+Called through `API.decode_request`. Fields without a place in the model go to `Request.extra` as they are: a provider
+of the same API gets them, for others they are named (`apis.extras`). What is lost already here is named in `dropped`:
+as a loss when it changes what the model sees or may do, else as a hint. Never contacts anything, never checks whether
+calls and results pair up (the provider side does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import attrgetter
+
+import msgspec
+
+from extproc.apis.base import Dropped
+from extproc.apis.openai.client import wire
+from extproc.apis.openai.client.messages import decode_messages
+from extproc.apis.openai.client.parameters import (
+    output_format,
+    output_limit,
+    stop_sequences,
+    thinking_config,
+    thinking_words,
+    wants_usage,
+)
+from extproc.apis.openai.client.tools import decode_choice, decode_tools
+from extproc.apis.shared.body import check_parts, checked, in_one_pass
+from extproc.apis.shared.wire import given, misplaced, refused
+from extproc.bounds import Limits
+from extproc.conversation.model import Request
+
+Body = wire.RequestBody[wire.KnownTurn] | wire.RequestBody[msgspec.Raw]
+
+_whole = msgspec.json.Decoder(wire.WholeBody)
+_known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])
+_body: msgspec.json.Decoder[wire.RequestBody[msgspec.Raw]] = msgspec.json.Decoder(wire.RequestBody[msgspec.Raw])
+_lenient: msgspec.json.Decoder[wire.RequestBody[msgspec.Raw]] = msgspec.json.Decoder(wire.RequestBody[msgspec.Raw],
+                                                                                  strict=False)
+"""Reads `"100"` and 100.0 as 100, as most servers of this format do."""
+_fields: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+FIELDS = frozenset(field.name for field in msgspec.structs.fields(wire.RequestBody))
+"""Top-level fields that have a place in the conversation model."""
+
+_NULL = b"null"
+_MOST_CHOICES = 128
+
+
+class ChatRequest(Request, kw_only=True):
+    """A request with what only this API's answers need to know of it."""
+
+    legacy_functions: bool = False
+    """The client offered `functions`: it reads one `function_call`, not `tool_calls`."""
+    show_reasoning: bool = True
+    """False: the client excluded reasoning from the answer (it may still take place)."""
+    dropped: Dropped | None = None
+    """What this exchange loses, as it is found, for answers that tell of it (application events)."""
+
+
+def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> ChatRequest:
+    """POST /v1/chat/completions. Raises BadRequest with the place."""
+    return of_wire(*read_body(body, limits), dropped, limits)
+
+
+def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]]:
+    """The known fields as a record, and all others that hold something as they stand there."""
+    known: wire.RequestBody[wire.KnownTurn] | None = in_one_pass(body, _whole) or in_one_pass(body, _known)
+    if known is None:
+        body = checked(body, limits.json_depth)
+        try:
+            return _body.decode(body), _further(body)
+        except msgspec.ValidationError as error:
+            try:
+                return _lenient.decode(body), _further(body)
+            except msgspec.ValidationError:
+                raise misplaced(error, "") from None
+    extra = _rest_of(known, body) if isinstance(known, wire.WholeBody) else _further(body)
+    depth = limits.json_depth
+    if extra:
+        check_parts(extra.values(), 2, depth)
+    parts = _parts(known)
+    if any(parts):
+        check_parts(filter(None, parts), 2, depth)
+    check_parts([value for turn in known.messages for value in turn.further if value], 4, depth)
+    return known, extra
+
+
+def _further(body: bytes) -> dict[str, msgspec.Raw]:
+    return {name: value.copy() for name, value in _fields.decode(body).items()
+            if name not in FIELDS and memoryview(value) != _NULL}
+
+
+def _rest_of(known: wire.WholeBody, body: bytes) -> dict[str, msgspec.Raw]:
+    """The same, nearly always without a second look at the body, which takes half as long as the first. The order of
+    several fields, which they keep in what is sent, only the body tells."""
+    values = _rest(known)
+    if not any(values):
+        return {}
+    rest = {name: value.copy() for name, value in zip(_REST, values, strict=True) if given(value)}
+    return rest if len(rest) < 2 else _further(body)
+
+
+_REST = tuple(name for name in wire.WholeBody.__struct_fields__ if name not in FIELDS)
+_rest = attrgetter(*_REST)
+_parts = attrgetter(*(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw))
+
+
+def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, limits: Limits, *,
+            strays: bool = False) -> ChatRequest:
+    """The request. `strays`: the caller takes care of results without a call. Raises BadRequest with the place."""
+    if wired.n is not None and not 1 <= wired.n <= _MOST_CHOICES:
+        raise refused("n", f"expected 1 to {_MOST_CHOICES}, got {wired.n}")
+    system, messages = decode_messages(wired.messages, dropped, strays=strays)
+    tools, server_tools = decode_tools(wired.tools or (), wired.functions or (), dropped, limits.json_depth)
+    thinking, shown = thinking_config(wired, extra, dropped)
+    legacy = bool(wired.functions) and not wired.tools
+    stream = bool(wired.stream)
+    return ChatRequest(
+        model=wired.model, messages=messages, system=system, tools=tools, server_tools=server_tools,
+        tool_choice=decode_choice(wired.tool_choice, wired.function_call, dropped),
+        parallel_tool_calls=False if legacy else wired.parallel_tool_calls,
+        max_output_tokens=output_limit(wired, dropped), temperature=wired.temperature, top_p=wired.top_p,
+        top_k=wired.top_k if wired.top_k and wired.top_k > 0 else None,  # 0 and -1 mean all (vLLM)
+        stop=stop_sequences(wired.stop, dropped), stream=stream, thinking=thinking,
+        thinking_words=thinking_words(wired, extra),
+        output_format=output_format(wired.response_format, dropped), user=wired.user or None, seed=wired.seed,
+        presence_penalty=wired.presence_penalty, frequency_penalty=wired.frequency_penalty,
+        logprobs=bool(wired.logprobs), top_logprobs=wired.top_logprobs, choices=wired.n or 1,
+        want_usage=not stream or wants_usage(wired.stream_options, extra.get("usage", msgspec.Raw())),
+        extra=extra, api="openai", cites=True,
+        legacy_functions=legacy, show_reasoning=shown)

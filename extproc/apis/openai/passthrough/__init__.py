@@ -1,0 +1,63 @@
+"""OpenAI clients at OpenAI-format providers that need no mending: chunks pass, the model's name is the client's.
+
+Most servers of this format deviate from it (ids, indexes, calls written as text, reasoning in many fields): for them
+the conversation is translated like for any other pair. Bytes pass where the profile says that the endpoint is
+`faithful`, and answers also where the client asked for what only bytes can carry (several choices, log probabilities).
+`openai_request` and `openai_history` change the request, `openai_answer` reads the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropped, Patched, ProviderRequest, Target
+from extproc.apis.openai.client.finalizing import wants_final
+from extproc.apis.openai.client.request import ChatRequest
+from extproc.apis.openai.passthrough.history import ids_of
+from extproc.apis.openai.passthrough.request import change, fits, outline, restrict, told
+from extproc.apis.openai.passthrough.response import ChatReader
+from extproc.apis.openai.provider.request import chat_path
+from extproc.apis.shared.body import checked
+from extproc.apis.shared.json_fields import fields_of, joined
+from extproc.apis.shared.passthrough import COMMENT, RelayEncoder
+from extproc.bounds import Limits
+from extproc.conversation.model import Request
+
+
+class OpenAIRelay:
+    """`Relay` for Chat Completions."""
+
+    def patched(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
+                dropped: Dropped) -> Patched | None:
+        if not target.profile.faithful or not _is_native(target) or wants_final(headers):
+            return None
+        body = checked(body, limits.json_depth)
+        asked, fields = told(body), fields_of(body)
+        if asked is None or fields is None or not restrict(asked, fields, target, dropped) \
+                or not fits(asked, fields, target):
+            return None
+        change(asked, fields, target, dropped)
+        head = {"content-type": "application/json", "accept-encoding": "identity",
+                "accept": "text/event-stream" if asked.stream else "application/json"}
+        request = ProviderRequest(method="POST", path=chat_path(target), headers=head, body=joined(fields))
+        return Patched(request, outline(asked), ids_of(asked.messages))
+
+    def passes_answer(self, request: Request, target: Target, *, patched: bool) -> bool:
+        """A request that was written anew may have an answer in other words: of functions, custom tools, and reasoning
+        that the client does not want to see."""
+        if not _is_native(target) or not (target.profile.faithful or request.logprobs or request.choices > 1):
+            return False
+        if patched:
+            return True
+        plain = not isinstance(request, ChatRequest) or (request.show_reasoning and not request.legacy_functions)
+        return plain and (target.profile.custom_tools or not any(tool.custom for tool in request.tools))
+
+    def reader(self, context: DecodeContext, decoder: AnswerDecoder) -> ChatReader:
+        return ChatReader(context, decoder)
+
+    def encoder(self, encoder: AnswerEncoder, *, stream: bool) -> RelayEncoder:
+        return RelayEncoder(encoder, COMMENT, stream=stream)
+
+
+def _is_native(target: Target) -> bool:
+    return target.tool_style in ("auto", "native")

@@ -1,0 +1,411 @@
+"""A Chat Completions answer that passes: every chunk of the provider is a chunk of the client.
+
+Changed are the model's name, ids and indexes of calls that cannot stand (an id that the conversation has already, one
+that is repeated in every chunk), and what the client did not ask for (the usage chunk). What is missing at the end is
+added: finish reasons, usage, `[DONE]`. Read are usage, calls, the end and errors; unknown fields pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from extproc.apis.base import AnswerDecoder, DecodeContext
+from extproc.apis.openai.client.ending import usage_fields
+from extproc.apis.openai.provider.call_index import CallIndex
+from extproc.apis.openai.provider.chunks import CallDelta, Choice, Chunk, JsonChunk, decode_chunk, usage_of
+from extproc.apis.openai.provider.finish import FAILED_REASONS, FINISH_REASONS
+from extproc.apis.shared.body_reader import BROKEN, EMPTY
+from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
+from extproc.apis.shared.json_text import without_half_pairs
+from extproc.apis.shared.passthrough import RelayReader, readable, without_line_ends
+from extproc.apis.shared.provider_errors import complaint_of, failure_from_chunk
+from extproc.apis.shared.sse import LF
+from extproc.conversation.model import Failure, Passed, Signature
+from extproc.conversation.pending_call import PendingCall
+from extproc.conversation.sequencer import too_long_call
+
+_DONE = b"data: [DONE]\n\n"
+_HEAD = ("id", "object", "created", "model", "system_fingerprint")
+"""What all chunks of an answer share."""
+
+
+class _Piece(msgspec.Struct, gc=False):
+    index: int = 0
+    finish_reason: str | None = None
+    error: Any = None
+
+
+class _Plain(msgspec.Struct, gc=False):
+    """Just enough to see that a chunk holds one more piece of text and nothing else."""
+
+    model: str | None = None
+    choices: list[_Piece] = []
+    usage: Any = None
+    error: Any = None
+    x_groq: Any = None
+
+
+_plain = msgspec.json.Decoder(_Plain).decode
+
+Place = tuple[int, int]
+"""Of a call in a chunk: the positions of its choice and of the call in it."""
+
+
+class _Followed:
+    """Takes calls and fragments from a `CallIndex` without sending anything: the fragments pass as they are."""
+
+    def __init__(self, offered: dict[str, str], most_arguments: int) -> None:
+        self.failure: Failure | None = None
+        self._offered = offered
+        self._most_arguments = most_arguments
+
+    def new_call(self, id: str | None = None, *, signature: Signature | None = None) -> PendingCall:
+        return PendingCall(id)
+
+    def call_delta(self, call: PendingCall, name: str | None, arguments: str | None) -> None:
+        if name:
+            call.add_name(name, self._offered)
+        if arguments:
+            call.add_arguments(arguments)
+            call.take()
+            if call.size > self._most_arguments:
+                self.fail(too_long_call(call.name, self._most_arguments))
+
+    def fail(self, failure: Failure) -> None:
+        self.failure = self.failure or failure
+
+
+class _Calls:
+    """The calls of one choice: which of them each entry belongs to, and where that stands for the client."""
+
+    def __init__(self, offered: dict[str, str], most_arguments: int) -> None:
+        self.count = 0
+        self._followed = _Followed(offered, most_arguments)
+        self._index = CallIndex(self._followed, offered, free_text=False)
+        self._places: dict[PendingCall, int] = {}
+        self._names: dict[PendingCall, str] = {}
+
+    @property
+    def failure(self) -> Failure | None:
+        return self._followed.failure
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the calls, as far as they came."""
+        return [call.name for call in self._places]
+
+    def places(self, entries: list[CallDelta | None], *, whole: bool) -> list[tuple[int, bool, str | None] | None]:
+        """Of each entry: its place for the client, whether its call begins, and what the client is to read as the name
+        (None: nothing, it has it). None: the entry holds nothing."""
+        out: list[tuple[int, bool, str | None] | None] = []
+        for entry, call in zip(entries, self._index.take(entries, whole=whole), strict=True):
+            if entry is None or call is None:
+                out.append(None)
+                continue
+            begins = call not in self._places
+            if begins:
+                self._places[call] = self.count
+                self.count += 1
+            had = self._names.get(call, "")
+            self._names[call] = call.name
+            out.append((self._places[call], begins, call.name[len(had):] if call.name.startswith(had) else None))
+        return out
+
+
+class ChatReader(RelayReader):
+    """One answer."""
+
+    def __init__(self, context: DecodeContext, decoder: AnswerDecoder) -> None:
+        super().__init__(context, decoder)
+        self._faithful = context.target.profile.faithful
+        self._name = raw(context.request.model)
+        self._model: str | None = context.request.model  # as the provider wrote it last, and its two spellings
+        self._old = (b"", b"")
+        self._new = (b'"model":%b' % bytes(self._name), b'"model": %b' % bytes(self._name))
+        self._head: Fields | None = None
+        self._begun: set[int] = set()
+        self._finished: set[int] = set()
+        self._reason: str | None = None
+        self._called: dict[int, _Calls] = {}
+        self._call_count = 0  # of all choices
+        self._counted = False
+        self._pieces = 0
+
+    @property
+    def unoffered_calls(self) -> int:
+        return len(self._unoffered_names) + self._other.unoffered_calls
+
+    @property
+    def _unoffered_names(self) -> list[str]:
+        known = self._context.names.to_client
+        return [name for calls in self._called.values() for name in calls.names if name not in known]
+
+    # -------------------------------------------------------------------------------------------------------- events
+
+    def _pass_event(self, name: bytes, payload: bytes) -> None:
+        """A further piece of text, as most events are, costs one look."""
+        if self._content_seen and b'"tool_calls"' not in payload and not name:
+            try:
+                plain = _plain(payload)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                plain = None
+            if plain is not None and plain.usage is None and plain.error is None and plain.x_groq is None \
+                    and len(plain.choices) == 1:
+                piece = plain.choices[0]
+                if piece.finish_reason is None and piece.error is None and piece.index in self._begun:
+                    self._pieces += 1
+                    self._out.append(Passed(b"data: %b\n\n" % self._renamed(payload, plain.model), True))
+                    return
+        self._any_event(name, payload)
+
+    def _any_event(self, name: bytes, payload: bytes) -> None:
+        if payload.strip() == b"[DONE]":
+            self._done()
+            return
+        if name == b"error":
+            self._broke_off(payload)
+            return
+        if not payload or payload.isspace():
+            return
+        try:
+            chunk = decode_chunk(payload, alone=True)
+        except JsonChunk as problem:
+            if b"\n" not in payload:
+                self._fail(Failure("server", f"The provider sent a damaged event: {problem}."))
+                return
+            for line in payload.split(b"\n"):  # two data lines that were meant as two events
+                if not self._ended:
+                    self._any_event(name, line)
+            return
+        if chunk is not None:
+            self._chunk(chunk, payload)
+
+    def _chunk(self, chunk: Chunk, payload: bytes) -> None:
+        choices = [choice for choice in chunk.choices or () if choice is not None]
+        if chunk.is_error or (not choices and chunk.usage is None and complaint_of(payload) is not None):
+            self._broke_off(payload)
+            return
+        self._take_usage(chunk, choices)
+        calls = 0
+        changes: dict[Place, Fields] = {}
+        for position, choice in enumerate(choices):
+            calls += self._choice(position, choice, changes)
+        if self._ended or (not choices and chunk.usage is not None and not self._context.request.want_usage):
+            return  # figures that only the gateway asked for
+        if self._head is None:
+            fields = fields_of(payload) or {}
+            self._head = {name: fields[name].copy() for name in _HEAD if name in fields}
+        if changes:
+            payload = _with_changes(payload, changes, "delta")
+        holds_something = any(part is not None and part.holds_something
+                              for choice in choices for part in (choice.delta, choice.message))
+        self._pieces += holds_something
+        model = chunk.model if isinstance(chunk.model, str) else None
+        self._pass(b"data: %b\n\n" % self._renamed(payload, model), content=holds_something, calls=calls)
+
+    def _choice(self, position: int, choice: Choice, changes: dict[Place, Fields]) -> int:
+        """Reads one choice; returns how many calls begin in it. `changes`: of its calls."""
+        index = choice.index if isinstance(choice.index, int) else 0
+        self._begun.add(index)
+        calls = 0
+        delta = choice.delta or choice.message
+        if delta is not None and delta.tool_calls:
+            calls = self._calls(index, position, delta.tool_calls, changes)
+        if choice.error:
+            self._fail(failure_from_chunk({"error": choice.error}))
+        elif word := choice.finish_word:
+            self._told_finish(index, word, position, changes)
+        return calls
+
+    def _calls(self, index: int, position: int, entries: list[CallDelta | None],
+               changes: dict[Place, Fields]) -> int:
+        """Reads the entries of one list; returns how many calls begin in it. `changes`: what must change in them."""
+        calls = self._called.get(index)
+        if calls is None:
+            calls = self._called[index] = _Calls(self._context.names.to_client, self._context.limits.tool_arguments)
+        begun = 0
+        for at, (entry, found) in enumerate(zip(entries, calls.places(entries, whole=not self._streaming),
+                                                strict=True)):
+            if entry is None or found is None:
+                continue
+            place, begins, name = found
+            change: Fields = {}
+            given = entry.id if isinstance(entry.id, str) else None
+            if begins:
+                begun += 1
+                new = self._new_id(given, self._call_count)
+                self._call_count += 1
+                if new is not None:
+                    change["id"] = raw(new)
+            else:  # SDKs join what is repeated
+                if given is not None:
+                    change["id"] = raw(None)
+                if entry.function_name and name != entry.function_name:
+                    change["name"] = raw(name or None)
+            if entry.index != place:
+                change["index"] = raw(place)
+            if entry.custom is not None and not entry.is_custom:
+                change["custom"] = raw(None)
+            if change:
+                changes[position, at] = change
+        if calls.failure is not None:
+            self._fail(calls.failure)
+        return begun
+
+    def _told_finish(self, index: int, word: str, position: int, changes: dict[Place, Fields]) -> None:
+        if word in FAILED_REASONS:
+            self._fail(FAILED_REASONS[word])
+            return
+        self._finished.add(index)
+        self._reason = self._reason or word
+        if word == "stop" and not self._faithful and self._called.get(index):
+            changes[position, -1] = {"finish_reason": raw("tool_calls")}
+            self._reason = "tool_calls"
+
+    def _broke_off(self, payload: bytes) -> None:
+        complaint = complaint_of(payload) or {"error": payload[:2000].decode("utf-8", "replace").strip()}
+        self._fail(failure_from_chunk(complaint))
+
+    # ------------------------------------------------------------------------------------------------------ the name
+
+    def _renamed(self, payload: bytes, model: str | None) -> bytes:
+        """The chunk on one line, with the client's name of the model. A quoted name behind an unescaped quote can only
+        be the member: inside a text both are escaped."""
+        if not payload.isascii() or LF in payload:
+            payload = readable(without_line_ends(payload))
+        if model is None or model == self._context.request.model:
+            return payload
+        if model != self._model:
+            self._model = model
+            name = bytes(raw(model))
+            self._old = (b'"model":%b' % name, b'"model": %b' % name)
+        for old, new in zip(self._old, self._new, strict=True):
+            renamed = payload.replace(old, new)
+            if renamed is not payload:
+                return renamed
+        fields = fields_of(payload)  # spelt in another way
+        return payload if fields is None else joined({**fields, "model": self._name})
+
+    # ------------------------------------------------------------------------------------------------------- the end
+
+    def _take_usage(self, chunk: Chunk, choices: list[Choice]) -> None:
+        groq = chunk.x_groq if isinstance(chunk.x_groq, dict) else {}
+        if groq.get("error"):
+            self._fail(failure_from_chunk({"error": groq["error"]}))
+        for told in (chunk.usage, groq.get("usage"), *(choice.usage for choice in choices)):
+            outside = self._context.target.profile.reasoning_outside
+            usage = usage_of(told, reasoning_outside=outside) if told is not None else None
+            if usage is not None:
+                self._usage = usage
+                self._counted = True
+
+    def _no_more_events(self) -> None:
+        """Without `[DONE]` an answer is complete once all its choices are."""
+        if self._finished and self._finished == self._begun:
+            self._done()
+        else:
+            self._fail(BROKEN if self._begun else EMPTY)
+
+    def _done(self) -> None:
+        open_choices = sorted(self._begun - self._finished)
+        if not self._content_seen and self._reason is None:
+            self._fail(EMPTY)
+            return
+        if any(index in self._called for index in open_choices):
+            self._fail(BROKEN)  # nothing says that the call is whole
+            return
+        for index in open_choices:
+            self._own_chunk([{"index": index, "delta": {}, "finish_reason": "stop"}])
+        if not self._counted:
+            self._estimate_usage(self._pieces)
+            if self._context.request.want_usage:
+                self._own_chunk([], usage=usage_fields(self._usage, self._context.prompt_estimate))
+        self._pass(_DONE)
+        self._finish()
+
+    def _own_chunk(self, choices: list[dict[str, Any]], **more: Any) -> None:
+        head = {**(self._head or {}), "model": self._name}
+        self._pass(b"data: %b\n\n" % msgspec.json.encode({**head, "choices": choices, **more}))
+
+    def _fail(self, failure: Failure) -> None:
+        self._note_unoffered()
+        super()._fail(failure)
+
+    def _note_unoffered(self) -> None:
+        """The answer ends: the names of its calls are whole."""
+        if not self._ended:
+            for name in self._unoffered_names:
+                self._context.tally.note_bad(name, "unoffered")
+
+    def _finish(self) -> None:
+        self._note_unoffered()
+        reason = FINISH_REASONS.get(self._reason or "stop", "stop")
+        self._end("tool_calls" if reason == "stop" and self._called else reason)
+
+    # --------------------------------------------------------------------------------------------------------- whole
+
+    def _pass_body(self, body: bytes) -> bool:
+        fields = fields_of(body)
+        try:
+            chunk = decode_chunk(body, alone=True)
+        except JsonChunk:
+            return False
+        choices = [choice for choice in chunk.choices or () if choice is not None] if chunk is not None else []
+        if fields is None or chunk is None or not choices or chunk.is_error or any(
+                choice.error or choice.finish_word in FAILED_REASONS or choice.message is None for choice in choices):
+            return False
+        self._take_usage(chunk, choices)
+        changes: dict[Place, Fields] = {}
+        calls = 0
+        for position, choice in enumerate(choices):
+            calls += self._choice(position, choice, changes)
+        if self._ended:
+            return True
+        if changes:
+            fields = fields_of(_with_changes(body, changes, "message")) or fields
+        fields["model"] = self._name
+        if not self._counted:
+            self._estimate_usage(len(body) // 4)
+            fields["usage"] = raw(usage_fields(self._usage, self._context.prompt_estimate))
+        self._pass(readable(joined(fields)), content=True, calls=calls)
+        self._finish()
+        return True
+
+
+def _with_changes(payload: bytes, changes: dict[Place, Fields], part: str) -> bytes:
+    """The chunk with changed calls; a choice's own members are changed under the place -1."""
+    fields = fields_of(payload) or fields_of(without_half_pairs(payload)) or {}
+    choices = elements_of(fields.get("choices", msgspec.Raw(b"[]"))) or []
+    for position, choice in enumerate(choices):
+        mine = {at: change for (where, at), change in changes.items() if where == position}
+        members = fields_of(choice) if mine else None
+        if members is None:
+            continue
+        members.update(mine.pop(-1, {}))
+        delta = member_of(members, part)
+        entries = elements_of(delta["tool_calls"]) if delta is not None and "tool_calls" in delta else None
+        if delta is not None and entries is not None and mine:
+            delta["tool_calls"] = raw([_changed_call(entry, mine.get(at, {}), whole=part == "message")
+                                       for at, entry in enumerate(entries)])
+            members[part] = msgspec.Raw(joined(delta))
+        choices[position] = msgspec.Raw(joined(members))
+    fields["choices"] = raw(choices)
+    return joined(fields)
+
+
+def _changed_call(entry: msgspec.Raw, change: Fields, *, whole: bool) -> msgspec.Raw:
+    members = fields_of(entry)
+    if not change or members is None:
+        return entry
+    for name, value in change.items():
+        if name == "name":
+            function = member_of(members, "function")
+            if function is not None and function.pop("name", None) is not None:
+                members["function"] = msgspec.Raw(joined({"name": value, **function} if holds(value) else function))
+        elif not holds(value):
+            members.pop(name, None)
+        elif name != "index" or not whole:  # a whole answer has no indexes
+            members[name] = value
+    return msgspec.Raw(joined(members))

@@ -1,0 +1,86 @@
+"""What a Chat Completions answer says of its sources -> `Citations`, or a list in words.
+
+Models that search tell them in `annotations` of the message or of deltas (OpenAI, OpenRouter; `url_citation`, with the
+place in the text that a source stands for), or beside the choices: `citations`, a list of URLs to which `[1]` in the
+text refers (Perplexity, xAI), and `search_results` with their titles (Perplexity, in every chunk). Called by the answer
+decoder.
+
+Sources: platform.openai.com/docs (Web search), openrouter.ai/docs (Web search), docs.perplexity.ai (Chat Completions),
+docs.x.ai (Live Search).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extproc.apis.shared.sources import SourceList
+from extproc.conversation.model import Citations
+
+_MOST = 1000
+"""Annotations that are kept of an answer, and characters of JSON of all of them together."""
+_MOST_SIZE = 16_000_000
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Cited:
+    """The sources of one answer. What is told again counts once; of a list that grows the last one counts."""
+
+    def __init__(self) -> None:
+        self._annotations: dict[bytes, dict[str, object]] = {}
+        self._size = 0
+        self._lists: dict[str, list[object]] = {}
+        self.lost = False
+        """Something came that is no annotation, or more than is kept."""
+
+    def __bool__(self) -> bool:
+        return bool(self._annotations or self._lists)
+
+    def annotations(self, value: object) -> None:
+        """Takes the `annotations` of a message or a delta."""
+        for item in value if isinstance(value, list) else [value]:
+            if not isinstance(item, dict):
+                self.lost = True
+                continue
+            text = _encode(item)
+            if text in self._annotations:
+                continue
+            self._size += len(text)
+            if len(self._annotations) >= _MOST or self._size > _MOST_SIZE:
+                self.lost = True
+                return
+            self._annotations[text] = item
+
+    def lists(self, citations: object, search_results: object) -> None:
+        """Takes what stands beside the choices."""
+        for name, value in (("citations", citations), ("search_results", search_results)):
+            if isinstance(value, list):
+                if value:
+                    self._lists[name] = value
+            elif value:
+                self.lost = True
+
+    def event(self) -> Citations:
+        """For a client that has a place for them: all as it came."""
+        return Citations([msgspec.Raw(text) for text in self._annotations],
+                         {name: msgspec.Raw(_encode(value)) for name, value in self._lists.items()})
+
+    def text(self) -> str:
+        """In words, for all others; "" where nothing is a page. What is none is `lost`."""
+        pages = SourceList()
+        told = list(self._lists.get("citations", ()))
+        for url in told:
+            self._lost_unless(pages.add(url, None))
+        for result in self._lists.get("search_results", ()):
+            page = result if isinstance(result, dict) else {}
+            self._lost_unless(pages.add(page.get("url"), page.get("title")))
+        for annotation in self._annotations.values():
+            cited = annotation.get("url_citation")
+            page = cited if isinstance(cited, dict) else annotation  # flat, as in the Responses API
+            self._lost_unless(pages.add(page.get("url"), page.get("title")))
+        # Its numbers are those of the text only where no page stands there twice.
+        numbered = bool(self._lists) and len({str(url) for url in told}) == len(told)
+        return pages.text(numbered=numbered) if pages else ""
+
+    def _lost_unless(self, carried: bool) -> None:
+        self.lost = self.lost or not carried

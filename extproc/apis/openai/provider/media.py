@@ -1,0 +1,114 @@
+"""Media blocks as parts of the OpenAI format, or as a note in words where they cannot be carried.
+
+Images become `image_url` parts, PDFs the part that the endpoint has for them, text documents text; sound and video go
+where the profile says so. Nothing is fetched. Called by the message
+encoder.
+"""
+
+from __future__ import annotations
+
+import re
+
+from extproc.apis.base import Dropped
+from extproc.apis.openai.provider.wire import (
+    AudioData,
+    AudioPart,
+    DocumentUrlPart,
+    FileData,
+    FilePart,
+    FileUrlPart,
+    ImagePart,
+    ImageUrl,
+    Part,
+    TextPart,
+    VideoPart,
+)
+from extproc.apis.shared.media import image_type, lost_media, text_of_media
+from extproc.conversation.model import Media
+from extproc.profiles.profile import Profile
+
+_PDF = "application/pdf"
+_AUDIO_FORMATS = {"mpeg": "mp3", "mp4": "m4a", "pcm": "pcm16", "wave": "wav"}
+"""What a media type of sound is called in `format`, where not by its own name."""
+_DETAILS = frozenset({"auto", "low", "high"})
+_ODD_IN_FILENAMES = re.compile(r"[^\w .()-]+")
+
+
+def parts_of_media(media: Media, profile: Profile, dropped: Dropped) -> list[Part]:
+    """The parts that carry the media; a note in words, with the loss named, where none can."""
+    text = text_of_media(media)
+    if text is not None:
+        return [TextPart(text)]
+    return carried_parts(media, profile) or [TextPart(lost_media(media, dropped))]
+
+
+def carried_parts(media: Media, profile: Profile) -> list[Part]:
+    """The parts, which only user messages may hold, of media that are no text; nothing where none can carry it."""
+    part = _carried(media, profile)
+    if part is None:
+        return []
+    if media.kind == "document" and media.context:
+        return [TextPart(media.context), part]
+    return [part]
+
+
+def _carried(media: Media, profile: Profile) -> Part | None:
+    if media.kind == "image" and profile.images:
+        return _image(media, profile)
+    if media.kind == "document" and media.media_type in (None, _PDF) and profile.documents:
+        return _document(media, profile)
+    if media.kind == "audio" and profile.audio != "none":
+        return _audio(media, profile)
+    if media.kind == "video" and profile.videos:
+        source = _source(media, media.media_type or "video/mp4", urls=True)
+        return None if source is None else VideoPart(ImageUrl(source))
+    return None
+
+
+def _document(media: Media, profile: Profile) -> Part | None:
+    source = _source(media, _PDF, urls=profile.document_urls)
+    if source is None:
+        return None
+    if profile.document_part == "document_url":
+        return DocumentUrlPart(source, media.title or None)
+    if profile.document_part == "file_url":
+        return FileUrlPart(ImageUrl(media.data or source), media.title or None)
+    return FilePart(FileData(_filename(media.title), source))
+
+
+def _audio(media: Media, profile: Profile) -> Part | None:
+    if profile.audio == "text":
+        text = media.data or _web_url(media)
+        return None if text is None else AudioPart(text)
+    kind = (media.media_type or "").lower().partition("/")[2].partition(";")[0].removeprefix("x-")
+    if media.data is None or not kind:
+        return None
+    return AudioPart(AudioData(media.data, _AUDIO_FORMATS.get(kind, kind)))
+
+
+def _source(media: Media, media_type: str, *, urls: bool) -> str | None:
+    """A URL of the web, if `urls`, or a data URL."""
+    if media.data is not None:
+        return f"data:{media_type};base64,{media.data}"
+    return _web_url(media) if urls else None
+
+
+def _web_url(media: Media) -> str | None:
+    return media.url if media.url is not None and media.url.startswith(("https://", "http://")) else None
+
+
+def _image(media: Media, profile: Profile) -> Part | None:
+    detail = media.detail if media.detail in _DETAILS else None
+    if profile.image_urls and (url := _web_url(media)) is not None:
+        return ImagePart(ImageUrl(url, detail))
+    if media.url is not None and media.url.startswith("data:image/"):
+        return ImagePart(ImageUrl(media.url, detail))
+    if media.data is None:
+        return None
+    kind = image_type(media)
+    return None if kind is None else ImagePart(ImageUrl(f"data:{kind};base64,{media.data}", detail))
+
+
+def _filename(title: str | None) -> str:
+    name = _ODD_IN_FILENAMES.sub("_", title or "").strip(" ._")[:120] or "document"
+    return name if name.lower().endswith(".pdf") else name + ".pdf"

@@ -1,0 +1,308 @@
+"""The messages of a conversation in the order and the words of the OpenAI format.
+
+What the format demands and this keeps: the system text first; behind an assistant message with `tool_calls` at once
+one `tool` message per call, in call order; tool messages hold text only, so images of results move to a user message
+behind all of them; no empty message. Called by the request encoder with turns whose calls are paired already.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+
+from extproc.apis.base import Dropped, NameMap, Target
+from extproc.apis.openai.provider.media import carried_parts, parts_of_media
+from extproc.apis.openai.provider.past_reasoning import put_back
+from extproc.apis.openai.provider.wire import (
+    AnyCall,
+    AssistantMessage,
+    Call,
+    CustomCall,
+    CustomInput,
+    FunctionCall,
+    FunctionTool,
+    Part,
+    SystemMessage,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+    WireMessage,
+)
+from extproc.apis.shared.cache_marks import CacheControl, longest, put_in_order, sent_mark
+from extproc.apis.shared.media import lost_media, text_of_media
+from extproc.conversation.ids import ProviderIds
+from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
+from extproc.conversation.notes import NO_OUTPUT
+from extproc.conversation.past_arguments import arguments_text
+from extproc.conversation.tool_results import Exchange, Turn
+from extproc.profiles.profile import Profile
+
+ERROR_PREFIX = "[tool error] "
+"""Begins the text of a result with `is_error`: the format has no field for it."""
+Marked = Part | FunctionTool
+MOST_MARKS = 4
+"""Cache marks of a request, as Anthropic and DashScope allow; of more the last ones stay, which mark the longest
+prefixes."""
+
+
+def encode_messages(system: list[Text], turns: list[Turn], names: NameMap, target: Target, dropped: Dropped,
+                    custom: frozenset[str] = frozenset(), marked: Sequence[Marked] = ()) -> list[WireMessage]:
+    """All messages of a request; `system` holds the texts of the system message at the head, `custom` the names of the
+    tools that take free text at this endpoint, `marked` what has cache marks before all messages."""
+    return _Encoder(names, target, dropped, custom, marked).encode(system, turns)
+
+
+class _Encoder:
+    """Builds the list. `_parts` collects the open user message: it is written when another role follows, so that
+    moved media and the text behind them share one message."""
+
+    def __init__(self, names: NameMap, target: Target, dropped: Dropped, custom: frozenset[str],
+                 marked: Sequence[Marked]) -> None:
+        self._names = names.to_provider
+        self._target = target
+        self._profile = target.profile
+        self._dropped = dropped
+        self._custom = custom
+        self._marked: list[Marked] = [*marked]
+        self._out: list[WireMessage] = []
+        self._parts: list[Part] = []
+
+    @cached_property
+    def _ids(self) -> ProviderIds:
+        """Asked for only where there is a call."""
+        profile = self._profile
+        return ProviderIds(profile.tool_call_id_pattern, profile.tool_call_id_max, profile.tool_call_id_form)
+
+    def encode(self, system: list[Text], turns: list[Turn]) -> list[WireMessage]:
+        # System messages before the first turn join the head: many chat templates take one system message only.
+        leading = 0
+        while leading < len(turns) and turns[leading].role == "system":
+            leading += 1
+        if leading:
+            system = [*system, *(text for turn in turns[:leading] for text in self._texts(turn))]
+        if system:
+            self._system_message(system)
+        for turn in turns[leading:]:
+            if turn.role == "system":
+                self._system(turn)
+            elif turn.role == "user":
+                self._user(turn)
+            else:
+                self._assistant(turn)
+        self._close_user()
+        self._mark_prefill()
+        if self._marked:
+            for part in self._marked[:-MOST_MARKS]:
+                part.cache_control = None
+            if put_in_order(self._marked[-MOST_MARKS:]):
+                self._lose_time()
+        return self._out
+
+    # ------------------------------------------------------------------------------------------------------- roles
+
+    def _system(self, turn: Turn) -> None:
+        texts = self._texts(turn)
+        if self._profile.system_anywhere:
+            if any(text.text for text in texts):
+                self._close_user()
+                self._system_message(texts)
+        elif text := "\n\n".join(text.text for text in texts if text.text):
+            self._parts.append(self._part(f"[system message]\n{text}", cache=longest(*(text.cache for text in texts))))
+
+    def _system_message(self, texts: list[Text]) -> None:
+        parts = [self._part(text.text, cache=text.cache) for text in texts if text.text]
+        if parts:
+            self._out.append(SystemMessage(self._one_text(parts) or parts))
+
+    def _user(self, turn: Turn) -> None:
+        for block in turn.content:
+            if type(block) is Text:
+                if block.text:
+                    self._parts.append(self._part(block.text, cache=block.cache))
+            elif isinstance(block, Media):
+                parts = parts_of_media(block, self._profile, self._dropped)
+                self._parts.extend(parts)
+                if block.cache:
+                    self._mark(parts[-1], block.cache)
+            elif text := self._other(block):
+                self._parts.append(TextPart(text))
+        if self._profile.system_anywhere:
+            self._close_user()
+
+    def _assistant(self, turn: Turn) -> None:
+        message = AssistantMessage(self._text(turn), tool_calls=[self._call(one.call) for one in turn.exchanges])
+        put_back(message, turn, self._target, self._dropped)
+        if not (message.content or message.tool_calls or message.reasoning_content or message.reasoning
+                or message.reasoning_details):
+            return
+        if not message.content and message.tool_calls and self._profile.empty_content == "null":
+            message.content = None
+        self._close_user()
+        self._out.append(message)
+        if self._profile.never_parallel and len(turn.exchanges) > 1:
+            self._one_by_one(message, turn.exchanges)
+        else:
+            self._results(turn.exchanges, message.tool_calls)
+
+    def _one_by_one(self, message: AssistantMessage, exchanges: list[Exchange]) -> None:
+        """Several calls of one turn as turns of one call each; what the turn says stands before the first."""
+        calls = message.tool_calls
+        message.tool_calls = calls[:1]
+        self._results(exchanges[:1], calls[:1])
+        content = None if self._profile.empty_content == "null" else ""
+        for exchange, call in zip(exchanges[1:], calls[1:], strict=True):
+            self._out.append(AssistantMessage(content, tool_calls=[call]))
+            self._results([exchange], [call])
+
+    def _text(self, turn: Turn) -> str:
+        """All that an assistant turn says; its cache marks have no place."""
+        if not turn.content:
+            return ""
+        only = turn.content[0]
+        if len(turn.content) == 1 and type(only) is Text:
+            if only.cache:
+                self._lose_mark()
+            return only.text
+        return "\n\n".join(text.text for text in self._texts(turn, marks=False) if text.text)
+
+    def _call(self, call: ToolCall) -> AnyCall:
+        if call.cache:
+            self._lose_mark()
+        name = self._names.get(call.name, call.name)
+        call_id = self._ids.next(call.id, name)
+        if call.name in self._custom:
+            return CustomCall(call_id, CustomInput(name, _free_text(call.arguments)))
+        return Call(call_id, FunctionCall(name, arguments_text(call.arguments)))
+
+    # ----------------------------------------------------------------------------------------------------- results
+
+    def _results(self, exchanges: list[Exchange], calls: list[AnyCall]) -> None:
+        moved: list[Part] = []
+        for at, exchange in enumerate(exchanges):
+            result, call = exchange.result, calls[at]
+            if result is None:
+                continue
+            text, parts = self._result(result)
+            marked = self._part(text, cache=result.cache) if result.cache else None
+            self._out.append(ToolMessage(call.id, text if marked is None or marked.cache_control is None else [marked]))
+            if parts:
+                moved += [TextPart(f"Attached to the result of {call.name} ({call.id}):"), *parts]
+        self._parts.extend(moved)
+
+    def _result(self, result: ToolResult) -> tuple[str, list[Part]]:
+        """The text of a tool message, and the parts that must move to a user message."""
+        moved: list[Part] = []
+        if len(result.content) == 1 and type(only := result.content[0]) is Text:  # nearly always
+            joined = only.text or NO_OUTPUT
+            return (ERROR_PREFIX + joined if result.is_error else joined), moved
+        texts: list[str] = []
+        for block in result.content:
+            if type(block) is Text:
+                texts.append(block.text)
+            elif (text := text_of_media(block)) is not None:
+                texts.append(text)
+            elif parts := carried_parts(block, self._profile):
+                texts.append(f"[{block.kind} attached in the next user message]")
+                moved += parts
+            else:
+                texts.append(lost_media(block, self._dropped))
+        joined = "\n".join(filter(None, texts)) or NO_OUTPUT
+        return (ERROR_PREFIX + joined if result.is_error else joined), moved
+
+    # ------------------------------------------------------------------------------------------------------- words
+
+    def _texts(self, turn: Turn, *, marks: bool = True) -> list[Text]:
+        """The texts of a turn that may hold nothing but text. `marks`: its cache marks can be carried."""
+        texts: list[Text] = []
+        for block in turn.content:
+            if type(block) is Text:
+                texts.append(block)
+            elif isinstance(block, Media):
+                text = text_of_media(block)
+                texts.append(Text(lost_media(block, self._dropped) if text is None else text, cache=block.cache))
+            else:
+                texts.append(Text(self._other(block)))
+        if not marks and any(text.cache for text in texts):
+            self._lose_mark()
+        return texts
+
+    def _other(self, block: Thinking | Opaque) -> str:
+        """A foreign block in words, "" (and named) where there are none. Thinking never turns into text."""
+        if isinstance(block, Thinking):
+            return ""
+        if block.text is None:
+            self._dropped.loss(f"messages.{block.type}")
+        return block.text or ""
+
+    # -------------------------------------------------------------------------------------------------------- marks
+
+    def _part(self, text: str, *, cache: CacheMark) -> TextPart:
+        part = TextPart(text)
+        if cache:
+            self._mark(part, cache)
+        return part
+
+    def _mark(self, part: Part, cache: CacheMark) -> None:
+        """The client wants the prefix up to here cached."""
+        if not self._profile.cache_marks:
+            self._lose_mark()
+            return
+        part.cache_control = taken_mark(cache, self._profile, self._dropped)
+        self._marked.append(part)
+
+    def _lose_mark(self) -> None:
+        self._dropped.hint("cache_control")
+
+    def _lose_time(self) -> None:
+        self._dropped.hint("cache_control.ttl")
+
+    def _one_text(self, parts: Sequence[Part]) -> str | None:
+        """The parts as one string, which is all that several hosts take; None where that is not possible. Where marks
+        are taken several texts stay apart: the mark moves on with the conversation, and a text that is joined in one
+        request and apart in the next would break the cache."""
+        if len(parts) == 1:
+            only = parts[0]
+            return only.text if type(only) is TextPart and only.cache_control is None else None
+        if self._profile.cache_marks:
+            return None
+        texts = [part.text for part in parts if isinstance(part, TextPart)]
+        return "\n\n".join(texts) if len(texts) == len(parts) else None
+
+    # -------------------------------------------------------------------------------------------------- the ends
+
+    def _close_user(self) -> None:
+        parts = self._parts
+        if not parts:
+            return
+        self._parts = []
+        bridge = self._profile.bridge_after_tools
+        if bridge is not None and self._out and isinstance(self._out[-1], ToolMessage):
+            self._out.append(AssistantMessage(content=bridge))
+        self._out.append(UserMessage(self._one_text(parts) or parts))
+
+    def _mark_prefill(self) -> None:
+        last = self._out[-1] if self._out else None
+        if type(last) is not AssistantMessage or last.tool_calls:
+            return
+        last.prefix = self._profile.prefill == "prefix"
+        last.partial = self._profile.prefill == "partial"
+
+
+def taken_mark(cache: CacheMark, profile: Profile, dropped: Dropped) -> CacheControl:
+    """A mark as the endpoint takes it."""
+    if not profile.cache_ttl and cache is not True:
+        if cache == "1h":
+            dropped.hint("cache_control.ttl")
+        cache = True  # five minutes is what a plain mark means
+    return sent_mark(cache)
+
+
+def _free_text(arguments: str) -> str:
+    """The input of a tool that takes free text, out of the object that stands for it in the conversation."""
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        return arguments
+    text = value.get("input") if isinstance(value, dict) else None
+    return text if isinstance(text, str) else arguments

@@ -1,0 +1,168 @@
+"""The parameters of a Chat Completions request: limits, sampling, structured output, user, and what stays the client's.
+
+Functions take the client's wish and the profile and give the values to send; what cannot be sent is named.
+Called by the request encoder. Reasoning is the affair of `reasoning.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+
+import msgspec
+
+from extproc.apis.base import Dropped, Target
+from extproc.apis.gemini.provider.schema import openai_format
+from extproc.apis.openai.provider.wire import Body, JsonObject, JsonSchema, NamedSchema
+from extproc.apis.shared.efforts import format_in_words, output_limit
+from extproc.apis.shared.extras import name_extra
+from extproc.conversation.model import OutputFormat, Request
+from extproc.errors import BadRequest
+from extproc.profiles.profile import Profile
+from extproc.schemas.rewriting import clean_schema, fits_strict
+
+_LEGAL_USER = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ODD_IN_FORMAT_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+_object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
+_ANY_OBJECT: dict[str, object] = {"type": "object", "additionalProperties": True}
+
+
+def limit_at(wanted: int | None, target: Target, dropped: Dropped) -> int | None:
+    """The client's output limit within the attempt's and the model's; a larger one than the model's is a 400."""
+    limit, most = output_limit(wanted, target.max_output_tokens), target.profile.max_output_tokens
+    if limit is not None and most is not None and limit > most:
+        dropped.hint("max_tokens")
+        return most
+    return limit
+
+
+def with_parameters(request: Request, target: Target, dropped: Dropped) -> Body:
+    """The body with limits, sampling and the user, and no messages yet. Raises `BadRequest` for several answers where
+    the endpoint gives one."""
+    profile = target.profile
+    body = Body(model=target.model, messages=[], temperature=request.temperature, top_p=request.top_p,
+                top_k=request.top_k, seed=request.seed, presence_penalty=request.presence_penalty,
+                frequency_penalty=request.frequency_penalty)
+    if request.max_output_tokens is not None:
+        limit = limit_at(request.max_output_tokens, target, dropped)
+        if profile.max_tokens_field == "max_tokens":
+            body.max_tokens = limit
+        else:
+            body.max_completion_tokens = limit
+    if request.temperature is not None and profile.max_temperature is not None \
+            and request.temperature > profile.max_temperature and "temperature" not in profile.refuses:
+        dropped.loss("temperature")
+        body.temperature = profile.max_temperature
+    if request.stop:
+        body.stop = request.stop[: profile.max_stop]
+        if len(request.stop) > profile.max_stop and "stop" not in profile.refuses:
+            dropped.loss("stop")
+    if request.logprobs:
+        body.logprobs = True
+        body.top_logprobs = request.top_logprobs
+    if request.user:
+        if profile.user:
+            body.user = legal_user(request.user)
+        else:
+            dropped.hint("user")
+    if request.choices > 1:
+        if "n" in profile.refuses:
+            raise BadRequest(f"n: {request.choices} answers are wanted, the provider of this model gives one to a "
+                             "request; send n: 1, or the request several times")
+        body.n = request.choices
+    return body
+
+
+def remove_refused(body: Body, profile: Profile, dropped: Dropped) -> None:
+    """Takes out what the endpoint refuses, and names it; last of all."""
+    for name in sorted(profile.refuses):
+        value = getattr(body, name, None)
+        if value is not None and value != []:
+            setattr(body, name, [] if name == "stop" else None)
+            if name not in ("presence_penalty", "frequency_penalty") or value != 0:  # 0 asks for nothing
+                dropped.loss(name)
+    if profile.seed_field == "random_seed":
+        body.random_seed, body.seed = body.seed, None
+
+
+def legal_user(user: str) -> str:
+    """The id itself where every server takes it, else 32 hex digits that stand for it. Clients put whole JSON texts
+    there, of more than the 64 characters that are allowed."""
+    if _LEGAL_USER.fullmatch(user):
+        return user
+    return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+# ------------------------------------------------------------------------------------------------- the client's fields
+
+
+def extra_fields(body: Body, request: Request, profile: Profile, dropped: Dropped) -> dict[str, object]:
+    """What stands behind all other fields: those of the client's own request that this endpoint takes, and those that
+    every request of it carries. No field is there twice: what the conversation says counts."""
+    taken: dict[str, object] = {}
+    for name, value in request.extra.items():
+        known = profile.extra_fields is None or name in profile.extra_fields
+        if request.api == "openai" and known and name not in profile.refuses:
+            if getattr(body, name, None) in (None, [], {}, False):
+                taken[name] = value
+        elif getattr(body, name, None) in (None, [], {}, False):
+            name_extra(name, value, dropped)
+    own = {**profile.extra_body, **(profile.streamed_tools_body if body.stream and body.tools else {})}
+    return {**taken, **{name: value for name, value in own.items() if name not in taken}}
+
+
+def merge_template_kwargs(body: Body, request: Request, profile: Profile) -> None:
+    """The switch of reasoning joins what the client says to the chat template."""
+    raw = request.extra.get("chat_template_kwargs")
+    if raw is None or not body.chat_template_kwargs or request.api != "openai":
+        return
+    try:
+        body.chat_template_kwargs = {**_object.decode(raw), **body.chat_template_kwargs}
+    except msgspec.ValidationError:
+        return
+
+
+def client_words(request: Request, profile: Profile, dropped: Dropped) -> dict[str, msgspec.Raw]:
+    """What the client says of reasoning in its own words, where the endpoint gets it so: one that nobody knows, and one
+    that is known to take the very field. Empty elsewhere."""
+    if request.api != "openai":
+        return {}
+    words = {name: value for name, value in request.thinking_words.items()
+             if profile.client_words or name in (profile.extra_fields or ())}
+    for name in words:
+        dropped.carried(name)
+    return words
+
+
+# --------------------------------------------------------------------------------------------------- structured output
+
+
+def format_fits(request: Request, profile: Profile, *, tools: bool) -> bool:
+    """Whether `response_format` can be sent with the rest of a request that wants it. `tools`: tools are sent with
+    it."""
+    if _format_taken(profile) == "none":
+        return False
+    return (profile.format_with_tools or not tools) and (profile.format_in_stream or not request.stream)
+
+
+def response_format(wanted: OutputFormat, profile: Profile) -> JsonObject | JsonSchema:
+    """The strongest form that the endpoint takes; `format_note` says the rest in words."""
+    taken = _format_taken(profile)
+    if taken == "json_object" or (wanted.schema is None and taken == "json_schema"):
+        return JsonObject()
+    schema = _ANY_OBJECT
+    if wanted.schema is not None:
+        schema = openai_format(wanted.schema) if profile.schemas == "gemini" else clean_schema(wanted.schema)
+    strict = True if wanted.strict and fits_strict(schema) else None
+    name = _ODD_IN_FORMAT_NAME.sub("_", wanted.name)[:64] or "output"
+    return JsonSchema(NamedSchema(name=name, schema=schema, strict=strict))
+
+
+def format_note(wanted: OutputFormat, sent: JsonObject | JsonSchema | None) -> str | None:
+    """The instruction for the system text where `response_format` does not carry the wish whole. The format demands the
+    word JSON somewhere in the messages of a request for a JSON object, so it stands there in any case."""
+    return format_in_words(wanted, schema_sent=isinstance(sent, JsonSchema))
+
+
+def _format_taken(profile: Profile) -> str:
+    return "none" if "response_format" in profile.refuses else profile.response_format

@@ -1,0 +1,132 @@
+"""Reasoning of earlier turns, put back into an assistant message where the endpoint wants it.
+
+Five places are in use: two text fields, the items of OpenRouter, `<think>` tags and parts of type `thinking` inside the
+content. Signed and encrypted reasoning goes back only to who issued it, byte for byte; signatures are never forged.
+Called by the message encoder for each assistant turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from extproc.apis.base import Dropped, Target
+from extproc.apis.openai.provider.signatures import ANTHROPIC, GOOGLE_MEMBERS, anthropic, of_call, unpacked
+from extproc.apis.openai.provider.wire import AssistantMessage, Call, GoogleContent, TextPart, ThinkingPart
+from extproc.conversation.model import Thinking
+from extproc.conversation.signatures import unloaded_text
+from extproc.conversation.tool_results import Exchange, Turn
+
+_items_of: msgspec.json.Decoder[list[dict[str, object]]] = msgspec.json.Decoder(list[dict[str, object]])
+
+
+def put_back(message: AssistantMessage, turn: Turn, target: Target, dropped: Dropped) -> None:
+    """The message holds the text of the turn and its calls as they are sent."""
+    calls = turn.exchanges
+    _sign_calls(message, calls, target)
+    thoughts = [block for block in turn.content if type(block) is Thinking]
+    profile = target.profile
+    if profile.client_words and turn.extras:
+        message.reasoning_details = _client_items(turn, target, dropped)
+        if message.reasoning_details:
+            return
+    if profile.reasoning_history == "drop" or (profile.reasoning_history == "with_tool_calls" and not calls):
+        if thoughts:
+            dropped.hint("messages.thinking")
+        return
+    if profile.reasoning_field == "reasoning_details":
+        for thought in thoughts:
+            items = _items(thought, target)
+            if not items:
+                dropped.hint("messages.thinking")
+            _add_items(message, items)
+        return
+    text = "\n\n".join(thought.text for thought in thoughts if thought.text)
+    if profile.reasoning_field in ("think_tags", "thinking_parts"):
+        if text:
+            _into_content(message, text, tags=profile.reasoning_field == "think_tags")
+        return
+    value = text or (profile.reasoning_placeholder if calls else None)
+    if value is None:
+        return
+    if profile.reasoning_field == "reasoning":
+        message.reasoning = value
+    else:
+        message.reasoning_content = value
+
+
+def _into_content(message: AssistantMessage, thinking: str, *, tags: bool) -> None:
+    text = message.content if isinstance(message.content, str) else ""
+    if tags:
+        message.content = f"<think>\n{thinking}\n</think>\n\n{text}"
+    else:
+        message.content = [ThinkingPart([TextPart(thinking)]), *([TextPart(text)] if text else [])]
+
+
+# -------------------------------------------------------------------------------------------------------------- items
+
+
+def _items(thought: Thinking, target: Target) -> list[dict[str, object]]:
+    """The items of a block; none for what this endpoint did not issue and would refuse."""
+    wanted = target.profile.details_format
+    own = unpacked(thought.signature or thought.redacted, target)
+    if own is not None:
+        if own.get("type") == "reasoning.text":
+            return [{**own, "text": thought.text}]
+        summary = {"type": "reasoning.summary", "summary": thought.text, "format": own.get("format", wanted)}
+        return [*([summary] if thought.text else []), own]
+    if wanted == ANTHROPIC:
+        if data := anthropic(thought.redacted):
+            return [{"type": "reasoning.encrypted", "data": data, "format": ANTHROPIC}]
+        if signature := anthropic(thought.signature):
+            return [{"type": "reasoning.text", "text": thought.text, "signature": signature, "format": ANTHROPIC}]
+        return []
+    if wanted == "unknown" and thought.text:
+        return [{"type": "reasoning.text", "text": thought.text, "format": wanted}]
+    return []
+
+
+def _client_items(turn: Turn, target: Target, dropped: Dropped) -> list[dict[str, object]]:
+    """The items of the client's own messages, as they stand there. What this gateway packed is unpacked for who issued
+    it, and left out elsewhere."""
+    kept: list[dict[str, object]] = []
+    for extra in turn.extras:
+        try:
+            items = _items_of.decode(extra.get("reasoning_details", b"[]"))
+        except msgspec.ValidationError:
+            continue
+        dropped.carried("messages.reasoning_details")
+        for item in items:
+            opaque = item.get("signature") or item.get("data")
+            if not isinstance(opaque, str) or unloaded_text(opaque) is None:
+                kept.append(item)
+                continue
+            if unpacked(opaque, target) is None:
+                dropped.hint("messages.thinking")
+                continue
+            text = item.get("text") or item.get("summary")
+            kept += _items(Thinking(text if isinstance(text, str) else "", signature=opaque), target)
+    return kept
+
+
+def _add_items(message: AssistantMessage, items: Sequence[dict[str, object]]) -> None:
+    at = len(message.reasoning_details)
+    message.reasoning_details += [{**item, "index": at + number} for number, item in enumerate(items)]
+
+
+def _sign_calls(message: AssistantMessage, calls: Sequence[Exchange], target: Target) -> None:
+    """Signatures of calls, and what stands in for that of the first."""
+    profile = target.profile
+    for at, exchange in enumerate(calls):
+        member, signature = of_call(exchange.call, target) or (GOOGLE_MEMBERS[0], None)
+        if signature is None and at == 0:
+            signature = profile.call_signature_placeholder
+        if signature is None:
+            continue
+        sent = message.tool_calls[at]
+        if profile.call_signatures == "details":
+            _add_items(message, [{"type": "reasoning.encrypted", "data": signature, "id": sent.id,
+                                  "format": profile.details_format}])
+        elif isinstance(sent, Call):
+            sent.extra_content = {member: GoogleContent(signature)}

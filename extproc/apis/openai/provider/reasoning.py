@@ -1,0 +1,178 @@
+"""The client's wish for reasoning in the words of the endpoint: an effort, an object, a toggle, a budget.
+
+Many endpoints refuse a forced tool choice or a response format while their model reasons. What a client demands of
+the form of an answer counts more than its wish for reasoning: then reasoning is switched off where it can be, and
+named if it was asked for. Where it cannot be, `Plan` says that the form must be asked for in words. Called by the
+request encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from extproc.apis.base import Dropped, Target
+from extproc.apis.openai.provider.signatures import anthropic
+from extproc.apis.openai.provider.wire import Body, Reasoning, ThinkingToggle
+from extproc.apis.shared.efforts import effort_of_budget, nearest_effort
+from extproc.conversation.model import Request, Thinking, ThinkingConfig
+from extproc.conversation.tool_results import Turn
+from extproc.profiles.profile import Profile
+
+_OFF = ThinkingConfig("disabled")
+_LEAST_BUDGET = 1024
+"""Anthropic takes no smaller budget, and none that reaches the output limit."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is asked of reasoning in the end, and whether the model may reason while it is told a form."""
+
+    thinking: ThinkingConfig | None
+    choice: bool = True
+    """Whether a forced tool choice may be sent."""
+    format: bool = True
+    """Whether a response format may be sent."""
+
+
+def plan(request: Request, turns: Sequence[Turn], target: Target, dropped: Dropped, *, tools: bool, forced: bool,
+         formatted: bool) -> Plan:
+    """`turns`: the conversation as it is sent. `tools`: tools would be offered, `forced`: a tool choice would be
+    forced, `formatted`: a response format would be sent."""
+    profile = target.profile
+    wanted = _switched(request.thinking, profile)
+    if tools and profile.functions == "without_reasoning":
+        if thinks(wanted, profile):
+            dropped.loss("thinking")
+        return Plan(_OFF)
+    if profile.signed_thinking and is_asked(wanted) and _unsigned_calls(turns):
+        dropped.hint("thinking")
+        wanted = _off(profile)
+    if not thinks(wanted, profile):
+        return Plan(wanted)
+    choice_clashes = forced and not profile.choice_while_thinking
+    format_clashes = formatted and not profile.format_while_thinking
+    if not (choice_clashes or format_clashes):
+        return Plan(wanted)
+    if not _can_be_off(profile):
+        return Plan(wanted, choice=not choice_clashes, format=not format_clashes)
+    if is_asked(wanted):
+        dropped.loss("thinking")
+    return Plan(_off(profile))
+
+
+def _switched(wanted: ThinkingConfig | None, profile: Profile) -> ThinkingConfig | None:
+    """Where there is nothing but a switch, the least effort is nearest to off: OpenAI's "minimal" means few thoughts or
+    none."""
+    only_switch = profile.thinking_toggle is not None and profile.reasoning == "none" and profile.thinks != "always"
+    if only_switch and wanted is not None and wanted.mode is None and wanted.effort == "minimal":
+        return _OFF
+    return wanted
+
+
+def is_asked(thinking: ThinkingConfig | None) -> bool:
+    """Whether the client wants the model to reason."""
+    return thinking is not None and thinking.mode != "disabled" and thinking.effort != "none"
+
+
+def thinks(thinking: ThinkingConfig | None, profile: Profile) -> bool:
+    """Whether the model will reason."""
+    if profile.thinks == "always":
+        return True
+    return profile.thinks == "by_default" if thinking is None else is_asked(thinking)
+
+
+def _can_be_off(profile: Profile) -> bool:
+    if profile.thinks == "always":
+        return False
+    return _off(profile) is None or profile.thinking_toggle is not None or "none" in profile.efforts
+
+
+def _off(profile: Profile) -> ThinkingConfig | None:
+    return None if profile.thinks in ("when_asked", "unknown") else _OFF
+
+
+def _unsigned_calls(turns: Sequence[Turn]) -> bool:
+    """Whether the conversation ends with answered calls that come without signed reasoning."""
+    last = next((turn for turn in reversed(turns) if turn.role != "system"), None)
+    if last is None or not last.exchanges:
+        return False
+    return not any(isinstance(block, Thinking) and (anthropic(block.signature) or anthropic(block.redacted))
+                   for block in last.content)
+
+
+# ------------------------------------------------------------------------------------------------------------- fields
+
+
+def set_reasoning(body: Body, thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> None:
+    """Fills the fields of reasoning; after the output limit."""
+    if profile.reasoning == "object":
+        body.reasoning = _object(thinking, profile, body.max_tokens or body.max_completion_tokens)
+    else:
+        body.reasoning_effort = reasoning_effort(thinking, profile, dropped)
+    if profile.thinking_toggle is not None:
+        _toggle(body, thinking, profile)
+    if body.thinking is not None and body.thinking.clear_thinking is not None:
+        dropped.carried("thinking.clear_thinking")
+    unsaid = (body.reasoning_effort, body.reasoning, body.thinking, body.enable_thinking) == (None,) * 4
+    if not is_asked(thinking) and unsaid and not body.chat_template_kwargs and profile.thinks != "when_asked":
+        dropped.hint("thinking")  # the model reasons, or may do so, and cannot be told not to
+
+
+def reasoning_effort(thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> str | None:
+    """The value of `reasoning_effort`, None when the field stays out.
+
+    An effort of the client counts before a budget; a budget of up to 4096 tokens is low, of up to 16384 medium, more
+    is high. Disabled is "none" where that value is known, else nothing; adaptive thinking without an effort is the
+    provider's own default.
+    """
+    if not is_asked(thinking):
+        return "none" if profile.reasoning == "effort" and "none" in profile.efforts else None
+    if profile.reasoning == "none" or not profile.efforts:
+        if profile.thinking_toggle is None and profile.thinks in ("when_asked", "unknown"):
+            dropped.loss("thinking")
+        return None
+    wanted = thinking.effort or effort_of_budget(thinking.budget)
+    if wanted is None:
+        return None
+    return _known_effort(wanted, profile)
+
+
+def _known_effort(wanted: str, profile: Profile) -> str | None:
+    """The nearest effort that is known, None where only "none" is."""
+    if profile.efforts == ("none",):
+        return None
+    return nearest_effort(profile.effort_map.get(wanted, wanted), profile.efforts)
+
+
+def _object(thinking: ThinkingConfig, profile: Profile, limit: int | None) -> Reasoning | None:
+    """OpenRouter's object: effort, budget or a plain wish, never two of them."""
+    if not is_asked(thinking):
+        return Reasoning(enabled=False) if "none" in profile.efforts else None
+    budget = thinking.budget
+    if budget is not None and profile.reasoning_budget and thinking.effort is None:
+        budget = max(_LEAST_BUDGET, budget)
+        if limit is None or budget < limit:
+            return Reasoning(max_tokens=budget)
+    wanted = thinking.effort or effort_of_budget(thinking.budget)
+    effort = None if wanted is None else _known_effort(wanted, profile)
+    return Reasoning(enabled=True) if effort is None else Reasoning(effort=effort)
+
+
+def _toggle(body: Body, thinking: ThinkingConfig, profile: Profile) -> None:
+    """Sent when the client says on or off; an effort means on."""
+    on = is_asked(thinking)
+    toggle = profile.thinking_toggle
+    if not on and profile.thinks == "always":
+        return
+    if toggle == "thinking":
+        clear = None if thinking.preserved is None or not profile.preserved_thinking else not thinking.preserved
+        body.thinking = ThinkingToggle(profile.thinking_on if on else "disabled", clear)
+    elif toggle == "enable_thinking":
+        body.enable_thinking = on
+    elif toggle == "reasoning":
+        body.reasoning = Reasoning(enabled=on)
+    elif toggle is not None:
+        body.chat_template_kwargs = {toggle.removeprefix("template:"): on}
+    if on and thinking.budget is not None and profile.thinking_budget:
+        body.thinking_budget = thinking.budget

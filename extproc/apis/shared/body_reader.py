@@ -1,0 +1,137 @@
+"""A provider's response body in any cut -> the events of a stream, or one whole body.
+
+Which of the two it is says its first byte, not what was asked or what the content type claims. Base of everything that
+reads answers; a subclass says what an event, a whole body and the end of a stream mean. Knows no API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from extproc.apis.shared.sse import SseReader
+from extproc.bounds import Limits
+from extproc.conversation.model import Event, Failure
+
+BROKEN = Failure("server", "The provider's stream ended before the answer was complete.")
+EMPTY = Failure("server", "The provider closed the connection without an answer.")
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class BodyReader:
+    """`feed` in any cut, `finish` once; both return what came out."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._sse = SseReader(limits.sse_line)
+        self._body: list[bytes] | None = None  # pieces of a whole body, once it is known to be one
+        self._body_size = 0
+        self._undecided = b""
+        self._streaming = False
+        self._out: list[Event] = []
+        self._ended = False
+        self._deliver: Callable[[bytes, bytes], None] = self._event
+        """Takes the next event of a stream."""
+
+    # -------------------------------------------------------------------------------------------- for the subclasses
+
+    def _event(self, name: bytes, payload: bytes) -> None:
+        """One event of a stream."""
+        raise NotImplementedError
+
+    def _whole(self, body: bytes) -> None:
+        """A whole body, which begins with `{`, `[` or `<`. It ends the answer."""
+        raise NotImplementedError
+
+    def _end_of_stream(self) -> None:
+        """The provider closed its stream and the answer has no end yet: it gets one, or fails."""
+        raise NotImplementedError
+
+    def _last_event_came(self) -> None:
+        """No event follows: what waited for one goes on without it."""
+
+    def _is_closed(self) -> bool:
+        """The answer has its end: nothing more is read."""
+        return self._ended
+
+    def _take(self) -> list[Event]:
+        """Hands over what came out so far."""
+        out, self._out = self._out, []
+        return out
+
+    def _fail(self, failure: Failure) -> None:
+        if not self._ended:
+            self._ended = True
+            self._out.append(failure)
+
+    # ------------------------------------------------------------------------------------------------ the contract
+
+    def feed(self, data: bytes) -> list[Event]:
+        if not self._streaming:
+            if self._body is not None:
+                if not self._is_closed():
+                    self._collect(data)
+                return self._take()
+            opening = self._decide(data)
+            if opening is None:
+                return self._take()
+            data = opening
+        for name, payload in self._sse.feed(data):
+            if self._is_closed():
+                return self._take()
+            self._deliver(name, payload)
+        if self._sse.too_long and not self._is_closed():
+            self._fail(Failure("server", f"The provider sent a line of more than {self._limits.sse_line} bytes in its "
+                                         "event stream."))
+        return self._take()
+
+    def finish(self) -> list[Event]:
+        if self._is_closed():
+            return self._take()
+        if self._body is not None:
+            self._whole(b"".join(self._body))
+        elif not self._streaming:
+            self._fail(EMPTY)
+        else:
+            for name, payload in self._sse.finish():
+                if not self._is_closed():
+                    self._deliver(name, payload)
+            self._last_event_came()
+            if not self._is_closed():
+                self._end_of_stream()
+        return self._take()
+
+    def close(self) -> None:
+        # Its parts call back: rings, which would keep the whole answer until the garbage collector comes by.
+        vars(self).clear()
+
+    # ------------------------------------------------------------------------------------- stream or whole, by look
+
+    def _decide(self, data: bytes) -> bytes | None:
+        """The first byte that is not white space tells a JSON body (or a page of HTML) from an event stream. Returns
+        the bytes that the stream reader gets, None while undecided or when it is a whole body. White space may come
+        for minutes: some servers keep the connection of a whole answer open with it."""
+        if not self._undecided and data.startswith((b"data:", b"event:")):
+            self._streaming = True
+            return data
+        data = (self._undecided + data).lstrip()
+        if len(data) < 3 and _BOM.startswith(data):
+            self._undecided = data
+            return None
+        data = data.removeprefix(_BOM).lstrip()
+        self._undecided = b"" if data else _BOM
+        if not data:
+            return None
+        if data[:1] in (b"{", b"[", b"<"):
+            self._body = []
+            self._collect(data)
+            return None
+        self._streaming = True
+        return data
+
+    def _collect(self, data: bytes) -> None:
+        assert self._body is not None
+        self._body.append(data)
+        self._body_size += len(data)
+        if self._body_size > self._limits.body:
+            self._fail(Failure("server", f"The provider's answer is larger than {self._limits.body} bytes."))

@@ -1,0 +1,62 @@
+"""What every provider API does with media: text documents as text, kinds of images by their bytes, a note in words for
+what cannot be carried.
+
+Called by the request encoders. Nothing is fetched; base64 is never decoded, except that of a small text file.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from extproc.apis.base import Dropped
+from extproc.conversation.model import Media
+
+IMAGE_TYPES = {"image/png": "image/png", "image/jpeg": "image/jpeg", "image/jpg": "image/jpeg",
+               "image/gif": "image/gif", "image/webp": "image/webp"}
+"""Media types of images as clients write them -> as they are called."""
+_BASE64_HEADS = (("iVBOR", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
+"""How the base64 text of each image format begins."""
+
+
+def text_of_media(media: Media) -> str | None:
+    """The text that carries a text document whole, None for all other media."""
+    text = media.text
+    if text is None and media.kind == "document" and media.data is not None:
+        text = _decoded_text(media)
+    if text is None:
+        return None
+    head = [f"Document: {media.title}"] if media.title else []
+    head += [media.context] if media.context else []
+    return "\n\n".join([*head, text])
+
+
+def lost_media(media: Media, dropped: Dropped) -> str:
+    """Names the loss, and returns what tells the model that it does not get these media."""
+    dropped.loss(f"messages.{media.kind}" + _source(media))
+    what = " ".join(filter(None, [media.kind, repr(media.title) if media.title else "", f"({media.media_type})"
+                                  if media.media_type else ""]))
+    where = f" at {media.url}" if media.url else f" with file id {media.file_id}" if media.file_id else ""
+    return f"[{what}{where}: not available to this model]"
+
+
+def image_type(media: Media) -> str | None:
+    """The media type of an image with data: as it says, else by its first bytes; None for one that is not known."""
+    if media.media_type is not None:
+        return IMAGE_TYPES.get(media.media_type.lower())
+    data = media.data or ""
+    return next((found for head, found in _BASE64_HEADS if data.startswith(head)), None)
+
+
+def _decoded_text(media: Media) -> str | None:
+    kind = (media.media_type or "").partition(";")[0].lower()
+    if media.data is None or not (kind.startswith("text/") or kind in ("application/json", "application/xml")):
+        return None
+    try:
+        return base64.b64decode(media.data).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _source(media: Media) -> str:
+    return ".url" if media.url else ".file_id" if media.file_id else ""

@@ -1,0 +1,179 @@
+"""What every relay shares: a reader that hands events on, and an encoder that takes them as they are.
+
+A relay's answer has the client's API already. Where the provider's answer has not the form that the client asked for
+(whole instead of streamed, or the other way round), or none that its API knows, the ordinary decoder and encoder take
+over. Nothing here knows the fields of an API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext
+from extproc.apis.shared.body_reader import BROKEN, BodyReader
+from extproc.apis.shared.sse import LF
+from extproc.conversation.model import Event, Failure, Finish, FinishReason, Passed, Start, Usage
+from extproc.conversation.sequencer import too_long_call
+
+COMMENT = b": keepalive\n\n"
+"""Keeps a stream alive at any place: every reader of events skips comments."""
+
+
+class RelayReader(BodyReader):
+    """Base of a relay's reader: an `AnswerDecoder` whose events are `Passed`, then a Finish or a Failure."""
+
+    def __init__(self, context: DecodeContext, decoder: AnswerDecoder) -> None:
+        super().__init__(context.limits)
+        self._context = context
+        self._stream = context.request.stream
+        self._other = decoder
+        self._translated = not self._stream
+        """The decoder reads the stream. (A whole body finds its reader when it is complete.)"""
+        self._usage = Usage()
+        self._unoffered = 0
+        self._content_seen = False
+
+    @property
+    def usage(self) -> Usage:
+        return self._other.usage if self._translated else self._usage
+
+    @property
+    def unoffered_calls(self) -> int:
+        return self._unoffered + self._other.unoffered_calls
+
+    @property
+    def heard(self) -> bool:
+        return self._content_seen or self._other.heard
+
+    def close(self) -> None:
+        self._other.close()
+        super().close()
+
+    # -------------------------------------------------------------------------------------------- for the subclasses
+
+    def _pass_event(self, name: bytes, payload: bytes) -> None:
+        """An event of a stream whose client asked for one."""
+        raise NotImplementedError
+
+    def _pass_body(self, body: bytes) -> bool:
+        """A whole answer whose client asked for one. False: the decoder shall read it, and nothing was passed."""
+        raise NotImplementedError
+
+    def _no_more_events(self) -> None:
+        """The stream closed before its end was told."""
+        self._fail(BROKEN)
+
+    def _pass(self, data: bytes, *, content: bool = False, calls: int = 0) -> None:
+        if content:
+            self._content_seen = True
+        self._out.append(Passed(data, content, calls))
+
+    def _end(self, reason: FinishReason) -> None:
+        if not self._ended:
+            self._ended = True
+            self._out.append(Finish(reason, self._usage))
+
+    def _estimate_usage(self, output: int) -> None:
+        """Where the provider sent no figures. `output`: about so many tokens came."""
+        self._usage = Usage(input=self._context.prompt_estimate(), output=output, estimated=True)
+
+    def _offered(self, name: object) -> None:
+        """A call of this tool begins."""
+        if not isinstance(name, str) or name not in self._context.names.to_client:
+            self._unoffered += 1
+            self._context.tally.note_bad(name if isinstance(name, str) else None, "unoffered")
+
+    def _check_length(self, name: object, size: int) -> None:
+        """A call of this tool has `size` characters of arguments so far."""
+        most = self._context.limits.tool_arguments
+        if size > most:
+            self._fail(too_long_call(name if isinstance(name, str) else "", most))
+
+    def _new_id(self, given: str | None, ordinal: int) -> str | None:
+        """None: the call's id may pass, for it is new in the conversation. Else the id it gets."""
+        return None if given and self._context.accept_id(given) else self._context.mint(ordinal)
+
+    def _translate(self, name: bytes, payload: bytes) -> None:
+        """From here on the decoder reads: the stream has not the form of its API."""
+        self._translated = True
+        head = b"event: %b\n" % name if name else b""
+        lines = b"".join(b"data: %b\n" % line for line in payload.split(b"\n"))
+        self._hand_over(self._other.feed(head + lines + b"\n"))
+
+    # --------------------------------------------------------------------------------------------------- mechanics
+
+    def _event(self, name: bytes, payload: bytes) -> None:
+        if self._translated:
+            self._translate(name, payload)
+        else:
+            self._pass_event(name, payload)
+
+    def _whole(self, body: bytes) -> None:
+        self._translated = self._stream or body[:1] != b"{" or not self._pass_body(body)
+        if self._translated:
+            self._hand_over(self._other.feed(body))
+            if not self._ended:
+                self._hand_over(self._other.finish())
+
+    def _end_of_stream(self) -> None:
+        if self._translated:
+            self._hand_over(self._other.finish())
+        else:
+            self._no_more_events()
+
+    def _hand_over(self, events: list[Event]) -> None:
+        self._out += events
+        self._ended = self._ended or any(isinstance(event, (Finish, Failure)) for event in events)
+
+
+class RelayEncoder:
+    """An `AnswerEncoder` for `Passed` events; all others go to the ordinary encoder. `ping`: the keep-alive of the API
+    while an answer passes; before its first event, which is the provider's, only a comment may stand."""
+
+    def __init__(self, encoder: AnswerEncoder, ping: bytes, *, stream: bool) -> None:
+        self._other = encoder
+        self._ping = ping
+        self._stream = stream
+        self._start: Start | None = None
+        self._passing = False
+        self._translating = False
+        self.content_type = encoder.content_type
+
+    def events(self, events: Iterable[Event]) -> bytes:
+        out: list[bytes] = []
+        for event in events:
+            if type(event) is Passed:
+                self._passing = True
+                out.append(event.data)
+            elif isinstance(event, Start) and not self._translating:
+                self._start = event  # it is the other encoder's, should that one be asked
+            elif isinstance(event, Failure):
+                out.append(self._other.events([event]))
+            elif not self._passing:
+                begun = [] if self._translating or self._start is None else [self._start]
+                self._translating = True
+                out.append(self._other.events([*begun, event]))
+        return b"".join(out)
+
+    def ping(self) -> bytes:
+        if not self._stream:
+            return b""
+        if self._translating:
+            return self._other.ping()
+        return self._ping if self._passing else COMMENT
+
+
+def without_line_ends(payload: bytes) -> bytes:
+    """JSON of several data lines on one: between its values a line end is a space, inside a string none can stand."""
+    return payload.replace(b"\n", b" ") if LF in payload else payload
+
+
+def readable(payload: bytes) -> bytes:
+    """The bytes as UTF-8: where they are none, with U+FFFD."""
+    if payload.isascii():
+        return payload
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return payload.decode("utf-8", "replace").encode()
+    return payload

@@ -1,0 +1,116 @@
+"""What all decoders of provider answers share: the sequencer of blocks, the dialects' scanner, the ids of calls, usage.
+
+A subclass reads the fields of its API and calls `_content`, `_reasoned` and the sequencer; the framing is that of
+`BodyReader`. Servers cut their text between the halves of a surrogate pair: an event that ends in half of one waits for
+the next event (`_wait_for_half`). This module knows no API's fields.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from extproc.apis.base import DecodeContext
+from extproc.apis.shared.body_reader import BROKEN, EMPTY, BodyReader
+from extproc.apis.shared.json_text import joined_halves, without_half_pairs
+from extproc.conversation.model import Event, Failure, FinishReason, Usage
+from extproc.conversation.sequencer import BlockSequencer
+
+__all__ = ["BROKEN", "EMPTY", "AnswerReader"]
+
+_ERROR = re.compile(rb'"error"\s*:\s*[{"]')
+"""Every API's field of errors, when it holds something; quotes inside of a text are escaped."""
+
+
+class AnswerReader(BodyReader):
+    """Base of an `AnswerDecoder` (see apis/base.py). `_content` and `_reasoned` take the model's text and reasoning."""
+
+    def __init__(self, context: DecodeContext) -> None:
+        super().__init__(context.limits)
+        self.usage = Usage()
+        self._context = context
+        offered = context.names.to_client if context.target.tool_style != "off" else {}
+        self._seq = BlockSequencer(self._call_id, context.names.client, offered,
+                                   context.limits.held_back, context.limits.tool_arguments)
+        self._seq.heal = context.heal
+        self._seq.tally = context.tally
+        self._seq.lost_signature = partial(context.dropped.hint, "answer.thoughtSignature")
+        self._seq.lost_call = context.dropped.loss
+        self._scanner = context.scanner(self._seq)
+        self._content = self._seq.text if self._scanner is None else self._scanner.content
+        self._reasoned = self._seq.thinking if self._scanner is None else self._scanner.reasoning
+        self._got_usage = False
+        self._halved: tuple[bytes, bytes] | None = None
+        """The event that waits for the second half of a surrogate pair: its name and its JSON."""
+
+    def _may_list_sources(self, reason: FinishReason, said_text: bool) -> bool:
+        """Whether a list of sources has a place at the end of the text. Nothing may stand behind calls, and structured
+        output is to be parsed."""
+        return (reason in ("stop", "length") and said_text and not self._seq.has_calls
+                and self._context.request.output_format is None)
+
+    # --------------------------------------------------------------------------------------------- halves of a pair
+
+    def _wait_for_half(self, name: bytes, payload: bytes) -> None:
+        """A string of this event ends in half of a surrogate pair: it waits for the next event, which may begin with
+        the other half. An error does not wait: often nothing follows it, though the connection stays open."""
+        if name == b"error" or _ERROR.search(payload):
+            self._event(name, without_half_pairs(payload))
+            return
+        self._halved = name, payload
+        self._deliver = self._behind_half
+
+    def _behind_half(self, name: bytes, payload: bytes) -> None:
+        """The event behind one that waits."""
+        if name == b"ping" or not payload or payload.isspace():  # means nothing, and may stand anywhere
+            return
+        assert self._halved is not None
+        waited, text = self._halved
+        self._halved = None
+        self._deliver = self._event
+        text, payload = joined_halves(text, payload)
+        self._event(waited, text)
+        if not self._is_closed():
+            self._event(name, payload)
+
+    def _last_event_came(self) -> None:
+        if self._halved is not None:
+            (name, payload), self._halved = self._halved, None
+            self._deliver = self._event
+            self._event(name, without_half_pairs(payload))
+
+    # --------------------------------------------------------------------------------------------- for the subclasses
+
+    @property
+    def unoffered_calls(self) -> int:
+        return self._seq.unoffered
+
+    @property
+    def heard(self) -> bool:
+        return self._seq.heard or (self._scanner is not None and self._scanner.heard)
+
+    def _set_usage(self, usage: Usage | None) -> None:
+        if usage is not None:  # figures are cumulative: the last ones win, they are never added
+            self.usage = usage
+            self._got_usage = True
+
+    def _settle_usage(self) -> None:
+        """At the end of an answer: an estimate, where the provider sent no figures."""
+        if not self._got_usage:
+            self.usage = Usage(input=self._context.prompt_estimate(), output=self._seq.characters // 4,
+                               estimated=True)
+
+    def _call_id(self, ordinal: int, provider_id: str | None) -> str:
+        if provider_id and self._context.accept_id(provider_id):
+            return provider_id
+        return self._context.mint(ordinal)
+
+    def _is_closed(self) -> bool:
+        return self._seq.closed
+
+    def _take(self) -> list[Event]:
+        return self._seq.take()
+
+    def _fail(self, failure: Failure) -> None:
+        self._last_event_came()
+        self._seq.fail(failure)

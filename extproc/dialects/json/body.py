@@ -1,0 +1,289 @@
+"""Calls whose body is JSON: `{"name": ..., "arguments": {...}}` and bare argument objects, read while they arrive.
+
+Used by the forms of all dialects with JSON bodies. The name must be known before anything goes out, the order of the
+members is free. String values of string parameters stream; everything else waits until it is whole and is typed by the
+schema. Damage (single quotes, Python literals, raw newlines, missing commas or brackets) is repaired where that is
+possible without taking back what went out. Brackets and tags inside strings are data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from extproc.conversation.pending_call import closing_bracket
+from extproc.dialects.buffer import Marks, Steps, Tape
+from extproc.dialects.json.repair import read_object
+from extproc.dialects.json.value import NoString, raw_rest, raw_value, short_string, stream_string
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, Reading, is_closed
+
+NAME_KEYS = ("name", "tool_name", "function")
+ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
+_ENVELOPE = frozenset({"id", "type", "index", "call_id", "tool_call_id", *NAME_KEYS})
+"""Members of a call that are about the call."""
+_QUOTES = ("\"", "'")
+"""JSON's, and those of models that write a Python dict."""
+
+
+def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool = False) -> Steps[CallWriter]:
+    """One call object, from its `{` to its `}`. `stop`: marks that end a damaged body (they are not consumed, what
+    stands before them is). Returns the writer, closed. Raises NotACall before the name of an offered tool is known, and
+    at the end of an object without arguments when it `needs_arguments` (where no marker says that it is a call)."""
+    tape = io.tape
+    if not (yield from tape.literal("{")):
+        raise NotACall
+    name: str | None = None
+    early: str | None = None
+    others: dict[str, str] = {}
+    writer: CallWriter | None = None
+    while True:
+        if (yield from tape.behind_commas()) == "}":
+            tape.at += 1
+            break
+        try:
+            key = yield from _key(tape)
+        except NotACall:
+            if writer is not None:  # damage behind the arguments
+                break
+            raise
+        if key in NAME_KEYS and name is None:
+            value = yield from _name_value(io)
+            if value is None:
+                continue
+            name = value
+            if io.offered(name) is None:
+                raise NotACall
+            if early is not None:
+                writer = io.call(name)
+                writer.arguments(early)
+        elif key in ARGUMENT_KEYS and writer is None:
+            if name is None:
+                early = yield from raw_value(io)
+            else:
+                writer = io.call(name)
+                whole = yield from read_arguments(io, writer, stop)
+                if not whole:
+                    return writer
+        else:
+            others[key] = yield from raw_value(io)
+    if writer is None:
+        if name is None or needs_arguments:
+            raise NotACall
+        misplaced = _misplaced(io, name, others)
+        writer = io.call(name)
+        if misplaced is not None:
+            writer.repaired("misplaced_arguments")
+            writer.arguments(misplaced)
+    if tape.clean or not tape.ended:
+        writer.close()
+    return writer
+
+
+def _misplaced(io: Reading, name: str, others: dict[str, str]) -> str | None:
+    """The arguments of a call object that has none, where its other members can only be these: an object that holds
+    nothing but parameters of the tool, under a key that is misspelt, or the parameters beside the name, all that the
+    tool requires and nothing else."""
+    known = io.offered(name)
+    members = {key: raw for key, raw in others.items() if key not in _ENVELOPE}
+    if io.mode == "as-is" or known is None or not members:
+        return None
+    shape = io.shape(known)
+    for raw in members.values():
+        found = read_object(raw) if raw.startswith("{") else None
+        if found is not None and found.value and all(key in shape.parameters for key in found.value):
+            return raw
+    if all(key in shape.parameters for key in members) and members.keys() >= set(shape.required):
+        return f"{{{', '.join(f'{_quoted(key)}: {raw}' for key, raw in members.items())}}}"
+    return None
+
+
+def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:
+    """As `read_call`, of an object whose keys are names: `{"NAME": {...}}`. Several members are several calls."""
+    tape = io.tape
+    before = io.calls
+    if not (yield from tape.literal("{")):
+        raise NotACall
+    while True:
+        if (yield from tape.behind_commas()) == "}":
+            tape.at += 1
+            break
+        try:
+            name = yield from _key(tape)
+        except NotACall:
+            break
+        if io.offered(name) is None and io.calls > before:
+            yield from raw_value(io, stop)
+            io.left_out("skipped_call")
+            continue
+        writer = io.call(name)
+        if not (yield from read_arguments(io, writer, stop)):
+            return
+        if tape.clean or not tape.ended:
+            writer.close()
+    if io.calls == before:
+        raise NotACall
+
+
+def _key(tape: Tape) -> Steps[str]:
+    """The key of a member, through its colon. Raises NotACall."""
+    if (yield from tape.peek()) not in _QUOTES:
+        raise NotACall
+    key = yield from short_string(tape)
+    yield from tape.space()
+    if not (yield from tape.literal(":")):
+        raise NotACall
+    yield from tape.space()
+    return key
+
+
+ReadCall = Callable[[Reading, Marks | None], Steps[object]]
+"""Reads one call object from its `{`; raises NotACall."""
+
+
+def read_array(io: Reading, stop: Marks | None = None, read: ReadCall = read_call) -> Steps[None]:
+    """Call objects behind the `[` of an array, through its `]`. Raises NotACall when the first element is none; a later
+    one that is none, or names no offered tool, is text. `read`: how one is written."""
+    tape = io.tape
+    before = io.calls
+    while True:
+        mark = yield from tape.behind_commas()
+        if mark == "{" and io.calls == before:
+            yield from read(io, stop)
+        elif mark == "{":
+            yield from _call_or_text(io, stop, read)
+        else:
+            if mark == "]":
+                tape.at += 1
+            if io.calls == before:
+                raise NotACall
+            return
+
+
+def _call_or_text(io: Reading, stop: Marks | None, read: ReadCall) -> Steps[None]:
+    """A further call object; the text of it when it is none."""
+    tape = io.tape
+    tape.hold()
+    try:
+        yield from read(io, stop)
+    except NotACall:
+        tape.hand_back()
+        tape.release()
+        io.emit_text((yield from raw_value(io)))
+    tape.release()
+
+
+def _name_value(io: Reading) -> Steps[str | None]:
+    """The name, also of `"function": {"name": ..., ...}` (then None: its members are read as if they stood outside)."""
+    tape = io.tape
+    mark = yield from tape.peek()
+    if mark == "{":
+        tape.at += 1
+        return None
+    if mark not in _QUOTES:
+        raise NotACall
+    return (yield from short_string(tape))
+
+
+def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -> Steps[bool]:
+    """The value of the arguments: an object, a string that holds one, null. True: the value is whole and what follows
+    it may be read; False: the text ended or broke inside of it (the writer is closed as far as that is right)."""
+    tape = io.tape
+    mark = yield from tape.peek()
+    if mark != "{" or io.mode == "as-is":
+        return (yield from _whole_arguments(io, writer))
+    tape.at += 1
+    while True:
+        mark = yield from tape.behind_commas()
+        if mark == "}":
+            tape.at += 1
+            writer.whole = True
+            return True
+        if not mark:
+            if tape.comma:  # a further member was to follow
+                writer.break_off()
+            writer.text_ends()
+            return False
+        if mark != '"':
+            return (yield from _mend(io, writer, "", stop))
+        try:
+            key = yield from short_string(tape)
+        except NoString as damaged:
+            if not tape.ran_out:
+                return (yield from _mend(io, writer, damaged.raw, stop))
+            if tape.finished and stop is not None and stop.search(damaged.raw, 0) is not None:
+                tape.push_back(damaged.raw[1:])  # the closing bracket became a quote
+            return (yield from _mend(io, writer, "", stop))
+        yield from tape.space()
+        if not (yield from tape.literal(":")):
+            return (yield from _mend(io, writer, _quoted(key), stop))
+        yield from tape.space()
+        mark = yield from tape.peek()
+        if mark == '"' and writer.streams(key):
+            tape.at += 1
+            writer.begin(key)
+            if not (yield from stream_string(io, writer, stop)):
+                return False
+            writer.end()
+            continue
+        raw = yield from raw_value(io, stop)
+        if tape.ran_out and not is_closed(raw):
+            writer.break_off(f"{{{_quoted(key)}: {raw}")
+            return False
+        try:
+            writer.value(key, msgspec.json.decode(raw))
+        except (msgspec.DecodeError, RecursionError):
+            return (yield from _mend(io, writer, f"{_quoted(key)}: {raw}", stop))
+
+
+def _quoted(key: str) -> str:
+    return msgspec.json.encode(key).decode()
+
+
+def _whole_arguments(io: Reading, writer: CallWriter) -> Steps[bool]:
+    """Arguments that are no object in the open: null, a string that holds the object, or anything in as-is mode."""
+    raw = yield from raw_value(io)
+    if raw.startswith('"'):
+        try:
+            text = msgspec.json.decode(raw, type=str)
+        except msgspec.DecodeError:
+            text = raw
+        if text.strip().startswith("{"):
+            writer.repaired("double_encoded")
+            raw = text
+    if io.tape.ran_out and not is_closed(raw):
+        writer.break_off(raw)
+        return False
+    writer.arguments(raw)
+    return True
+
+
+def _mend(io: Reading, writer: CallWriter, consumed: str, stop: Marks | None) -> Steps[bool]:
+    """Damaged arguments: what is left of them goes to the repair. That is all up to the bracket that closes them, where
+    what stands before it can be read (True: what follows it may be read); else up to the mark that ends the region, or
+    the end."""
+    tape = io.tape
+    if stop is None:
+        raw, mark = (yield from raw_rest(io)), ""
+    else:
+        raw, mark = yield from tape.collect(stop, MAX_VALUE)
+    tape.at -= len(mark)
+    if tape.ended and not mark and not tape.finished:
+        return False
+    text = "{" + consumed + raw
+    end = closing_bracket(text)
+    if end and (read_object(text[:end]) is not None or (not mark and text[end:].strip())):
+        tape.push_back(text[end:])
+        writer.arguments(text[:end])
+        writer.whole = True
+        return True
+    if tape.ended and not mark and not end:
+        writer.break_off(text)
+        return False
+    trimmed = text.rstrip()
+    # the brackets of the body around the arguments belong to the body
+    if trimmed.endswith("}}"):
+        trimmed = trimmed[:-1]
+    writer.arguments(trimmed)
+    writer.close()
+    return False

@@ -1,0 +1,150 @@
+"""Python's literals: the text of a value, or of a string while it arrives -> what it means. Nothing is ever evaluated.
+
+Called by the form of calls in Python's syntax. Tuples and sets become lists, keys of dictionaries text. Text that is no
+literal (a name, an expression) raises ValueError; the caller decides what it is then.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import warnings
+from collections.abc import Callable
+
+from extproc.dialects.buffer import Marks, Steps, Tape
+from extproc.dialects.json.lenient import read_relaxed
+
+_MAX_PARSED = 64 * 1024
+"""Longest text, in characters, that goes to Python's own parser."""
+_NAMES = {"true": True, "false": False, "null": None, "none": None}
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0",
+           "\\": "\\", "'": "'", '"': '"', "/": "/", "\n": ""}
+_HEX = {"x": 2, "u": 4, "U": 8}
+_STRING_MARKS = {quote: Marks([quote, "\\"]) for quote in ("'", '"', "'''", '"""')}
+
+
+def read_literal(text: str) -> object:
+    """The value of a literal, as JSON can carry it; what Python itself would refuse but has one plain reading (raw
+    newlines in strings) is read, too. Raises ValueError."""
+    try:
+        return _parsed(text.strip())
+    except ValueError:
+        found = read_relaxed(text)
+        if found.unclosed or text[found.end:].strip():
+            raise
+        return found.value
+
+
+def literal_of(node: ast.expr) -> object:
+    """The value of a literal that Python's parser read. Raises ValueError for any other expression."""
+    return _value(node)
+
+
+def _parsed(text: str) -> object:
+    if len(text) > _MAX_PARSED:
+        raise ValueError("longer than what is parsed")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _value(ast.parse(text, mode="eval").body)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _value(node: ast.expr) -> object:
+    if isinstance(node, ast.Constant):
+        return _constant(node.value)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return [_value(item) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        return {_key(key): _value(value) for key, value in zip(node.keys, node.values, strict=True)}
+    if isinstance(node, ast.Name) and node.id.lower() in _NAMES:
+        return _NAMES[node.id.lower()]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        number = _value(node.operand)
+        if isinstance(number, (int, float)) and not isinstance(number, bool):
+            return -number if isinstance(node.op, ast.USub) else number
+    raise ValueError("no literal")
+
+
+def _constant(value: object) -> object:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise ValueError("nothing that JSON carries")
+
+
+def _key(node: ast.expr | None) -> str:
+    if node is None:
+        raise ValueError("no key")
+    key = _value(node)
+    if isinstance(key, str):
+        return key
+    if isinstance(key, (list, dict)):
+        raise ValueError("a key that is no text")
+    return {True: "true", False: "false", None: "null"}[key] if key is None or isinstance(key, bool) else str(key)
+
+
+def read_string(tape: Tape, quote: str, out: Callable[[str], None], after: str = ",)]}") -> Steps[bool]:
+    """A string behind its opening quote, decoded while it arrives. Raw newlines are data, and so is a quote that none
+    of the characters `after`, which may follow a value, follows. False: the text ended inside."""
+    marks = _STRING_MARKS[quote]
+    while True:
+        mark = yield from tape.until(marks, out)
+        if not mark:
+            return False
+        if mark == "\\":
+            piece = yield from _escape(tape)
+            if piece is None:
+                return False
+            out(piece)
+        elif len(quote) > 1 or (yield from _value_ends(tape, after)):
+            return True
+        else:
+            out(mark)
+
+
+def _escape(tape: Tape) -> Steps[str | None]:
+    """What stands behind a backslash; None: the text ended. What is no escape stays as it is."""
+    letter = yield from tape.peek()
+    if not letter:
+        return None
+    tape.at += 1
+    if letter in _SIMPLE:
+        return _SIMPLE[letter]
+    size = _HEX.get(letter)
+    if size is None:
+        return "\\" + letter
+    code = yield from _hex(tape, size)
+    if code is None:
+        return "\\" + letter
+    if 0xD800 <= code < 0xDC00 and (yield from tape.peek(2)) == "\\u":
+        tape.at += 2
+        low = yield from _hex(tape, 4)
+        if low is not None and 0xDC00 <= low < 0xE000:
+            return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00))
+        tape.at -= 2
+    return "\ufffd" if 0xD800 <= code < 0xE000 or code > 0x10FFFF else chr(code)
+
+
+def _hex(tape: Tape, size: int) -> Steps[int | None]:
+    digits = yield from tape.peek(size)
+    if len(digits) < size or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+        return None
+    tape.at += size
+    return int(digits, 16)
+
+
+def _value_ends(tape: Tape, after: str) -> Steps[bool]:
+    size = 1
+    while True:
+        text = yield from tape.peek(size)
+        rest = text.lstrip()
+        if rest:
+            return rest[0] in after
+        if len(text) < size or size > 256:
+            return True
+        size += 1

@@ -1,0 +1,248 @@
+"""JSON values in the text of a model, read while they arrive: strings, and any value as text.
+
+Used by the readers of JSON bodies (`jsonbody`) and by forms that hold single values. A mark that ends the region counts
+as its end where a closing quote or bracket is missing, and as data where the string goes on behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from string import hexdigits
+
+from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.json.lenient import decode_json, read_relaxed
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, Reading
+
+_CONTROL = {**{chr(code): f"\\u{code:04x}" for code in range(0x20)}, "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+"""Characters that JSON forbids inside strings, and how they are written."""
+_STRING_MARKS = Marks(['"', "\\", *_CONTROL])
+_ESCAPES = '"\\/bfnrtu'
+_VALUE_MARKS = Marks(['"', "{", "}", "[", "]", ",", "'"])
+
+
+class NoString(NotACall):
+    """`raw` is what was consumed of it."""
+
+    def __init__(self, raw: str) -> None:
+        super().__init__()
+        self.raw = raw
+
+
+def short_string(tape: Tape, limit: int = 1024) -> Steps[str]:
+    """A string from its opening quote, JSON's or Python's; raises NotACall when it is none or longer than a name or key
+    may be."""
+    raw = ""
+    quote = tape.buffer[tape.at]
+    tape.at += 1
+    while True:
+        char = yield from tape.peek()
+        if not char or len(raw) > limit or char in "\n\r":
+            raise NoString(quote + raw)
+        tape.at += 1
+        if char == quote:
+            break
+        raw += char
+        if char == "\\":
+            raw += yield from tape.peek()
+            tape.at += 1
+    try:
+        return str(decode_json(f'"{raw}"') if quote == '"' else read_relaxed(f"'{raw}'").value)
+    except ValueError:
+        raise NoString(quote + raw + quote) from None
+
+
+@lru_cache(maxsize=256)
+def with_stop(marks: Marks, stop: Marks | None) -> Marks:
+    """`marks`, and those of `stop` that are too long to be punctuation."""
+    return marks if stop is None else Marks([*marks.options, *(mark for mark in stop.options if len(mark) > 3)])
+
+
+def raw_value(io: Reading, stop: Marks | None = None) -> Steps[str]:
+    """One JSON value as text: up to the comma, closing bracket or mark of `stop` that ends it (not consumed), or the
+    end. A mark in a string ends it where the string does not go on behind it."""
+    tape = io.tape
+    pieces: list[str] = []
+    depth = 0
+    marks = with_stop(_VALUE_MARKS, stop)
+    while True:
+        mark = yield from tape.until(marks, pieces.append)
+        if len(mark) > 1:
+            tape.at -= len(mark)
+            break
+        if (mark in ("}", "]") and depth == 0) or (mark == "," and depth == 0):
+            tape.at -= 1
+            break
+        if not mark:
+            break
+        pieces.append(mark)
+        if mark in "{[":
+            depth += 1
+        elif mark in "}]":
+            depth -= 1
+            if depth == 0:
+                break
+        elif mark == '"':
+            yield from _string_text(io, pieces, _QUOTE_MARKS, stop)
+            if depth == 0:
+                break
+        elif mark == "'" and not pieces[-2:-1]:
+            yield from _string_text(io, pieces, _SINGLE_MARKS)
+        if sum(map(len, pieces[-4:])) > MAX_VALUE:
+            raise TooMuch
+    return "".join(pieces).strip()
+
+
+_QUOTE_MARKS = Marks(['"', "\\"])
+_SINGLE_MARKS = Marks(["'", "\\"])
+
+
+def _string_text(io: Reading, pieces: list[str], marks: Marks, stop: Marks | None = None) -> Steps[None]:
+    """The rest of a string behind its opening quote, as it stands. A mark of `stop` is data when the string goes on
+    behind it, else the closing quote is missing and the mark stands on the tape."""
+    tape = io.tape
+    ends = with_stop(marks, stop)
+    while True:
+        mark = yield from tape.until(ends, pieces.append)
+        if len(mark) > 1:
+            if not (yield from _goes_on(io, stop, _AFTER_ANY)) and (tape.finished or not tape.ended):
+                tape.push_back(mark)
+                return
+            ends = marks
+        pieces.append(mark)
+        if mark == "\\":
+            pieces.append((yield from tape.peek()))
+            tape.at = min(tape.at + 1, len(tape.buffer))
+        elif len(mark) < 2:
+            return
+
+
+def raw_rest(io: Reading) -> Steps[str]:
+    """The rest of an object whose `{` was consumed, as text, through its closing bracket. Strings are respected."""
+    tape = io.tape
+    pieces: list[str] = []
+    depth = 1
+    while depth:
+        mark = yield from tape.until(_VALUE_MARKS, pieces.append)
+        if not mark:
+            break
+        pieces.append(mark)
+        if mark in "{[":
+            depth += 1
+        elif mark in "}]":
+            depth -= 1
+        elif mark == '"':
+            yield from _string_text(io, pieces, _QUOTE_MARKS)
+    return "".join(pieces)
+
+
+def stream_string(io: Reading, writer: CallWriter, stop: Marks | None) -> Steps[bool]:
+    """A string behind its opening quote, sent while it arrives. Raw control characters are escaped; a quote that is
+    followed by neither a comma nor a closing bracket is data. A mark of `stop` is data when the string goes on behind
+    it, else the closing quote is missing. False: the text ended inside."""
+    tape = io.tape
+    marks = with_stop(_STRING_MARKS, stop)
+    while True:
+        mark = yield from tape.until(marks, writer.json_piece)
+        if not mark:
+            return False
+        if len(mark) > 1:
+            if (yield from _goes_on(io, stop)):
+                marks = _STRING_MARKS
+                writer.json_piece(mark)
+            elif tape.ended and not tape.finished:
+                return False
+            else:
+                tape.push_back(mark)
+                writer.repaired("missing_quote")
+                return True
+        elif mark in _CONTROL:
+            writer.json_piece(_CONTROL[mark])
+            writer.repaired("control_characters")
+        elif mark == "\\":
+            following = yield from tape.peek()
+            if not following:
+                return False
+            tape.at += 1
+            if following in _ESCAPES and (following != "u" or (yield from _is_code(tape))):
+                writer.json_piece("\\" + following)
+            elif following == "'":
+                writer.json_piece("'")
+            else:
+                writer.json_piece("\\\\" + _CONTROL.get(following, following))
+                writer.repaired("escapes")
+        elif (yield from _ends_string(tape, stop)):
+            return True
+        else:
+            writer.json_piece('\\"')
+            writer.repaired("quotes")
+
+
+def _is_code(tape: Tape) -> Steps[bool]:
+    """Whether the four digits of an escape stand here."""
+    digits = yield from tape.peek(4)
+    return len(digits) == 4 and all(char in hexdigits for char in digits)
+
+
+_AFTER_VALUE, _AFTER_ANY = ",}", ",}]:"
+"""What follows a string: the value of a member; any string, keys and those of lists too."""
+_MEMBER = re.compile(r'\s*"[^"\\\n]{0,128}"\s*:')
+_MAY_BE_MEMBER = re.compile(r'\s*(?:"[^"\\\n]{0,128}(?:"\s*)?)?\Z')
+
+
+def _goes_on(io: Reading, stop: Marks | None, followers: str = _AFTER_VALUE) -> Steps[bool]:
+    """Whether the string's closing quote still comes. It does not where a further call comes first: a quote that opens
+    a string, behind another mark or a brace. Nothing is consumed in the end; what is read twice is counted."""
+    tape = io.tape
+    marks = with_stop(_QUOTE_MARKS, stop)
+    ahead: list[str] = []
+    size = 0
+    last = ""
+    found = another = False
+
+    def keep(piece: str) -> None:
+        nonlocal size, last
+        size += len(piece)
+        ahead.append(piece)
+        last = piece.rstrip()[-1:] or last
+
+    while not found:
+        if size > io.look_ahead:
+            found = True
+            break
+        mark = yield from tape.until(marks, keep)
+        if not mark:
+            break
+        another = another or len(mark) > 1
+        calls = another or last == "{"
+        keep(mark)
+        if mark == "\\":
+            keep((yield from tape.peek()))
+            tape.at = min(tape.at + 1, len(tape.buffer))
+        elif mark == '"':
+            found = yield from _ends_string(tape, stop, followers)
+            if calls and not found:
+                break
+    io.look_ahead -= min(size, io.look_ahead)
+    tape.push_back("".join(ahead))
+    return found
+
+
+def _ends_string(tape: Tape, stop: Marks | None = None, followers: str = _AFTER_VALUE) -> Steps[bool]:
+    """Whether the quote just consumed ends the string: a comma, a closing bracket, a mark that ends the body, the end,
+    or (a comma is missing) a further member follows."""
+    while True:
+        rest = tape.buffer[tape.at:tape.at + 256]
+        stripped = rest.lstrip()
+        if stripped[:1] == '"':
+            if _MEMBER.match(rest):
+                return True
+            if tape.ended or not _MAY_BE_MEMBER.match(rest):
+                return False
+        elif stripped:
+            begins = stop.begins(stripped) if stop is not None else False
+            if begins is not None or tape.ended:
+                return bool(begins) or stripped[0] in followers
+        elif tape.ended or len(rest) == 256:
+            return True
+        yield

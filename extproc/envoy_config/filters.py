@@ -1,0 +1,216 @@
+"""The HTTP filters of both connection managers, in the order in which a request meets them.
+
+Edge: origins (`cors`), team keys, body limit, `select` (reads the request, chooses the route), the teams' limits
+(`limits`). Backend hop: `translate` (both ways), limits, then the provider's key, which is added after translation so
+that nothing before it ever sees the key.
+"""
+
+from __future__ import annotations
+
+import re
+
+from envoy_data_plane.envoy.config.common.mutation_rules import v3 as rules
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.route import v3 as route
+from envoy_data_plane.envoy.extensions.filters.http.api_key_auth import v3 as keyauth
+from envoy_data_plane.envoy.extensions.filters.http.credential_injector import v3 as injector
+from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
+from envoy_data_plane.envoy.extensions.filters.http.header_to_metadata import v3 as to_metadata
+from envoy_data_plane.envoy.extensions.filters.http.router import v3 as router
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+from envoy_data_plane.envoy.extensions.http.early_header_mutation.header_mutation import v3 as early
+from envoy_data_plane.envoy.extensions.http.injected_credentials.generic import v3 as generic
+from envoy_data_plane.envoy.extensions.retry.host.previous_hosts import v3 as previous_hosts
+from envoy_data_plane.envoy.type import v3 as http_type
+from envoy_data_plane.envoy.type.matcher import v3 as matcher
+
+from extproc.apis.openai.client.finalizing import FINALIZE_HEADER
+from extproc.config import Backend, Config
+from extproc.envoy_config.key_files import key_from_file
+from extproc.envoy_config.local_replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID
+from extproc.envoy_config.messages import BodySizeLimit
+from extproc.envoy_config.observing import CLIENT_ATTEMPT, CLIENT_TEAM
+from extproc.envoy_config.ratelimit import LIMITED_TEAM
+from extproc.envoy_config.rendering import extension, pack, seconds
+from extproc.envoy_config.resource_sources import Sources
+from extproc.envoy_config.secrets import key_header, key_name, placeholder, secret_name
+from extproc.translation.tool_styles import TOOLS_HEADER
+
+PROCESSOR = "processor"
+"""The cluster of the workers."""
+KEY_AUTH = "api_key_auth"
+SELECT = "select"
+TRANSLATE = "translate"
+HOP = "x-extproc-hop"
+"""The header that names a hop where the hops share a route table."""
+_CAPITAL = re.compile("[A-Z]")
+METADATA_NAMESPACE = "extproc"
+"""Dynamic metadata that the processor may set (usage, for logs and limits)."""
+
+# Not an allow-list: the rule also holds for the replies that select gives itself, whose headers are many.
+_SELECT_MAY_NOT_SET = "^(:.*|host|authorization|cookie|x-api-key)$"
+
+_FULL_DUPLEX = ext_proc.ProcessingModeBodySendMode.FULL_DUPLEX_STREAMED
+_SEND = ext_proc.ProcessingModeHeaderSendMode.SEND
+_SKIP = ext_proc.ProcessingModeHeaderSendMode.SKIP
+
+
+def drop_clients_internal_headers() -> core.TypedExtensionConfig:
+    """Removes `x-extproc-*` and `x-envoy-*` that a client sends, before any filter or route sees them. Only
+    `x-extproc-finalize` and `x-extproc-tools` are the client's own."""
+    internal = [matcher.StringMatcher(safe_regex=matcher.RegexMatcher(regex=pattern))
+                for pattern in all_but("x-extproc-", FINALIZE_HEADER, TOOLS_HEADER)]
+    envoys = matcher.StringMatcher(prefix="x-envoy-", ignore_case=True)
+    return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
+        rules.HeaderMutation(remove_on_match=rules.HeaderMutationRemoveOnMatch(key_matcher=names))
+        for names in (*internal, envoys)]))
+
+
+def name_hop(backend: str) -> core.TypedExtensionConfig:
+    """Puts the name of its hop into each request, over whatever stands there, before a route is looked for."""
+    return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
+        rules.HeaderMutation(append=core.HeaderValueOption(
+            header=core.HeaderValue(key=HOP, value=hop_domain(backend)),
+            append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD))]))
+
+
+def hop_domain(backend: str) -> str:
+    """What stands for this backend in that header. Envoy takes capital letters there for small ones, while names may
+    differ in nothing else."""
+    return _CAPITAL.sub(r"^\g<0>", backend).lower()
+
+
+def all_but(prefix: str, *names: str) -> list[str]:
+    """Patterns for all names that begin with `prefix`, except these. (RE2 knows no look-ahead; Envoy holds header
+    names in lower case.) One for each letter that a name goes on with: Envoy refuses patterns whose program has more
+    than 100 steps."""
+    words = [name.removeprefix(prefix) for name in names]
+    letters = sorted({word[0] for word in words})
+    first = f"{prefix}([^{''.join(letters)}].*)?" if letters else f"{prefix}.*"
+    return [first, *(prefix + letter + _others([word[1:] for word in words if word[0] == letter])
+                     for letter in letters)]
+
+
+def _others(words: list[str]) -> str:
+    """A pattern for all texts but these."""
+    letters = sorted({word[0] for word in words if word})
+    branches = [f"[^{''.join(letters)}].*" if letters else ".+"]
+    branches += [letter + _others([word[1:] for word in words if word[:1] == letter]) for letter in letters]
+    return f"({'|'.join(branches)}){'' if '' in words else '?'}"
+
+
+def key_auth() -> hcm.HttpFilter:
+    """The place of the team keys. It is off until a route table brings keys along (`team_keys`), so that teams come
+    and go without a new listener."""
+    return hcm.HttpFilter(name=KEY_AUTH, disabled=True, typed_config=pack(keyauth.ApiKeyAuth(
+        key_sources=_key_sources(), forwarding=_key_forwarding())))
+
+
+def team_keys(config: Config, *, with_secrets: bool) -> keyauth.ApiKeyAuthPerRoute:
+    """The keys of all teams, for a route table."""
+    credentials = [
+        keyauth.Credential(key=key if with_secrets else placeholder("team", f"{name}-{number}"), client=name)
+        for name, team in config.teams.items() for number, key in enumerate(team.keys, 1)]
+    return keyauth.ApiKeyAuthPerRoute(
+        credentials=credentials, key_sources=_key_sources(), forwarding=_key_forwarding())
+
+
+def _key_sources() -> list[keyauth.KeySource]:
+    """Anthropic's header first; the filter itself strips `Bearer `."""
+    return [keyauth.KeySource(header="x-api-key"), keyauth.KeySource(header="authorization")]
+
+
+def _key_forwarding() -> keyauth.Forwarding:
+    return keyauth.Forwarding(header="x-extproc-team", hide_credentials=True)
+
+
+def switched_off() -> route.FilterConfig:
+    """Per-route configuration that turns a filter off."""
+    return route.FilterConfig(disabled=True)
+
+
+def body_limit(limit: int) -> hcm.HttpFilter:
+    """413 for a body of more than `limit` bytes."""
+    return hcm.HttpFilter(name="body_size_limit", typed_config=pack(BodySizeLimit(max_request_bytes=limit)))
+
+
+def select() -> hcm.HttpFilter:
+    """Reads the whole request, may choose its route but not change where or who it is, never sees the answer."""
+    return hcm.HttpFilter(name=SELECT, typed_config=pack(ext_proc.ExternalProcessor(
+        grpc_service=_processor({"x-extproc-role": "select"}),
+        processing_mode=ext_proc.ProcessingMode(
+            request_header_mode=_SEND, request_body_mode=_FULL_DUPLEX, request_trailer_mode=_SEND,
+            response_header_mode=_SKIP, response_body_mode=ext_proc.ProcessingModeBodySendMode.NONE,
+            response_trailer_mode=_SKIP),
+        mutation_rules=rules.HeaderMutationRules(
+            disallow_expression=matcher.RegexMatcher(regex=_SELECT_MAY_NOT_SET)),
+        stat_prefix=SELECT,
+        status_on_error=http_type.HttpStatus(code=http_type.StatusCode.ServiceUnavailable))))
+
+
+def translate(backend: str) -> hcm.HttpFilter:
+    """Rewrites the request for this backend and its answer for the client, while both flow."""
+    return hcm.HttpFilter(name=TRANSLATE, typed_config=pack(ext_proc.ExternalProcessor(
+        grpc_service=_processor({"x-extproc-role": "translate", "x-extproc-backend": backend}),
+        processing_mode=ext_proc.ProcessingMode(
+            request_header_mode=_SEND, request_body_mode=_FULL_DUPLEX, request_trailer_mode=_SEND,
+            response_header_mode=_SEND, response_body_mode=_FULL_DUPLEX, response_trailer_mode=_SEND),
+        mutation_rules=rules.HeaderMutationRules(allow_all_routing=True),
+        metadata_options=ext_proc.MetadataOptions(
+            receiving_namespaces=ext_proc.MetadataOptionsMetadataNamespaces(untyped=[METADATA_NAMESPACE])),
+        stat_prefix=TRANSLATE,
+        status_on_error=http_type.HttpStatus(code=http_type.StatusCode.BadGateway))))
+
+
+def _processor(metadata: dict[str, str]) -> core.GrpcService:
+    """The workers, with what tells them which filter is calling.
+
+    A stream that its worker lost before it answered anything goes to another worker: a dead one has the fewest requests
+    and would be chosen every time. Safe for uploads, because Envoy repeats a stream only while it holds every byte of
+    it (64 KB); past that the retry is given up and the request fails. A stream with a single answer is never repeated,
+    so no provider is asked twice."""
+    return core.GrpcService(
+        envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR),
+        initial_metadata=[core.HeaderValue(key=key, value=value) for key, value in metadata.items()],
+        retry_policy=core.RetryPolicy(
+            retry_on="connect-failure,refused-stream,reset,unavailable,cancelled",
+            # In all about two seconds: as long as a worker that died alone takes to be back.
+            num_retries=10,
+            retry_host_predicate=[core.RetryPolicyRetryHostPredicate(
+                name="envoy.retry_host_predicates.previous_hosts",
+                typed_config=pack(previous_hosts.PreviousHostsPredicate()))],
+            host_selection_retry_max_attempts=5,
+            retry_back_off=core.BackoffStrategy(base_interval=seconds(0.025), max_interval=seconds(0.5))))
+
+
+def remember_client() -> hcm.HttpFilter:
+    """Keeps the client's API and request id as metadata: the route removes their headers before a provider could
+    fail, and Envoy's own reply to that failure needs both. Also the team, for whom tokens are counted at the end, and
+    what a line of the log tells when the worker was lost."""
+    return hcm.HttpFilter(name="remember_client", typed_config=pack(to_metadata.Config(request_rules=[
+        _to_metadata("x-extproc-api", CLIENT_API), _to_metadata("x-request-id", CLIENT_REQUEST_ID),
+        _to_metadata("x-extproc-limited-team", LIMITED_TEAM), _to_metadata("x-extproc-team", CLIENT_TEAM),
+        _to_metadata("x-envoy-attempt-count", CLIENT_ATTEMPT)])))
+
+
+def _to_metadata(header: str, key: str) -> to_metadata.ConfigRule:
+    return to_metadata.ConfigRule(header=header, on_header_present=to_metadata.ConfigKeyValuePair(
+        metadata_namespace=CLIENT_NAMESPACE, key=key, type=to_metadata.ConfigValueType.STRING))
+
+
+def provider_key(name: str, backend: Backend, sources: Sources) -> hcm.HttpFilter:
+    """Puts the backend's key into the header that it expects, over whatever stands there. In a running gateway it comes
+    from a file in any case: as a secret from a watched one it would cost Envoy an inotify instance for each backend."""
+    if backend.key_file:
+        return key_from_file(f"backends.{name}.key_file", backend.key_file, key_header(backend))
+    if (path := sources.key_path(key_name(name, 1))) is not None:
+        return key_from_file(f"backends.{name}.key", path, key_header(backend))
+    return hcm.HttpFilter(name="provider_key", typed_config=pack(injector.CredentialInjector(
+        overwrite=True, credential=extension("envoy.http.injected_credentials.generic", generic.Generic(
+            credential=sources.secret(secret_name(name)), header=key_header(backend).name)))))
+
+
+def terminal() -> hcm.HttpFilter:
+    """Envoy's router, without headers of its own towards the provider."""
+    return hcm.HttpFilter(name="envoy.filters.http.router", typed_config=pack(router.Router(
+        suppress_envoy_headers=True)))

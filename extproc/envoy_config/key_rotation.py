@@ -1,0 +1,166 @@
+"""The filter that lets several keys of a backend take turns: one key for each try, another one where a key is refused.
+
+It stands in the provider's cluster, behind the router, because there it runs anew for each try: a key that the
+provider refuses or holds back (401, 402, 403, 429) rests, and where another key does not rest, a header on the answer
+makes the router of the hop send the request again (`routes.hop_table`). So the request is served by the same attempt,
+and failover begins when all keys have failed. The filter looks at headers; it is no ext_proc, which must never stand
+there. Only of Google's 400 it reads the body: that is the answer to a key that is not valid, too, with the reason
+API_KEY_INVALID (`google_errors`).
+
+Keys that rest are a preference, not a rule: where all of them rest, the one that is back first is used, so an error
+that is about the request (a moderated prompt is a 403 for some) never takes a backend away. Each thread of Envoy keeps
+its own turns. Keys of the configuration stand in private files (or, in a static bootstrap, in the filter itself), those
+of key files are read where they are, by the rule of `key_files`.
+"""
+
+from __future__ import annotations
+
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.extensions.filters.http.lua import v3 as lua
+from envoy_data_plane.envoy.extensions.filters.http.upstream_codec import v3 as upstream_codec
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+
+from extproc.config import Backend, ProviderKey
+from extproc.config.keyfile import LONGEST
+from extproc.envoy_config.key_files import quoted
+from extproc.envoy_config.rendering import pack
+from extproc.envoy_config.resource_sources import Sources
+from extproc.envoy_config.secrets import key_header, key_name, placeholder
+
+OTHER_KEY = "x-extproc-other-key"
+"""The header by which the filter asks for another try."""
+
+_LONGEST_ERROR = 65536
+"""Bytes; what Google says of a key is shorter."""
+
+_SCRIPT = """\
+local header, prefix, place = {header}, {prefix}, {place}
+local keys = {{
+{keys}
+}}
+local rest = {{["401"] = 60, ["402"] = 60, ["403"] = 60, ["429"] = 10}}
+local longest_rest = 300
+for number, key in ipairs(keys) do key.number, key.share, key.until_when = number, 0, 0 end
+
+local function rests(key, now)
+  -- No rest is as long: the clock was set back.
+  if key.until_when > now + longest_rest then key.until_when = 0 end
+  return key.until_when > now
+end
+
+local function choose(now, unread)
+  local best, total, soonest = nil, 0, nil
+  for _, key in ipairs(keys) do
+    if unread[key] then
+    elseif rests(key, now) then
+      if not soonest or key.until_when < soonest.until_when then soonest = key end
+    else
+      key.share, total = key.share + key.weight, total + key.weight
+      if not best or key.share > best.share then best = key end
+    end
+  end
+  if best then best.share = best.share - total end
+  return best or soonest
+end
+
+local function text_of(key, handle)
+  if key.text then return key.text end
+  local file, why = io.open(key.path, "rb")
+  local found
+  if file then
+    local text = file:read({longest})
+    file:close()
+    found = text and text:match("^%s*([!-~]+)%s*$")
+    why = key.path .. (text and text:find("%S") and " holds no key" or " is empty")
+  end
+  if found then
+    key.last, key.said = found, nil
+  elseif why ~= key.said then
+    key.said = why
+    handle:logErr(place .. "[" .. (key.number - 1) .. "]: " .. why .. (key.last and "; the last key stays in use"
+                  or "; the other keys are used"))
+  end
+  return key.last
+end
+
+function envoy_on_request(handle)
+  local now, unread = os.time(), {{}}
+  for _ = 1, #keys do
+    local key = choose(now, unread)
+    local text = text_of(key, handle)
+    if text then
+      handle:headers():replace(header, prefix .. text)
+      handle:streamInfo():dynamicMetadata():set("extproc.key", "number", key.number)
+      return
+    end
+    unread[key] = true
+  end
+  handle:headers():remove(header)
+  handle:respond({{[":status"] = "503"}}, "no key")
+end
+
+local function blames_key(handle)
+  local body = handle:body()
+  if not body or body:length() == 0 or body:length() > {longest_error} then return false end
+  return body:getBytes(0, body:length()):find('"reason"%s*:%s*"API_KEY_INVALID"') ~= nil
+end
+
+function envoy_on_response(handle)
+  local headers = handle:headers()
+  headers:remove("{other_key}")
+  local status = headers:get(":status")
+  if status == "400" and {reads_400} then
+    if blames_key(handle) then status = "401" end
+    headers = handle:headers()  -- the object from before the wait for the body is no longer good
+  end
+  local used = rest[status] and handle:streamInfo():dynamicMetadata():get("extproc.key")
+  local key = used and keys[used.number]
+  if not key then return end
+  local now, seconds = os.time(), rest[status]
+  if status == "429" then
+    local told = tonumber(headers:get("retry-after") or "")
+    seconds = told and math.max(1, math.min(told, longest_rest)) or seconds
+  elseif not rests(key, now) then
+    handle:logErr(place .. "[" .. (key.number - 1) .. "]: the provider answered " .. headers:get(":status")
+                  .. "; the key rests for " .. seconds .. " s")
+  end
+  key.until_when = math.max(key.until_when, now + seconds)
+  for _, other in ipairs(keys) do
+    if not rests(other, now) then
+      headers:replace("{other_key}", "1")
+      return
+    end
+  end
+end
+"""
+
+
+def keys_filters(name: str, backend: Backend, sources: Sources, *, with_secrets: bool) -> list[hcm.HttpFilter]:
+    """The filters of the provider's clusters; none for a backend with one key or without."""
+    if not backend.keys:
+        return []
+    header = key_header(backend)
+    entries = [_entry(name, number, entry, sources, with_secrets=with_secrets)
+               for number, entry in enumerate(backend.several_keys, 1)]
+    script = _SCRIPT.format(header=quoted(header.name), prefix=quoted(header.prefix),
+                            place=quoted(f"backends.{name}.keys"), keys=",\n".join(entries), longest=LONGEST,
+                            other_key=OTHER_KEY, reads_400="true" if _is_googles(backend) else "false",
+                            longest_error=_LONGEST_ERROR)
+    return [hcm.HttpFilter(name="provider_keys", typed_config=pack(lua.Lua(
+                default_source_code=core.DataSource(inline_string=script)))),
+            hcm.HttpFilter(name="envoy.filters.http.upstream_codec",
+                           typed_config=pack(upstream_codec.UpstreamCodec()))]
+
+
+def _is_googles(backend: Backend) -> bool:
+    """Also its endpoint in OpenAI's format gives that answer."""
+    return backend.api == "gemini" or f".{backend.host}".endswith(".googleapis.com")
+
+
+def _entry(name: str, number: int, entry: ProviderKey, sources: Sources, *, with_secrets: bool) -> str:
+    """One key as a table of Lua."""
+    path = entry.key_file or sources.key_path(key_name(name, number))
+    if path is not None:
+        return f"  {{weight = {entry.weight}, path = {quoted(path)}}}"
+    text = entry.key if with_secrets and entry.key else placeholder("backend", f"{name}-{number}")
+    return f"  {{weight = {entry.weight}, text = {quoted(text)}}}"

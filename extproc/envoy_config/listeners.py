@@ -1,0 +1,91 @@
+"""The listeners: the edge, where clients connect, and one internal listener per backend, where translation happens.
+
+An attempt goes through its backend's internal listener, so it starts from the client's original request: no header or
+key of an earlier attempt is left in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.listener import v3 as listener
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+
+from extproc.config import Backend, Config, parse_address
+from extproc.envoy_config import filters, local_replies, observing, ratelimit
+from extproc.envoy_config.cors import cors_filter
+from extproc.envoy_config.edge_tls import edge_transport
+from extproc.envoy_config.rendering import pack, seconds
+from extproc.envoy_config.resource_sources import Sources
+from extproc.envoy_config.routes import edge_table, hop_table
+from extproc.envoy_config.stream_end_log import ending_logs
+
+EDGE = "edge"
+_PAST_REQUEST = 1.0
+"""Seconds between `timeouts.request` and Envoy's own timeout: the processor answers first, with a better error."""
+
+
+def internal_listener_name(backend: str) -> str:
+    """The internal listener of this backend."""
+    return f"in-{backend}"
+
+
+def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> listener.Listener:
+    """Where clients connect: HTTP/1.1 and HTTP/2, in clear text or over TLS."""
+    host, port = parse_address(config.listen)
+    manager = hcm.HttpConnectionManager(
+        stat_prefix=EDGE,
+        codec_type=hcm.HttpConnectionManagerCodecType.AUTO,
+        server_name="extproc",
+        use_remote_address=True,
+        normalize_path=True,
+        merge_slashes=True,
+        stream_idle_timeout=seconds(config.timeouts.stream_idle),
+        request_headers_timeout=seconds(10),
+        request_timeout=seconds(config.timeouts.request + _PAST_REQUEST),
+        early_header_mutation_extensions=[filters.drop_clients_internal_headers()],
+        http_filters=[cors_filter(), filters.key_auth(), filters.body_limit(config.limits.body),
+                      filters.select(), *ratelimit.edge_filters(config), filters.terminal()],
+        local_reply_config=local_replies.edge_replies(),
+        access_log=observing.edge_logs(config), tracing=observing.edge_tracing(config, with_secrets=with_secrets))
+    sources.attach_routes(manager, edge_table(config, with_secrets=with_secrets))
+    return listener.Listener(
+        name=EDGE, address=_socket("127.0.0.1" if host == "localhost" else host, port),
+        filter_chains=[_chain(manager, edge_transport(config, sources))],
+        access_log=observing.connection_logs(config),
+        # Shared ports would let a second gateway start on the same port and take half of the connections.
+        enable_reuse_port=False,
+        # Draining stops listeners of this direction only; failover of running requests still needs the internal ones.
+        traffic_direction=core.TrafficDirection.INBOUND)
+
+
+def internal_listener(name: str, backend: Backend, config: Config, sources: Sources, *,
+                      with_secrets: bool, sockets: Sequence[str]) -> listener.Listener:
+    """The hop of one backend: translation, key, provider. `sockets`: the workers' addresses."""
+    # Several keys take turns where each try begins (`several_keys`).
+    key = [filters.provider_key(name, backend, sources)] if backend.has_key and not backend.keys else []
+    manager = hcm.HttpConnectionManager(
+        stat_prefix=internal_listener_name(name),
+        codec_type=hcm.HttpConnectionManagerCodecType.HTTP2,
+        server_header_transformation=hcm.HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH,
+        # The edge watches over silent streams; a second clock here would only race it.
+        stream_idle_timeout=seconds(0),
+        http_filters=[filters.remember_client(), filters.translate(name), *key, ratelimit.hop_filter(config),
+                      filters.terminal()],
+        local_reply_config=local_replies.hop_replies(),
+        access_log=[*observing.hop_logs(name, config), *ending_logs(sockets)],
+        tracing=observing.hop_tracing(name, backend, config, with_secrets=with_secrets))
+    sources.attach_hop(manager, lambda: hop_table(name, config), filters.name_hop(name))
+    return listener.Listener(
+        name=internal_listener_name(name), internal_listener=listener.ListenerInternalListenerConfig(),
+        filter_chains=[_chain(manager)], traffic_direction=core.TrafficDirection.OUTBOUND)
+
+
+def _chain(manager: hcm.HttpConnectionManager, transport: core.TransportSocket | None = None) -> listener.FilterChain:
+    return listener.FilterChain(transport_socket=transport, filters=[listener.Filter(
+        name="envoy.filters.network.http_connection_manager", typed_config=pack(manager))])
+
+
+def _socket(host: str, port: int) -> core.Address:
+    return core.Address(socket_address=core.SocketAddress(address=host, port_value=port))

@@ -1,0 +1,214 @@
+"""The route tables: at the edge one route per model rule, in a backend's hop the one way to its provider.
+
+`select` names the rule in `x-extproc-route` and, where some attempts are equals, the order of this request's attempts
+in `x-extproc-order`; the edge route sends attempt n to the hop cluster of the n-th one. It tells the hop which of them
+may pass by a provider that is put aside. Both tables say what must not travel on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.route import v3 as route
+from envoy_data_plane.envoy.type.matcher import v3 as matcher
+from envoy_data_plane.google import protobuf
+
+from extproc.config import Backend, Config, ModelRule
+from extproc.envoy_config.cors import cors_policy
+from extproc.envoy_config.filters import HOP, KEY_AUTH, SELECT, hop_domain, switched_off, team_keys
+from extproc.envoy_config.key_rotation import OTHER_KEY
+from extproc.envoy_config.messages import ClusterWeight, PriorityGroup, PriorityGroupClusterSpecifier
+from extproc.envoy_config.observing import RULE_METADATA, never_traced
+from extproc.envoy_config.ratelimit import edge_limits, hop_limits
+from extproc.envoy_config.rendering import extension, pack, seconds
+from extproc.envoy_config.resource_sources import HOPS
+from extproc.errors import FAILOVER_STATUSES
+
+CLIENT_SECRETS = ["authorization", "x-api-key", "x-goog-api-key", "cookie"]
+"""A client's keys end at the edge."""
+
+ROUTE = "x-extproc-route"
+"""The id of the rule that `select` has chosen; routes are chosen by its first part, `ModelRule.way`."""
+
+_EARLY = "x-extproc-early"
+"""The numbers of the attempts that may pass by a provider, as `,1,2,`; `x-envoy-attempt-count` says which this is."""
+
+_INTERNAL_HEADERS = [
+    ROUTE, "x-extproc-asked", "x-extproc-order", _EARLY,
+    "x-extproc-api", "x-extproc-team",
+    "x-extproc-limited-team", "x-extproc-stream", "x-envoy-attempt-count", "x-envoy-expected-rq-timeout-ms",
+    "x-envoy-external-address", "x-envoy-internal", "x-envoy-original-path", "x-forwarded-for", "x-forwarded-host",
+    "x-forwarded-port", "x-forwarded-proto", "x-request-id", "via",
+]
+"""What the gateway knows and no provider needs to."""
+
+
+def hop_cluster(backend: str) -> str:
+    """The cluster that leads from the edge into the hop of this backend."""
+    return f"hop-{backend}"
+
+
+def provider_cluster(backend: str) -> str:
+    """The cluster of the provider's own endpoints."""
+    return f"backend-{backend}"
+
+
+def early_cluster(backend: str) -> str:
+    """The cluster of the same endpoints for attempts that another one follows, which pass by a provider that is put
+    aside."""
+    return f"early-{backend}"
+
+
+def early_attempts(backend: str, config: Config) -> list[int]:
+    """The numbers of the attempts in which this backend may be passed by, over all rules."""
+    return sorted({number for rule in config.models for order in rule.orders
+                   for number in _early(rule, order.attempts)
+                   if rule.attempts[order.attempts[number - 1]].backend == backend})
+
+
+def _early(rule: ModelRule, attempts: Sequence[int]) -> list[int]:
+    """The numbers of the attempts that one of another backend follows."""
+    backends = [rule.attempts[index].backend for index in attempts]
+    return [number for number, backend in enumerate(backends, 1) if set(backends[number:]) - {backend}]
+
+
+def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguration:
+    """Liveness, one route per model rule, a 503 for a rule that is not among them, and a 404 for what `select` did not
+    answer itself."""
+    ways: dict[str, ModelRule] = {}
+    for rule in config.models:  # while a configuration changes, rules may differ in what Envoy does not look at
+        ways.setdefault(rule.way, rule)
+    keys = {KEY_AUTH: pack(team_keys(config, with_secrets=with_secrets))} if config.teams else {}
+    return route.RouteConfiguration(name="edge", validate_clusters=False, virtual_hosts=[route.VirtualHost(
+        name="edge", domains=["*"],
+        routes=[_liveness(), *(route for rule in ways.values() for route in _rule_routes(rule, config)),
+                _unknown_rule(), _nothing_here()],
+        # accept-encoding: the processor reads answers, it should not have to unpack them.
+        request_headers_to_remove=[*CLIENT_SECRETS, "accept-encoding"],
+        include_request_attempt_count=True,
+        typed_per_filter_config={**cors_policy(config), **keys})])
+
+
+def _liveness() -> route.Route:
+    off = pack(switched_off())
+    return route.Route(
+        name="healthz", match=route.RouteMatch(path="/healthz"),
+        direct_response=route.DirectResponseAction(status=200, body=core.DataSource(inline_string="ok\n")),
+        tracing=never_traced(), typed_per_filter_config={SELECT: off, KEY_AUTH: off})
+
+
+def _unknown_rule() -> route.Route:
+    """503 for a rule that this Envoy does not know: the processor has another configuration."""
+    return route.Route(
+        name="unknown-rule", match=route.RouteMatch(prefix="/", headers=[
+            route.HeaderMatcher(name=ROUTE, present_match=True)]),
+        route=route.RouteAction(
+            cluster="unknown-rule",
+            cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.SERVICE_UNAVAILABLE))
+
+
+def _nothing_here() -> route.Route:
+    """404, but as a route to a cluster: the cors filter passes over direct responses, and this is the route of every
+    request until `select` has chosen one."""
+    return route.Route(
+        name="nothing", match=route.RouteMatch(prefix="/"),
+        route=route.RouteAction(
+            cluster="nothing",
+            cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.NOT_FOUND))
+
+
+def _rule_routes(rule: ModelRule, config: Config) -> list[route.Route]:
+    """One route for each order of the rule's attempts. The first order comes last, for a request that names none."""
+    routes = [_rule_route(rule, number, order.attempts, config) for number, order in enumerate(rule.orders)]
+    return [*routes[1:], routes[0]]
+
+
+def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Config) -> route.Route:
+    """Attempt n is group n. The request is kept for further attempts up to `limits.replay` bytes; a larger one is
+    served by the first attempt alone."""
+    groups = [PriorityGroup(name=f"attempt-{number}", clusters=[ClusterWeight(
+        cluster_name=hop_cluster(rule.attempts[index].backend), weight=100)])
+        for number, index in enumerate(attempts, 1)]
+    early = _early(rule, attempts)
+    chosen = [route.HeaderMatcher(name=ROUTE, string_match=matcher.StringMatcher(prefix=f"{rule.way}.")),
+              *([_exactly("x-extproc-order", str(order))] if order else [])]
+    return route.Route(
+        name=f"{rule.way}.{order}" if order else rule.way,
+        match=route.RouteMatch(prefix="/", headers=chosen),
+        metadata=core.Metadata(filter_metadata={RULE_METADATA: protobuf.Struct.from_dict({"rule": rule.match})}),
+        typed_per_filter_config=edge_limits(rule, config),
+        request_body_buffer_limit=config.limits.replay,
+        request_headers_to_add=[_overwriting(_EARLY, f",{','.join(map(str, early))},")] if early else [],
+        route=route.RouteAction(
+            timeout=seconds(0), idle_timeout=seconds(config.timeouts.stream_idle),
+            retry_policy=route.RetryPolicy(
+                # Without a condition Envoy keeps no copy of the request, which a single attempt has no use for.
+                retry_on="5xx,reset,connect-failure,retriable-status-codes" if len(attempts) > 1 else "",
+                retriable_status_codes=FAILOVER_STATUSES,
+                num_retries=len(attempts) - 1, refresh_cluster_on_retry=True,
+                retry_back_off=route.RetryPolicyRetryBackOff(base_interval=seconds(0.025), max_interval=seconds(0.25))),
+            inline_cluster_specifier_plugin=route.ClusterSpecifierPlugin(extension=extension(
+                "envoy.router.cluster_specifier_plugin.priority_group",
+                PriorityGroupClusterSpecifier(priority_groups=groups)))))
+
+
+def hops_table(config: Config) -> route.RouteConfiguration:
+    """The ways of all hops to their providers in one table; the listener of each names its part of it in a header."""
+    return route.RouteConfiguration(
+        name=HOPS, vhost_header=HOP, request_headers_to_remove=[HOP],
+        virtual_hosts=[_hop(name, config, hop_domain(name)) for name in config.backends])
+
+
+CONNECTS, CONNECTS_EARLY = 3, 1
+"""How often a connection that was not made, or carried nothing, is tried again: by the last attempt, and by one that
+another one follows. A provider whose listen queue is full drops what asks for a connection, for seconds in a burst."""
+
+
+def hop_table(backend: str, config: Config) -> route.RouteConfiguration:
+    """The way of one hop to its provider, for a listener that holds its own table."""
+    return route.RouteConfiguration(name=f"in-{backend}", virtual_hosts=[_hop(backend, config, "*")])
+
+
+def _hop(backend: str, config: Config, domain: str) -> route.VirtualHost:
+    """To the provider. An attempt passes by one that is put aside, if it has another provider to go on with; the last
+    attempt always asks."""
+    def to(cluster: str, *headers: route.HeaderMatcher) -> route.Route:
+        return route.Route(
+            name=cluster, match=route.RouteMatch(prefix="/", headers=list(headers)),
+            typed_per_filter_config=hop_limits(config),
+            request_body_buffer_limit=config.limits.replay if config.backends[backend].keys else None,
+            route=_hop_action(cluster, config.backends[backend], config,
+                              CONNECTS if cluster == provider_cluster(backend) else CONNECTS_EARLY))
+
+    early = [to(early_cluster(backend), _exactly("x-envoy-attempt-count", str(number)), route.HeaderMatcher(
+                name=_EARLY, string_match=matcher.StringMatcher(contains=f",{number},")))
+             for number in early_attempts(backend, config)]
+    return route.VirtualHost(name=backend, domains=[domain], request_headers_to_remove=_INTERNAL_HEADERS,
+                             routes=[*early, to(provider_cluster(backend))])
+
+
+def _hop_action(cluster: str, backend: Backend, config: Config, connects: int) -> route.RouteAction:
+    """Only what a further try cannot do twice is tried again here: a connection that never carried the request, and an
+    answer by which the provider refused a key where another key is free. Failover is the edge's."""
+    retry = route.RetryPolicy(
+        retry_on="connect-failure,refused-stream,reset-before-request", num_retries=connects,
+        retry_back_off=route.RetryPolicyRetryBackOff(base_interval=seconds(0.1), max_interval=seconds(1)),
+        per_try_idle_timeout=seconds(config.timeouts.per_try_idle))
+    if backend.keys:
+        retry.retry_on += ",retriable-headers"
+        retry.retriable_headers = [_exactly(OTHER_KEY, "1")]
+        retry.num_retries = len(backend.keys) - 1 + connects
+    return route.RouteAction(
+        cluster=cluster, timeout=seconds(0), idle_timeout=seconds(0), auto_host_rewrite=True,
+        retry_policy=retry)
+
+
+def _overwriting(header: str, value: str) -> core.HeaderValueOption:
+    return core.HeaderValueOption(
+        header=core.HeaderValue(key=header, value=value),
+        append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD)
+
+
+def _exactly(header: str, value: str) -> route.HeaderMatcher:
+    return route.HeaderMatcher(name=header, string_match=matcher.StringMatcher(exact=value))

@@ -1,0 +1,101 @@
+"""The tokens of one attempt: what the provider says and what went by -> figures for the log and for the teams' limits.
+
+The backend hop tells it what passes and asks it for figures: a running estimate while the answer streams, what holds at
+its end. It reads no bytes and sends nothing.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from extproc.conversation.model import Failure, Usage
+from extproc.ext_proc.record import Record, usage_figures
+
+Figures = dict[str, str | float | None]
+"""Dynamic metadata: tokens by kind, whether they are an estimate."""
+
+ESTIMATE_EVERY = 2.0
+"""Seconds between two estimates of the tokens used, while the answer streams."""
+
+ESTIMATE_BYTES = 4096
+"""Bytes of the provider's stream after which there is another estimate at the latest: what an answer that is cut off
+used since the last one is counted nowhere."""
+
+_BREAKS = frozenset({"server", "timeout"})
+"""How whole answers fail that break off or fall silent."""
+
+_BYTES_PER_TOKEN = 4
+_BYTES_PER_EVENT = 200
+"""An event of a provider's stream with its frame: about one token."""
+
+_NOTHING = Usage()
+
+
+class Accounting:
+    """One attempt's. `record` says how the answer went as far as the client is concerned."""
+
+    __slots__ = ("_next_size", "_next_time", "_only_counts", "_prompt", "_record", "_status", "received")
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._prompt = 0
+        self._only_counts = False
+        self._status: str | None = None
+        self._next_time = 0.0
+        self._next_size = ESTIMATE_BYTES
+        self.received = 0
+        """Bytes of the provider's answer."""
+
+    def asked(self, size: int, *, only_counts: bool) -> None:
+        """A request of `size` bytes goes to the provider. `only_counts`: it wants its prompt counted, not answered."""
+        self._prompt = size // _BYTES_PER_TOKEN
+        self._only_counts = only_counts
+
+    def answered(self, status: str, now: float) -> None:
+        """The provider's head is there."""
+        self._status = status
+        self._next_time = now + ESTIMATE_EVERY
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time for another estimate; the answer is yes once."""
+        if now < self._next_time and self.received < self._next_size:
+            return False
+        self._next_time, self._next_size = now + ESTIMATE_EVERY, self.received + ESTIMATE_BYTES
+        return True
+
+    def estimate(self, told: Usage = _NOTHING) -> Figures:
+        """The tokens used so far; `told` is what the provider says. A prompt that was only counted has used none."""
+        if self._only_counts:
+            return {"input": 0, "output": 0, "total": 0, "estimated": False}
+        prompt, output = self._guess(told)
+        return {"input": prompt, "output": output, "total": prompt + output, "estimated": True}
+
+    def usage(self, told: Usage, failure: Failure | None) -> Usage:
+        """What was used when all is over: the provider's figures; where it gave none for an answer that had begun, the
+        estimate."""
+        known = (told.input + told.output > 0 and not told.estimated) or self._only_counts
+        if not known and self._has_begun(failure):
+            prompt, output = self._guess(told)
+            return replace(told, input=prompt, output=output, estimated=True)
+        return replace(told, estimated=False) if told.estimated else told
+
+    def figures(self, told: Usage, failure: Failure | None) -> Figures:
+        """The same with how it ended."""
+        usage, record = self.usage(told, failure), self._record
+        return {**usage_figures(usage), "estimated": usage.estimated, "finish": record.finish,
+                "failure": record.failure}
+
+    def _has_begun(self, failure: Failure | None) -> bool:
+        """Whether there was an answer, also where it broke or the client left before any of it went on: its tokens are
+        used. What a provider says instead of an answer costs nothing."""
+        if self._record.status == 200:
+            return True
+        if failure is None:
+            return self._status is None or self._status == "200"
+        return (self._status == "200" and not self._record.stream and self.received > 0
+                and failure.kind in _BREAKS)
+
+    def _guess(self, told: Usage) -> tuple[int, int]:
+        """Tokens of prompt and output: the provider's own figures as far as they go, else by size."""
+        size = _BYTES_PER_EVENT if self._record.stream else _BYTES_PER_TOKEN
+        return told.input or self._prompt, max(told.output, self.received // size)

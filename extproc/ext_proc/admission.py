@@ -1,0 +1,198 @@
+"""The checks in front of every request: headers and body in, a model rule or a refusal out.
+
+The edge hop uses them on every request, one-hop mode in front of its translation. What can be answered here is:
+`/v1/models`, `/v1/messages/count_tokens`, the greeting at `/`, and every refusal that needs no provider. Refusals are
+raised as `Refused` or `BadRequest`; the exchange gives them the client's shape.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from extproc.config import Config, ModelRule, is_loopback, parse_address
+from extproc.endpoints import ENDPOINT_OF, Endpoint, api_of, plain_path, served
+from extproc.ext_proc.base import Refused
+from extproc.ext_proc.clients import CLIENT_APIS, count_body, models_answer
+from extproc.ext_proc.content import Asked, Body, read_asked
+from extproc.ext_proc.record import Record
+from extproc.translation.tokens import count_request
+
+_SUFFIX = re.compile(r"\[[^\[\]]{1,16}\]$")
+_JSON = {"content-type": "application/json"}
+
+MODEL_NOT_FOUND = "model_not_found"
+"""OpenAI's code of a 404 about the model, by which its clients tell it from a 404 about the path."""
+
+
+class OwnAnswer(msgspec.Struct, frozen=True):
+    """An answer that needs no provider."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    reason: str
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """A request that a provider is to serve."""
+
+    asked: Asked
+    rule: ModelRule
+    body: bytes
+    """Without content encodings."""
+
+
+class Intake:
+    """One request's way in. `edge`: the gateway's own listener, where callers, host names and origins are checked;
+    in one-hop mode they are the affair of the gateway around us."""
+
+    __slots__ = ("_config", "_edge", "_record", "body", "endpoint", "headers", "team")
+
+    def __init__(self, config: Config, record: Record, *, edge: bool) -> None:
+        self._config = config
+        self._record = record
+        self._edge = edge
+        self.headers: dict[str, str] = {}
+        self.body = Body(config.limits)
+        self.endpoint: Endpoint | None = None
+        self.team: str | None = None
+
+    def is_heavy(self, rest: int, limit: int) -> bool:
+        """Whether `complete` will take long once the last `rest` bytes are there; `limit`: of a body that does not."""
+        return (self.body.size + rest > limit or "content-encoding" in self.headers
+                or (self.endpoint is not None and self.endpoint.operation == "count_tokens"))
+
+    def head(self, headers: dict[str, str], api: str) -> OwnAnswer | None:
+        """Looks at the request's headers. None: the body is needed."""
+        self.headers = headers
+        if self._edge:
+            self._check_caller()
+        endpoint = self._find(headers.get(":path", "/"), api)
+        self.endpoint = endpoint
+        self._check_method(endpoint)
+        if endpoint.operation == "root":
+            body = msgspec.json.encode({"name": "extproc", "status": "ok", "serves": served(CLIENT_APIS)})
+            return OwnAnswer(200, dict(_JSON), body, "greeting")
+        if endpoint.operation == "models":
+            names = self._config.listed_models(self.team)
+            return OwnAnswer(200, dict(_JSON), models_answer(api, names), "models")
+        self._check_content_type()
+        self.body.expect(headers.get("content-length"))
+        return None
+
+    def complete(self) -> OwnAnswer | Accepted:
+        """All of the body is there."""
+        body = self.body.decoded(self.headers.get("content-encoding"))
+        self._record.request_bytes = self.body.size
+        asked = read_asked(body, self._config.limits)
+        self._record.model = asked.model[:200]
+        self._record.stream = bool(asked.stream) or (self.endpoint is not None
+                                                     and self.endpoint.operation == "events")
+        rule = self._rule(asked.model)
+        self._record.rule = rule.match
+        operation = self.endpoint.operation if self.endpoint is not None else ""
+        if operation == "pass":
+            self._check_same_api(rule, asked.model)
+        if operation == "count_tokens" and not self._is_counted_elsewhere(rule):
+            return OwnAnswer(200, dict(_JSON), count_body(count_request(body, self._config.limits)), "count_tokens")
+        return Accepted(asked, rule, body)
+
+    def _check_same_api(self, rule: ModelRule, model: str) -> None:
+        """What is not translated needs a backend that speaks the client's API."""
+        assert self.endpoint is not None
+        apis = [self._config.backends[attempt.backend].api for attempt in rule.attempts]
+        if self.endpoint.api not in apis:
+            path = plain_path(self.headers[":path"])
+            raise Refused(f'{path} needs a backend that speaks the {self.endpoint.api} API; the model "{model[:200]}" '
+                          f"is served by {' and '.join(dict.fromkeys(apis))} only. Use /v1/chat/completions or "
+                          "/v1/messages, which are translated.", reason="other_api", status=404, kind="not_found")
+
+    def _is_counted_elsewhere(self, rule: ModelRule) -> bool:
+        """Only Anthropic itself counts tokens; for all others an estimate is answered here."""
+        backend = self._config.backends[rule.attempts[0].backend]
+        return backend.api == "anthropic" and (backend.host == "api.anthropic.com" or backend.provider == "anthropic")
+
+    # ---------------------------------------------------------------------------------------------------- who may call
+
+    def _check_caller(self) -> None:
+        config, headers = self._config, self.headers
+        if config.teams:
+            self.team = headers.get("x-extproc-team")
+            self._record.team = self.team
+            if self.team not in config.teams:
+                raise Refused("A valid key of a team is required.", reason="no_team", status=401,
+                              kind="authentication")
+            return
+        host = _host_name(headers.get(":authority", ""))
+        if not config.open and not _is_own_name(host, config):
+            raise Refused(f'This gateway does not answer to the host name "{host[:100]}"; it is open to its own '
+                          "machine only.", reason="foreign_host", status=421)
+        origin = headers.get("origin")
+        if origin is not None and origin not in config.cors and "*" not in config.cors:
+            raise Refused(f'Web pages of "{origin[:100]}" may not use this gateway; list the origin under cors to '
+                          "allow it.", reason="foreign_origin", status=403, kind="permission")
+
+    def _check_content_type(self) -> None:
+        """Without teams a web page could send a simple (not JSON) cross-site request with nobody asking."""
+        if self._config.teams or not self._edge:
+            return
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+            raise Refused("The content-type must be application/json.", reason="content_type", status=415)
+
+    # ------------------------------------------------------------------------------------------------- what is asked of
+
+    def _find(self, target: str, api: str) -> Endpoint:
+        endpoint = ENDPOINT_OF[target]
+        known = endpoint is not None and (endpoint.api is None or endpoint.api in CLIENT_APIS)
+        # Who posts to the root has left out the path: that is the error to name, not the method.
+        misses_path = (endpoint is not None and endpoint.operation == "root"
+                       and self.headers.get(":method") not in endpoint.methods)
+        if endpoint is not None and known and not misses_path:
+            return endpoint
+        path = plain_path(target)[:200]
+        why = f"{path} is not served here" + (" yet" if endpoint is not None and not known else "")
+        raise Refused(f"{why}. Served: {served(CLIENT_APIS)}.", reason="unknown_path", status=404, kind="not_found")
+
+    def _check_method(self, endpoint: Endpoint) -> None:
+        method = self.headers.get(":method", "")
+        if method not in endpoint.methods:
+            allow = ", ".join(endpoint.methods)
+            raise Refused(f"{method[:20]} is not allowed on {plain_path(self.headers[':path'])}; use {allow}.",
+                          reason="wrong_method", status=405, headers={"allow": allow})
+
+    def _rule(self, model: str) -> ModelRule:
+        """The rule of the model; a suffix such as `[1m]`, by which clients ask for a longer context, may be missing
+        from the configuration."""
+        config, name = self._config, model
+        rule = config.find_rule(name)
+        if rule is None:
+            name = _SUFFIX.sub("", model)
+            rule = config.find_rule(name)
+        if rule is not None:
+            if self._edge and not config.allows(self.team, name):
+                raise Refused(f'Team "{self.team}" may not use the model "{model[:200]}".', reason="model_not_allowed",
+                              status=403, kind="permission")
+            return rule
+        near = ", ".join(config.nearest(name, self.team))
+        hint = f" The nearest names: {near}." if near else ""
+        raise Refused(f'The model "{model[:200]}" is not served by this gateway.{hint}', reason="unknown_model",
+                      status=404, kind="not_found", code=MODEL_NOT_FOUND)
+
+
+def request_api(headers: Mapping[str, str]) -> str:
+    """The API in whose shape this request is answered."""
+    return api_of(headers.get(":path", "/"), headers)
+
+
+def _host_name(authority: str) -> str:
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0].lower()
+    return authority.partition(":")[0].lower()
+
+
+def _is_own_name(host: str, config: Config) -> bool:
+    return is_loopback(host) or host == parse_address(config.listen)[0].lower()

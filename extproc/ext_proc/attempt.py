@@ -1,0 +1,152 @@
+"""Which attempt a backend hop serves, and the Translation that serves it.
+
+Called by the translate exchange. The edge hop says the rule (`x-extproc-route`) and, where some of its attempts are
+equals, their order (`x-extproc-order`, see `chosen_order`); Envoy counts the attempts (`x-envoy-attempt-count`), the
+filter's own metadata names the backend: all must agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from extproc.apis.base import Dropped, ProviderRequest
+from extproc.config import Attempt, Backend, Config, ModelRule
+from extproc.conversation.call_counts import BadCall, CallCounts
+from extproc.conversation.model import Failure, Usage
+from extproc.dialects.parse_context import Repair
+from extproc.endpoints import Endpoint
+from extproc.errors import BadRequest
+from extproc.translation.exchange import Translation
+from extproc.translation.head import Head
+from extproc.translation.passthrough import PassThrough
+from extproc.translation.settings import Settings
+
+
+class Translating(Protocol):
+    """What the exchange uses of a Translation; tests put a scripted one in its place."""
+
+    head: Head | None
+    dropped: Dropped
+    failure: Failure | None
+    finish_reason: str | None
+    tool_calls: int
+    content_began: bool
+    done: bool
+
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def heard(self) -> bool: ...
+    @property
+    def due(self) -> float: ...
+    @property
+    def repairs(self) -> list[Repair]: ...
+    @property
+    def calls(self) -> dict[str, CallCounts]: ...
+    @property
+    def bad_calls(self) -> list[BadCall]: ...
+    def request(self, body: bytes, headers: Mapping[str, str] | None = None) -> ProviderRequest: ...
+    def prepare(self) -> None: ...
+    def start(self, status: int, headers: Mapping[str, str]) -> None: ...
+    def feed(self, data: bytes, now: float | None = None) -> bytes: ...
+    def tick(self, now: float) -> bytes: ...
+    def finish(self) -> bytes: ...
+    def fail(self, failure: Failure) -> bytes: ...
+    def commit(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The attempt at hand. `number` counts from 1; `last`: no further attempt remains."""
+
+    rule: ModelRule
+    attempt: Attempt
+    number: int
+    last: bool
+
+    def first_token(self, config: Config) -> float | None:
+        """Seconds that this attempt has for its first token; None: no limit of its own."""
+        own = self.attempt.first_token_timeout
+        return own if own is not None else config.timeouts.first_token
+
+
+class Misrouted(Exception):  # noqa: N818 - says what happened
+    """Envoy's configuration and ours do not agree."""
+
+
+def chosen_by_route(config: Config, headers: Mapping[str, str], backend: str) -> Choice:
+    """The attempt of a request that the edge hop has routed. Raises Misrouted."""
+    route = headers.get("x-extproc-route", "")
+    rule = config.rule_by_id(route)
+    if rule is None:
+        raise Misrouted(f"no model rule has the id {route[:80]!r}; Envoy and the processor run on different "
+                        "configurations")
+    count = headers.get("x-envoy-attempt-count", "1")
+    # Most requests need no second attempt: nothing is to be read and bounded then.
+    number = 1 if count == "1" else min(max(int(count) if count.isdecimal() else 1, 1), len(rule.attempts))
+    named = headers.get("x-extproc-order")
+    order = int(named) if named is not None and named.isdecimal() else 0
+    attempt = rule.attempts[rule.orders[order if order < len(rule.orders) else 0].attempts[number - 1]]
+    if attempt.backend != backend:
+        raise Misrouted(f"attempt {number} of {rule.match!r} belongs to backend {attempt.backend!r}, "
+                        f"but came to {backend!r}")
+    return Choice(rule, attempt, number, number == len(rule.attempts))
+
+
+def chosen_order(rule: ModelRule, key: bytes) -> int:
+    """Which of the rule's orders a request takes. `key`: what requests that belong together have in common, or what
+    tells one request from all others; the same key takes the same order, in every worker and replica."""
+    point = int.from_bytes(hashlib.blake2b(key, digest_size=8, person=b"order").digest(), "big") / 2**64
+    for number, order in enumerate(rule.orders):
+        point -= order.share
+        if point < 0:
+            return number
+    return 0
+
+
+def chosen_by_backend(rule: ModelRule, backend: str) -> Choice | None:
+    """One-hop mode: the rule's first attempt on this backend. Retries there are the gateway's affair, which replays
+    the translated request, so nothing is withheld."""
+    for number, attempt in enumerate(rule.attempts, 1):
+        if attempt.backend == backend:
+            return Choice(rule, attempt, number, True)
+    return None
+
+
+def make_translation(config: Config, api: str, backend: Backend, choice: Choice, model: str, request_id: str,
+                     endpoint: Endpoint | None = None) -> Translating:
+    """The Translation of one attempt. `model` is the client's name of it. `endpoint`: the path that was asked for; what
+    is not translated passes as it is. Raises BadRequest where the backend cannot serve the path."""
+    attempt, timeouts = choice.attempt, config.timeouts
+    if endpoint is not None and endpoint.passes_to:
+        if backend.api != endpoint.api:
+            raise BadRequest(f"this path needs a backend that speaks the {endpoint.api} API", kind="not_found",
+                             status=404)
+        return PassThrough(
+            backend.api, attempt.provider_model(choice.rule.match, model), endpoint.passes_to,
+            provider=backend.provider, url=backend.url, withhold=True, limits=config.limits,
+            ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
+    if backend.has_key_files:
+        backend.look_at_keys()
+    settings = _settings(config, backend, attempt, endpoint.client if endpoint is not None else api)
+    return Translation.of(settings, attempt.provider_model(choice.rule.match, model), request_id)
+
+
+def _settings(config: Config, backend: Backend, attempt: Attempt, client: str) -> Settings:
+    """The same for all requests of an attempt, found by being this very attempt: its configuration keeps it."""
+    found: Settings | None = config.worked_out.get((id(attempt), client))
+    if found is None:
+        tools, timeouts = config.tools_of(attempt), config.timeouts
+        found = config.worked_out[id(attempt), client] = Settings(
+            client=client, upstream=backend.api, provider=backend.provider, url=backend.url, withhold=True,
+            lossy=config.lossy, max_output_tokens=attempt.max_output_tokens, limits=config.limits,
+            tool_style=tools.style or "auto", tool_choice=tools.choice, parallel_tool_calls=tools.parallel,
+            duplicates=tools.duplicates, max_tools=tools.max, only_tools=tools.only, read_dialects=tools.read or (),
+            arguments=tools.arguments, ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
+            secrets=config.secrets(), safety=tuple({**backend.safety, **attempt.safety}.items()),
+            client_api=config.client_api(client))
+    return found

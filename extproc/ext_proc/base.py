@@ -1,0 +1,194 @@
+"""What both exchanges share: the guard around every step, refusals in the client's shape, the record.
+
+An exchange is one ext_proc stream without its I/O: messages and time in, messages out. The server calls `receive` for
+each message, `on_time` when `next_deadline` has passed, `closed` when the stream is gone. Whatever happens inside, the
+client gets an error and never an untranslated body: an exception turns into an error answer here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from extproc.config import Config
+from extproc.conversation.model import Failure
+from extproc.errors import BadRequest
+from extproc.ext_proc import messages
+from extproc.ext_proc.clients import error_answer
+from extproc.ext_proc.incoming import Chunk, Incoming, Other
+from extproc.ext_proc.record import ClosedBy, Record
+
+Responses = list[bytes]
+"""Encoded `ProcessingResponse` messages, in order."""
+
+METADATA = "extproc"
+"""The namespace of the dynamic metadata that exchanges emit."""
+
+HEAVY_BODY = 512 * 1024
+"""Bodies past this size take long enough to hold up other streams. What takes less than the 5 ms for which the
+interpreter leaves a thread at work would hold them up from a thread as well, and the way there costs more."""
+
+HEAVY_ANSWER = 64 * 1024
+"""The same of whole answers: they are searched for calls and reasoning, and cut into events."""
+
+
+class Refused(BadRequest):
+    """A refusal with a reason for the access log and headers of its own."""
+
+    def __init__(self, message: str, *, reason: str, headers: Mapping[str, str] | None = None, status: int = 400,
+                 kind: str = "invalid_request", code: str | None = None) -> None:
+        super().__init__(message, kind=kind, status=status, code=code)  # type: ignore[arg-type]
+        self.reason = reason
+        self.headers = dict(headers or {})
+
+
+class Exchange:
+    """One ext_proc stream. `request_id` names the exchange towards client and log until Envoy's own id is known;
+    times are seconds of any steady clock, always the same one."""
+
+    # With its subclasses it has more fields than the dictionary of an instance shares with others of its class: one
+    # would be built up for each.
+    __slots__ = ("api", "began", "can_prepare", "config", "crash", "done", "due_sooner", "last_message", "record",
+                 "unanswered")
+
+    hop = ""
+
+    def __init__(self, config: Config, *, request_id: str, now: float) -> None:
+        self.config = config
+        self.record = Record(hop=self.hop, request_id=request_id)
+        self.done = False
+        """Nothing more will be sent; messages that still come are ignored."""
+        self.due_sooner = True
+        """`next_deadline` may be sooner than when it was last asked for; whoever sets the timer clears this."""
+        self.can_prepare = False
+        """There is work for `prepare`."""
+        self.crash: Exception | None = None
+        """The exception that ended this exchange, for the server's log."""
+        self.unanswered = False
+        """The stream ended from outside before anything was said about the request."""
+        self.api = "anthropic"
+        self.began = now
+        self.last_message = now
+
+    # ------------------------------------------------------------------------------------------- what the server calls
+
+    def receive(self, message: Incoming, now: float) -> Responses:
+        """One message of Envoy -> what to send, in this order."""
+        self.last_message = now
+        if self.done or (type(message) is Other and message.shown):
+            return []
+        try:
+            return self._receive(message, now)
+        except BadRequest as refusal:
+            return self.refuse(refusal, now)
+        except Exception as error:
+            return self.fail(error, now)
+
+    def on_time(self, now: float) -> Responses:
+        """What is due by now: pings, timeouts."""
+        if self.done:
+            return []
+        try:
+            return self._on_time(now)
+        except BadRequest as refusal:
+            return self.refuse(refusal, now)
+        except Exception as error:
+            return self.fail(error, now)
+
+    def prepare(self) -> None:
+        """Does ahead what the next message will need, while others are at work: called once what was sent is on its
+        way, when `can_prepare` says so. Sends nothing; may raise, and then nothing was prepared."""
+        self.can_prepare = False
+
+    def fail(self, error: Exception, now: float) -> Responses:
+        """Ends the exchange after an exception."""
+        self.crash = error
+        failure = Failure(kind="server", status=500,
+                          message=f"Internal error of the gateway; its log has more under {self.record.request_id}.")
+        self.record.failed(failure, "error")
+        return self._fail(failure, "internal_error", now)
+
+    def closed(self, now: float) -> Record:
+        """The stream has ended, by whichever side; the record is complete now."""
+        if not self.done:
+            self._closed_early()
+            self.done = True
+        self.record.ms = self._ms(now)
+        self.record.round_times()
+        return self.record
+
+    @property
+    def awaits_ending(self) -> bool:
+        """The stream was ended from outside while an answer was wanted, by whom `ended` has yet to say; only then is
+        the record complete."""
+        return False
+
+    def ended(self, by: ClosedBy) -> None:
+        """Who ended it."""
+
+    @property
+    def has_line(self) -> bool:
+        """Whether the log gets a line of it. Envoy tells of what was never answered, as of everything that does not
+        come here (`extproc.envoy_config.observing`), unless it tells nothing; a gateway around us is not asked to."""
+        return not self.unanswered or self.hop == "onehop" or self.config.access_log == "off"
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When `on_time` wants to be called, unless messages come before. With each message it moves on, or stays;
+        where it becomes sooner, `due_sooner` says so."""
+        return None if self.done else self._request_due
+
+    def is_heavy(self, last: Chunk) -> bool:
+        """Whether `receive` of the last piece of a body may take long enough to be run in a thread."""
+        return False
+
+    # ------------------------------------------------------------------------------------------- what an exchange does
+
+    def _receive(self, message: Incoming, now: float) -> Responses:
+        raise NotImplementedError
+
+    def _on_time(self, now: float) -> Responses:
+        if now < self._request_due:
+            return []
+        raise Refused("The request did not arrive in time.", reason="request_timeout", status=408, kind="timeout")
+
+    @property
+    def _request_due(self) -> float:
+        """Until when more of the request must come, and all of it."""
+        timeouts = self.config.timeouts
+        return min(self.last_message + timeouts.stream_idle, self.began + timeouts.request)
+
+    def _fail(self, failure: Failure, reason: str, now: float) -> Responses:
+        """Ends with this failure while no response head went out."""
+        answer = error_answer(self.api, failure, self.record.request_id)
+        return self.answer(answer.status, answer.headers, answer.body, reason, now)
+
+    def _closed_early(self) -> None:
+        self.unanswered = True
+        self.record.outcome = self.record.outcome or "client_closed"
+
+    # --------------------------------------------------------------------------------------------------------- answers
+
+    def refuse(self, refusal: BadRequest, now: float) -> Responses:
+        """Ends with an error in the client's shape."""
+        failure = refusal.failure
+        self.record.failed(failure, "error")
+        answer = error_answer(self.api, failure, self.record.request_id)
+        headers = answer.headers
+        reason: str = failure.kind
+        if isinstance(refusal, Refused):
+            headers, reason = {**answer.headers, **refusal.headers}, refusal.reason
+        return self.answer(answer.status, headers, answer.body, reason, now)
+
+    def answer(self, status: int, headers: Mapping[str, str], body: bytes, reason: str, now: float) -> Responses:
+        """Ends with an answer of our own."""
+        self.done = True
+        record = self.record
+        record.status = status
+        record.reason = reason
+        record.outcome = record.outcome or ("ok" if status < 400 else "error")
+        record.ms_head = record.ms_head or self._ms(now)
+        record.response_bytes += len(body)
+        return [messages.immediate(status, headers, body, reason)]
+
+    def _ms(self, now: float) -> float:
+        return (now - self.began) * 1000

@@ -1,0 +1,190 @@
+"""A request body on its way in: chunks -> one bounded body, decoded, and what routing needs to know of it.
+
+Called by both exchanges for every request. Reads the model's name and nothing else: whether the rest makes sense is
+the translation's affair. Every function is linear in the body's size and runs in C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from extproc.apis.shared.json_text import malformed, position, without_half_pairs
+from extproc.bounds import Limits
+from extproc.errors import BadRequest
+from extproc.translation.encoding import EncodingError, decompress, refused_encoding
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """What routing reads of a request body."""
+
+    model: str
+    stream: bool | None = False
+    prompt_cache_key: msgspec.Raw = msgspec.Raw()
+    metadata: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def conversation(self) -> bytes:
+        """What the request itself says of the user or conversation it belongs to: OpenAI's `prompt_cache_key`,
+        Anthropic's `metadata.user_id`, in which Claude Code names its session. Empty where it says nothing."""
+        for said in (bytes(self.prompt_cache_key), _user_id(self.metadata)):
+            if said not in _NOTHING:
+                return said
+        return b""
+
+
+ASKED = "x-extproc-asked"
+"""The header in which the edge hop tells the backend hop what it read, so that the body is searched once: the model's
+name and `stream` or `whole`."""
+_LONGEST_MODEL = 200
+"""Characters of a name that fits in."""
+
+
+def said_in_header(asked: Asked) -> dict[str, str]:
+    """That header; none for a model that does not fit in as it is."""
+    if not _fits_in(asked.model):
+        return {}
+    return {ASKED: f"{asked.model} stream" if asked.stream else f"{asked.model} whole"}
+
+
+def read_header(headers: Mapping[str, str]) -> Asked | None:
+    """What the edge hop told."""
+    model, _, how = headers.get(ASKED, "").partition(" ")
+    return Asked(model, how == "stream") if how in ("stream", "whole") and _fits_in(model) else None
+
+
+def _fits_in(model: str) -> bool:
+    return (0 < len(model) <= _LONGEST_MODEL and model.isascii() and model.isprintable()
+            and " " not in model)
+
+
+class _Metadata(msgspec.Struct):
+    user_id: msgspec.Raw = msgspec.Raw()
+
+
+def _user_id(metadata: msgspec.Raw) -> bytes:
+    try:
+        return bytes(_METADATA.decode(metadata).user_id) if metadata else b""
+    except (msgspec.DecodeError, RecursionError):
+        return b""
+
+
+_NOTHING = (b"", b"null", b'""')
+
+
+_BLOCK = 1024 * 1024
+_ALWAYS_SWIFT, _GLANCE, _MANY = 64 * 1024, 251, 16_000
+"""Bytes of a body that takes no longer than 10 ms whatever it holds; one of so many bytes is looked at; quotes in that
+many bytes of the tiniest messages. An ordinary session of 400 KB has 3000 of them, one of 550 short messages as many
+as this; a glance at either takes less than a hundredth of the translation."""
+_ASKED = msgspec.json.Decoder(Asked)
+_METADATA = msgspec.json.Decoder(_Metadata)
+
+
+class Body:
+    """Collects a request's chunks, bounded by `limits.body`. Raises BadRequest (413) past it."""
+
+    __slots__ = ("_limits", "chunks", "size")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.chunks: list[bytes] = []
+        self.size = 0
+
+    def expect(self, content_length: str | None) -> None:
+        """Refuses what the headers announce to be too large, before it is sent."""
+        if content_length is not None and content_length.isdecimal() and int(content_length) > self._limits.body:
+            raise too_large(self._limits.body)
+
+    def add(self, data: bytes) -> None:
+        if not data:
+            return
+        self.size += len(data)
+        if self.size > self._limits.body:
+            self.chunks.clear()
+            raise too_large(self._limits.body)
+        self.chunks.append(data)
+
+    def is_intricate(self, rest: bytes) -> bool:
+        """Whether the body, once its last bytes are there, holds so many small values that it takes long for its size:
+        thousands of tiny messages, say. A glance at every 251st byte tells: quotes that begin or end a string (those
+        inside have a backslash), and brackets, of which texts are full as well."""
+        if self.size + len(rest) <= _ALWAYS_SWIFT:
+            return False
+        seen = b"".join([chunk[::_GLANCE] for chunk in (*self.chunks, rest)])
+        quotes = seen.count(b'"') - seen.count(b"\\")
+        brackets = seen.count(b"{") + seen.count(b"[")
+        return (max(quotes, 0) + brackets // 4) * _GLANCE > _MANY
+
+    def raw(self) -> bytes:
+        """The bytes as they came."""
+        if len(self.chunks) > 1:
+            self.chunks = [b"".join(self.chunks)]
+        return self.chunks[0] if self.chunks else b""
+
+    def decoded(self, content_encoding: str | None) -> bytes:
+        """The body without its content encodings, at most `limits.body` bytes. Raises BadRequest: 415 for an unknown
+        one, 413 past the limit, 400 for broken data."""
+        if not content_encoding:
+            return self.raw()
+        try:
+            return decompress(self.raw(), content_encoding, self._limits.body)
+        except EncodingError as problem:
+            raise refused_encoding(problem, self._limits.body) from None
+
+
+def too_large(limit: int) -> BadRequest:
+    return BadRequest(f"The request body is larger than this gateway's limit of {limit} bytes (limits.body).",
+                      kind="too_large", status=413)
+
+
+def read_asked(body: bytes, limits: Limits) -> Asked:
+    """The model that a JSON body asks for. Raises BadRequest with the place of the error. How deep the rest is nested
+    is for whoever decodes it (`extproc.apis.shared.body`); here nothing recurses."""
+    if not body.strip():
+        raise BadRequest("the body is empty: expected a JSON object")
+    try:
+        asked = _decoded(body)
+    except RecursionError:
+        raise _too_deep(limits.json_depth) from None
+    except msgspec.ValidationError as error:
+        raise BadRequest(_in_words(str(error))) from None
+    except UnicodeDecodeError:
+        raise BadRequest(f"the body is not valid UTF-8: {position(body, _not_utf8(body))}") from None
+    except msgspec.DecodeError as error:
+        raise BadRequest(malformed(body, str(error))) from None
+    if not asked.model:
+        raise BadRequest("model: the name of a model is required.")
+    return asked
+
+
+def _decoded(body: bytes) -> Asked:
+    """The translation puts half surrogate pairs right; here they must only not stand in the way."""
+    try:
+        return _ASKED.decode(body)
+    except msgspec.DecodeError as error:
+        fixed = body if isinstance(error, msgspec.ValidationError) else without_half_pairs(body)
+        if fixed is body:
+            raise
+        return _ASKED.decode(fixed)
+
+
+def _not_utf8(body: bytes) -> int:
+    """Where it begins. (The decoder counts from the beginning of a string.)"""
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return 0
+
+
+def _in_words(error: str) -> str:
+    if "missing required field `model`" in error:
+        return "model: Field required."
+    message, _, place = error.partition(" - at ")
+    return f"{place.strip('`$.') or 'The request body'}: {message}."
+
+
+def _too_deep(depth: int) -> BadRequest:
+    return BadRequest(f"The request body is nested deeper than {depth} levels (limits.json_depth).")

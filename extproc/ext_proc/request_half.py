@@ -1,0 +1,192 @@
+"""The request of one attempt: Envoy's messages of the client's request -> those of the provider's.
+
+First half of the translate exchange. The head is withheld until the body is complete: then the attempt is chosen, its
+`Translation` made, and head and body go out together. It says nothing to the client but refusals, and knows nothing of
+the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from extproc.config import Config
+from extproc.config.versions import plain_name
+from extproc.endpoints import ENDPOINT_OF, Endpoint
+from extproc.errors import RequestError
+from extproc.ext_proc import messages
+from extproc.ext_proc.accounting import Accounting
+from extproc.ext_proc.admission import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
+from extproc.ext_proc.attempt import (
+    Choice,
+    Misrouted,
+    Translating,
+    chosen_by_backend,
+    chosen_by_route,
+    make_translation,
+)
+from extproc.ext_proc.base import METADATA, Exchange, Refused, Responses
+from extproc.ext_proc.content import Asked, Body, read_asked, read_header
+from extproc.ext_proc.incoming import Chunk, Head
+from extproc.ext_proc.trace_context import trace_headers, trace_id
+from extproc.headers import chosen
+from extproc.profiles.telemetry import provider_name
+
+_GIVEN = chosen(lambda name: not name.startswith(":") and name != "content-encoding")
+"""What the translation is told; it gets the body decoded."""
+
+_NAMES = messages.named("rule", "model", "provider_model", "backend", "api", "team", "attempt", "operation")
+
+
+class Phase(Enum):
+    """What the exchange waits for."""
+
+    REQUEST = auto()
+    PROVIDER = auto()
+    ANSWER = auto()
+
+
+class RequestHalf(Exchange):
+    """See `TranslateExchange`. From `_phase` PROVIDER on, `_translation` and `_choice` are set and the request is
+    out."""
+
+    __slots__ = ("_accounting", "_backend", "_body", "_choice", "_endpoint", "_find", "_first_token_at", "_headers",
+                 "_intake", "_make", "_phase", "_sent_at", "_translation", "hop")
+
+    def __init__(self, config: Config, backend: str, *, request_id: str, now: float, one_hop: bool = False,
+                 translation: Callable[..., Translating] = make_translation,
+                 find: Callable[[str], Config | None] | None = None) -> None:
+        self.hop = "onehop" if one_hop else "translate"
+        super().__init__(config, request_id=request_id, now=now)
+        self.record.backend = plain_name(backend)
+        self._find = find
+        self._backend = backend
+        self._intake = Intake(config, self.record, edge=False) if one_hop else None
+        self._body = self._intake.body if self._intake else Body(config.limits)
+        self._make = translation
+        self._phase = Phase.REQUEST
+        self._headers: dict[str, str] = {}
+        self._endpoint: Endpoint | None = None
+        self._translation: Translating | None = None
+        self._choice: Choice | None = None
+        self._sent_at = now
+        self._first_token_at: float | None = None
+        """Until when the first token must be there; None: no limit."""
+        self._accounting = Accounting(self.record)
+
+    def _request_head(self, message: Head, now: float) -> Responses:
+        headers = self._headers = message.headers
+        target = headers.get(":path", "")
+        self._endpoint = ENDPOINT_OF[target]
+        record = self.record
+        by_edge = headers.get("x-extproc-api") if self._intake is None else None
+        self.api = by_edge or request_api(headers)
+        record.api = self.api
+        record.path = target.partition("?")[0][:200]
+        record.request_id = headers.get("x-request-id", record.request_id)
+        record.trace_id = trace_id(headers)
+        record.team = headers.get("x-extproc-team")
+        if wrong := messages.wrong_body_mode(message.modes, response=True):
+            raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
+        if self._intake is None and self._find is not None:
+            self.config = self._find(headers.get("x-extproc-route", "")) or self.config
+            self.due_sooner = True  # its timeouts may be shorter
+        if self._backend not in self.config.backends:
+            raise Misrouted(f"the filter names the backend {self._backend!r}, which is not configured")
+        if self._intake is not None:
+            answer = self._intake.head(headers, self.api)
+            if answer is not None:
+                return self._own(answer, now)
+        else:
+            self._choice = chosen_by_route(self.config, headers, self._backend)
+            self._body.expect(headers.get("content-length"))
+        return self._send_request(now) if message.end else []
+
+    def _request_body(self, part: Chunk, now: float) -> Responses:
+        if self._phase is not Phase.REQUEST:
+            return []
+        self._body.add(part.data)
+        return self._send_request(now) if part.end else []
+
+    def _send_request(self, now: float) -> Responses:
+        """The whole request is there: translate it and send it on."""
+        if self._intake is not None:
+            found = self._intake.complete()
+            if isinstance(found, OwnAnswer):
+                return self._own(found, now)
+            asked, body = found.asked, found.body
+            self._choice = chosen_by_backend(found.rule, self._backend)
+            if self._choice is None:
+                raise Refused(f'The model "{asked.model[:200]}" is not served by the backend "{self._backend}".',
+                              reason="model_elsewhere", status=404, kind="not_found", code=MODEL_NOT_FOUND)
+        else:
+            body = self._body.decoded(self._headers.get("content-encoding"))
+            asked = read_header(self._headers) or read_asked(body, self.config.limits)
+        choice = self._choice
+        assert choice is not None
+        self._note_request(asked, choice)
+        backend = self.config.backends[self._backend]
+        translation = self._make(self.config, self.api, backend, choice, asked.model, self.record.request_id,
+                                 self._endpoint)
+        self._translation = translation
+        headers = self._headers
+        given = {name: headers[name] for name in _GIVEN[tuple(headers)]}
+        try:
+            request = translation.request(body, given)
+        except RequestError as refusal:
+            self.record.failed(refusal.failure, "error")
+            return self.answer(refusal.status, refusal.headers, refusal.body, refusal.failure.kind, now)
+        self._body.chunks.clear()
+        self._phase = Phase.PROVIDER
+        self.can_prepare = self.due_sooner = True
+        self._sent_at = now
+        patience = choice.first_token(self.config)
+        if patience is not None and self.record.stream:
+            self._first_token_at = now + patience
+        self._accounting.asked(len(request.body), only_counts=self._only_counts)
+        routing = {":path": request.path}
+        if request.method != self._headers.get(":method"):
+            routing[":method"] = request.method
+        if backend.is_traced:
+            routing.update(trace_headers(self._headers))
+        head = messages.request_head({**routing, **request.headers}, self._headers)
+        figures = self._accounting.estimate()
+        if self._intake is not None:
+            # For another gateway's access log: the header itself goes no further than here.
+            figures["request_id"] = self.record.request_id
+        head = messages.with_metadata(head, METADATA, figures, self._names())
+        return [head, *messages.chunks(messages.REQUEST_BODY, request.body, end=True)]
+
+    def prepare(self) -> None:
+        super().prepare()
+        if self._phase is Phase.PROVIDER and self._translation is not None and not self.done:
+            self._translation.prepare()
+
+    def _note_request(self, asked: Asked, choice: Choice) -> None:
+        record = self.record
+        record.model = asked.model[:200]
+        endpoint = self._endpoint
+        record.stream = bool(asked.stream) or (endpoint is not None and endpoint.operation == "events")
+        if endpoint is not None:
+            record.api, record.operation = endpoint.client, endpoint.asks_for
+        backend = self.config.backends[self._backend]
+        record.provider = provider_name(backend.api, backend.host, backend.base_path, backend.provider)
+        record.provider_api = backend.api
+        record.rule = choice.rule.match
+        record.attempt = choice.number
+        record.model_setting = choice.attempt.model
+        record.provider_model = choice.attempt.provider_model(choice.rule.match, asked.model)[:200]
+        record.request_bytes = self._body.size
+
+    def _own(self, answer: OwnAnswer, now: float) -> Responses:
+        return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
+
+    def _names(self) -> bytes:
+        record = self.record
+        return _NAMES[record.rule, record.model, record.provider_model, record.backend, record.api, record.team,
+                      record.attempt, record.operation]
+
+    @property
+    def _only_counts(self) -> bool:
+        endpoint = self._endpoint
+        return endpoint is not None and endpoint.operation == "count_tokens"

@@ -1,0 +1,52 @@
+"""Which exchange serves a new ext_proc stream: the stream's gRPC metadata -> an exchange.
+
+Called by the server once per stream. The metadata is static text of the Envoy configuration (`initial_metadata` of the
+filter), so a client cannot influence it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from extproc.config import Config
+from extproc.ext_proc.admission import request_api
+from extproc.ext_proc.attempt import Misrouted
+from extproc.ext_proc.base import Exchange, Responses
+from extproc.ext_proc.incoming import Head, Incoming
+from extproc.ext_proc.select import SelectExchange
+from extproc.ext_proc.translate import TranslateExchange
+
+ROLE = "x-extproc-role"
+BACKEND = "x-extproc-backend"
+
+
+class UnknownRole(Exchange):
+    """A filter that does not say what it is for: every request fails, in the client's shape."""
+
+    hop = "unknown"
+
+    def __init__(self, config: Config, role: str, *, request_id: str, now: float) -> None:
+        super().__init__(config, request_id=request_id, now=now)
+        self._role = role
+
+    def _receive(self, message: Incoming, now: float) -> Responses:
+        if isinstance(message, Head):
+            self.api = request_api(message.headers)
+        raise Misrouted(f"the filter's gRPC metadata {ROLE} is {self._role!r}; it must be select, translate or onehop")
+
+
+def make_exchange(config: Config, metadata: Mapping[str, str], *, request_id: str, now: float,
+                  find: Callable[[str], Config | None] | None = None) -> Exchange:
+    """The exchange of one stream. `request_id` is used where Envoy sends none. A filter that says nothing of itself is
+    the one that `one_hop` of the configuration speaks of. `find`: the configuration that knows a rule by its id, for
+    requests that the edge hop has routed by another one."""
+    role = metadata.get(ROLE, "")
+    backend = metadata.get(BACKEND, "")
+    if not role and config.one_hop is not None:
+        role, backend = "onehop", config.one_hop
+    if role == "select":
+        return SelectExchange(config, request_id=request_id, now=now)
+    if role in ("translate", "onehop"):
+        return TranslateExchange(config, backend, request_id=request_id, now=now, one_hop=role == "onehop",
+                                 find=find)
+    return UnknownRole(config, role[:40], request_id=request_id, now=now)

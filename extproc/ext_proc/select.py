@@ -1,0 +1,117 @@
+"""The edge hop: reads a request once, chooses the route of its model and hands the bytes on unchanged.
+
+Request headers and body in; out come the headers that Envoy routes by and the same body, or an answer of our own. The
+response never passes here. The head is withheld until the body is complete, because the model's name is in the body.
+"""
+
+from __future__ import annotations
+
+from extproc.apis.openai.client.finalizing import FINALIZE_HEADER
+from extproc.config import Config
+from extproc.ext_proc import messages
+from extproc.ext_proc.admission import Accepted, Intake, OwnAnswer, request_api
+from extproc.ext_proc.attempt import chosen_order
+from extproc.ext_proc.base import HEAVY_BODY, Exchange, Refused, Responses
+from extproc.ext_proc.content import said_in_header
+from extproc.ext_proc.incoming import Chunk, Head, Incoming, Trailers
+from extproc.ext_proc.trace_context import trace_id
+from extproc.headers import chosen
+from extproc.translation.tool_styles import TOOLS_HEADER
+
+INTERNAL = "x-extproc-"
+_CLIENTS_OWN = frozenset((FINALIZE_HEADER, TOOLS_HEADER))
+_INTERNAL_NAMES = chosen(lambda name: name.startswith(INTERNAL))
+_HEAVY = 2 * HEAVY_BODY
+"""Bytes: looking for a model's name takes a small part of what a translation takes."""
+
+
+class SelectExchange(Exchange):
+    """One request at the edge. Once routed, the exchange is done: the backend hop records the rest."""
+
+    __slots__ = ("_intake", "_own_id", "routed")
+
+    hop = "select"
+
+    def __init__(self, config: Config, *, request_id: str, now: float) -> None:
+        super().__init__(config, request_id=request_id, now=now)
+        self._intake = Intake(config, self.record, edge=True)
+        self._own_id = request_id
+        self.routed = False
+        """The request went on to a provider."""
+
+    @property
+    def has_line(self) -> bool:
+        return not self.routed and super().has_line
+
+    def is_heavy(self, last: Chunk) -> bool:
+        return self._intake.is_heavy(len(last.data), _HEAVY)
+
+    def _receive(self, message: Incoming, now: float) -> Responses:
+        if type(message) is Chunk:
+            if message.response:
+                raise _unexpected(message)
+            self._intake.body.add(message.data)
+            return self._route(now) if message.end else []
+        if type(message) is Head and not message.response:
+            return self._head(message, now)
+        if type(message) is Trailers and not message.response:
+            raise trailers_refused()
+        raise _unexpected(message)
+
+    def _head(self, message: Head, now: float) -> Responses:
+        headers = message.headers
+        self.api = request_api(headers)
+        self.record.api = self.api
+        self.record.path = headers.get(":path", "").partition("?")[0][:200]
+        self.record.request_id = headers.get("x-request-id", self.record.request_id)
+        self.record.trace_id = trace_id(headers)
+        if wrong := messages.wrong_body_mode(message.modes, response=False):
+            raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
+        answer = self._intake.head(headers, self.api)
+        if answer is not None:
+            return self._own(answer, now)
+        return self._route(now) if message.end else []
+
+    def _route(self, now: float) -> Responses:
+        found = self._intake.complete()
+        if isinstance(found, OwnAnswer):
+            return self._own(found, now)
+        self.done = self.routed = True
+        self.record.outcome = "ok"
+        said = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api, **said_in_header(found.asked)}
+        if len(found.rule.orders) > 1:
+            said["x-extproc-order"] = self._order(found)
+        if self.config.limited_teams:
+            said.update(self._limited())
+        kept = _CLIENTS_OWN | {"x-extproc-team"} if self.config.teams else _CLIENTS_OWN
+        spoofed = [name for name in _INTERNAL_NAMES[tuple(self._intake.headers)] if name not in kept]
+        return [messages.request_head(said, spoofed, clear_route_cache=True), *self._echo()]
+
+    def _order(self, found: Accepted) -> str:
+        """The order of the rule's attempts for this request, where some of them are equals."""
+        return str(chosen_order(found.rule, found.asked.conversation or self._own_id.encode()))
+
+    def _limited(self) -> dict[str, str]:
+        """What Envoy asks the rate limit service with: the team where it has limits, and an id of this very request,
+        which no client can choose. Counting a prompt's tokens is no use of a model."""
+        team, endpoint = self._intake.team, self._intake.endpoint
+        kinds = self.config.limited_teams.get(team) if team is not None else None
+        if team is None or kinds is None or (endpoint is not None and endpoint.operation == "count_tokens"):
+            return {}
+        return {"x-extproc-limited-team": team, "x-extproc-stream": self._own_id}
+
+    def _echo(self) -> Responses:
+        return messages.chunks(messages.REQUEST_BODY, self._intake.body.raw(), end=True)
+
+    def _own(self, answer: OwnAnswer, now: float) -> Responses:
+        return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
+
+
+def _unexpected(message: Incoming) -> RuntimeError:
+    part = "a part of a response" if getattr(message, "response", False) else "a message without a part"
+    return RuntimeError(f"the edge hop got {part}; its filter must send requests only")
+
+
+def trailers_refused() -> Refused:
+    """Envoy sends a request that has trailers upstream with its body doubled when a retry policy is set."""
+    return Refused("Requests with trailers are not supported.", reason="request_trailers", status=400)

@@ -1,0 +1,104 @@
+"""Addresses to listen on: which one the configuration means, is the port free, which one is; can a Unix socket be made
+there. Nothing stays open."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+
+import msgspec
+
+from extproc.config import Config, parse_address
+from extproc.envoy_config.layout import socket_path_problem
+from extproc.gateway.child_processes import StartError
+
+
+def show(host: str, port: int) -> str:
+    """`host:port`, with brackets around IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a program could listen there now."""
+    try:
+        _bind(host, port).close()
+    except OSError:
+        return False
+    return True
+
+
+def usable_port(host: str, port: int) -> int:
+    """The port itself, or a free one for port 0. Raises StartError that says what to do when it cannot be used."""
+    try:
+        with _bind(host, port) as bound:
+            return int(bound.getsockname()[1])
+    except OSError as error:
+        raise StartError(_reason(host, port, error)) from None
+
+
+def usable_socket(path: str) -> None:
+    """Raises StartError when no Unix socket can be made at this path. An old socket may be there, nothing else: it
+    would be removed."""
+    folder = Path(path).parent
+    reason = socket_path_problem(path)
+    if not folder.is_dir():
+        reason = reason or f"there is no folder {folder}"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        reason = reason or f"not allowed to write into {folder}"
+    elif Path(path).exists() and not Path(path).is_socket():
+        reason = reason or "there is something else of that name"
+    if reason:
+        raise StartError(f"cannot listen on {path}: {reason}")
+
+
+def listening(config: Config, port: int | None, now: Config | None) -> Config:
+    """`config` with the address that it shall listen on: a given port comes before the configured one, port 0 is any
+    free one. `now`: what a running gateway listens on. Raises StartError where that cannot be."""
+    host, chosen = parse_address(config.listen)
+    chosen = chosen if port is None else port
+    if now is not None:
+        host_now, port_now = parse_address(now.listen)
+        if host == host_now and chosen in (0, port_now):
+            return msgspec.structs.replace(config, listen=now.listen).with_literal_keys(config.literal_keys)
+        if chosen == port_now:
+            raise StartError(f"{host}:{chosen} and {host_now}:{port_now} cannot follow one another without a pause: "
+                             "take another port, or restart")
+    chosen = usable_port(host, chosen)
+    changed = msgspec.structs.replace(config, listen=show(host, chosen))
+    return changed.with_literal_keys(config.literal_keys)
+
+
+def reachable_host(host: str) -> str:
+    """How this machine reaches a listener on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def _reason(host: str, port: int, error: OSError) -> str:
+    where = show(host, port)
+    if error.errno == errno.EADDRINUSE:
+        return (f"port {port} is taken: another program listens on {where}. Stop it, or choose another port, "
+                f"for instance --port {_free_near(host, port)}")
+    if error.errno == errno.EACCES:
+        return f"not allowed to listen on {where}: ports below 1024 need privileges; choose a higher one with --port"
+    return f"cannot listen on {where}: {error.strerror or error}"
+
+
+def _free_near(host: str, port: int) -> int:
+    return next((other for other in range(port + 1, min(port + 50, 65536)) if is_free(host, other)), 0)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        # Where an address is only bound but not listened on, bind alone would succeed.
+        bound.listen(1)
+    except OSError:
+        bound.close()
+        raise
+    return bound

@@ -1,0 +1,110 @@
+"""The gateway's admin port: /metrics, /healthz and /readyz, on a thread of the parent process."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import platform
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from extproc import __version__
+from extproc.config import Config, parse_address
+from extproc.gateway.addresses import is_free, usable_port
+from extproc.process.metric_files import shared_metrics
+
+_DEFAULT = next(field.default for field in msgspec.structs.fields(Config) if field.name == "admin")
+
+_READY_METRIC = (b"# HELP extproc_ready Whether requests would be served\n# TYPE extproc_ready gauge\n"
+                 b"extproc_ready %d\n")
+_BUILD = (f"# HELP extproc_build_info What runs here\n# TYPE extproc_build_info gauge\n"
+          f'extproc_build_info{{version="{__version__}",python="{platform.python_version()}"}} 1\n').encode()
+
+__all__ = ["AdminServer", "admin_address", "shared_metrics"]
+
+HEALING = 10.0
+"""Seconds that a gateway has to mend itself: it starts processes again that die. Then /healthz asks for a restart."""
+
+
+class AdminServer:
+    """`metrics` gives the text of /metrics. Not ready until `serve`, and not any more after `stopping`; alive then, as
+    long as this thread answers."""
+
+    def __init__(self, address: tuple[str, int], metrics: Callable[[], bytes],
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._asked: Callable[[], list[str]] = lambda: ["the gateway is starting"]
+        self._serves = False
+        """It should: it has started, and was not told to stop."""
+        self._failing_since: float | None = None
+        admin = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, kind, body = admin._answer(self.path.partition("?")[0])
+                self.send_response(status)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Not worth a line."""
+
+        self._server = http.server.ThreadingHTTPServer(address, Handler)
+        self.port = int(self._server.server_address[1])
+        threading.Thread(target=self._server.serve_forever, name="admin", daemon=True).start()
+
+    def serve(self, missing: Callable[[], list[str]]) -> None:
+        """All is started: from now on `missing` tells, whenever somebody asks, what does not serve."""
+        self._asked, self._serves = missing, True
+
+    def stopping(self) -> None:
+        """No new requests are wanted."""
+        self._serves = False
+        self._asked = lambda: ["the gateway is stopping"]
+
+    def _missing(self) -> list[str]:
+        """What does not serve; since when is remembered for /healthz."""
+        missing = self._asked()
+        if not missing or not self._serves:
+            self._failing_since = None
+        elif self._failing_since is None:
+            self._failing_since = self._clock()
+        return missing
+
+    def _answer(self, path: str) -> tuple[int, str, bytes]:
+        text = "text/plain; charset=utf-8"
+        if path == "/metrics":
+            return 200, CONTENT_TYPE_LATEST, self._metrics() + _READY_METRIC % (not self._missing()) + _BUILD
+        if path == "/healthz":
+            missing, since = self._missing(), self._failing_since
+            if since is None or self._clock() - since < HEALING:
+                return 200, text, b"ok\n"
+            return 503, text, "".join(f"{sentence}\n" for sentence in missing).encode()
+        if path == "/readyz":
+            missing = self._missing()
+            body = msgspec.json.encode({"ready": not missing, "missing": missing})
+            return 503 if missing else 200, "application/json", body + b"\n"
+        return 404, text, b"served here: /metrics /healthz /readyz\n"
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # wakes the thread, which by itself looks every half second
+            self._server.socket.shutdown(socket.SHUT_RDWR)
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def admin_address(config: Config) -> tuple[str, int]:
+    """Where the admin port listens. Only the default yields to a free port when it is taken; a chosen one that is
+    taken raises StartError."""
+    host, port = parse_address(config.admin)
+    if config.admin == _DEFAULT and not is_free(host, port):
+        return host, 0
+    return host, usable_port(host, port)

@@ -1,0 +1,32 @@
+"""A process that serves until it is told to stop -> its exit code. The same for workers and the process that counts.
+
+Knows nothing of what is served, and handles no signal: that is the served program's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import uvloop
+
+from extproc.process.log import Log
+from extproc.process.output import flush
+
+LOG_LEVEL = "EXTPROC_LOG_LEVEL"
+"""The environment variable that sets the level of `Log`."""
+
+
+def run_until_stopped(program: Coroutine[Any, Any, None], log: Log) -> int:
+    """Runs it on an event loop of its own. Returns 0, or 1 when its address cannot be used, as the log tells then."""
+    try:
+        uvloop.run(program)
+    except RuntimeError as error:
+        # Both transports say it in a RuntimeError of their own words.
+        if "listen" not in str(error) and "bind" not in str(error):
+            raise
+        log.line("error", "not_started", reason=str(error))
+        return 1
+    finally:
+        flush()
+    return 0

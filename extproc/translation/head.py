@@ -1,0 +1,86 @@
+"""The response head that the client gets: which of a provider's headers cross, and what the gateway adds.
+
+Called by `Translation` when it knows how the answer begins. Headers cross by allow-list (design rule 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from extproc.apis.base import Dropped
+from extproc.conversation.model import Failure
+from extproc.translation.provider_limits import are_told, translated
+from extproc.translation.scrubbing import Scrubber
+
+_PASSED = frozenset(("retry-after", "x-should-retry"))
+_PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+"""Provider headers that reach the client. Those with a prefix tell of limits (`ratelimits.are_told`)."""
+LONGEST_VALUE = 256
+"""Characters of a header that passes: a number, a date or a limit in words. What is longer is none of these."""
+
+_NOT_THE_CLIENTS = ("authentication", "billing", "permission")
+"""Refusals that concern the gateway's own key or credit at the provider: asking again cannot help, and the official
+SDKs and coding clients stop at once when told so by `x-should-retry: false`."""
+
+
+_REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id")
+"""Where providers tell their own id of the request: what their support asks for."""
+PROVIDER_REQUEST_ID = "x-provider-request-id"
+"""The client reads it here; `request-id` and `x-request-id` are the gateway's."""
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The response head for the client; header names are lower case."""
+
+    status: int
+    headers: dict[str, str]
+
+
+def answer_head(content_type: str, *, stream: bool) -> Head:
+    """Of an answer that is translated."""
+    headers = {"content-type": content_type}
+    if stream:
+        headers["cache-control"] = "no-cache"
+    return Head(200, headers)
+
+
+def advised(headers: dict[str, str], failure: Failure, *, by_provider: bool) -> dict[str, str]:
+    """The headers of an error, with the advice not to ask again where the provider refused the gateway itself."""
+    if by_provider and failure.kind in _NOT_THE_CLIENTS:
+        return {"x-should-retry": "false", **headers}
+    return dict(headers)
+
+
+def completed(head: Head, provider: Mapping[str, str], scrubber: Scrubber, request_id: str | None,
+              dropped: Dropped, client: str) -> Head:
+    """The head with the provider's headers that may cross, its limits in the words of the API `client`, both request
+    ids and the names of what was dropped."""
+    headers = dict(head.headers)
+    if are_told(provider) or not _PASSED.isdisjoint(provider):
+        for name, value in (*provider.items(), *translated(provider, client).items()):
+            if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and len(value) <= LONGEST_VALUE:
+                headers.setdefault(name, scrubber.text(value))
+    for name in _REQUEST_IDS:
+        if theirs := provider.get(name):
+            if theirs != request_id:
+                headers[PROVIDER_REQUEST_ID] = scrubber.text(theirs)[:200]
+            break
+    if request_id is not None:
+        headers.setdefault("request-id" if client == "anthropic" else "x-request-id", request_id)
+    if (dropped.losses or dropped.hints) and (names := dropped_header(dropped)):
+        headers["x-extproc-dropped"] = names
+    return Head(head.status, headers)
+
+
+def dropped_header(dropped: Dropped) -> str:
+    """The value of `x-extproc-dropped`: names joined by commas, only safe characters, at most 1 KB."""
+    value = ""
+    for name in (*dropped.losses, *dropped.hints):
+        safe = "".join(c if c.isascii() and (c.isalnum() or c in "_.-[]:") else "_" for c in name)[:96]
+        joined = f"{value}, {safe}" if value else safe
+        if len(joined) > 1020:
+            return value + ",..."
+        value = joined
+    return value

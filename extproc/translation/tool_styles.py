@@ -1,0 +1,167 @@
+"""How tools go to the model of one exchange and how its calls come back: settings and the client's wish, applied.
+
+`Translation` asks it for the style of a request (native tools, or tools written into the prompt) and hands its reader
+to the provider's decoder. It decides; the dialects do the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from extproc.apis.base import Dropped, NameMap, Target
+from extproc.bounds import Limits
+from extproc.conversation.call_counts import MOST_BAD_CALLS, BadCall, Badness, CallTally
+from extproc.conversation.duplicate_calls import Twins
+from extproc.conversation.model import Failure, Request, Tool, ToolChoice
+from extproc.conversation.sequencer import BlockSequencer
+from extproc.dialects.coercion import coerce_value, parameter, tool_shape
+from extproc.dialects.healing import NativeArguments
+from extproc.dialects.parse_context import ArgumentsMode, Repair
+from extproc.dialects.registry import find_dialect, look_for
+from extproc.dialects.scan_plan import Look
+from extproc.dialects.scanner import Scanner
+from extproc.dialects.writing import WRITABLE
+from extproc.errors import BadRequest
+
+TOOLS_HEADER = "x-extproc-tools"
+"""A client's own wish of how tools go to the model, over the configuration's `style`."""
+_WISHES = ("off", "native", "prompted")
+_BAD_REPAIRS: dict[str, Badness] = {
+    "unreadable": "unreadable", "skipped_call": "unoffered", "dropped_call": "unreadable"}
+"""Repairs of calls in text that leave none to run."""
+
+
+def with_style(target: Target, wished: str | None, limits: Limits) -> Target:
+    """The target with the style that this request asks for, and the limit of that style. Raises `BadRequest`."""
+    style = target.tool_style
+    if wished is not None:
+        style = wished.strip().lower()
+        if style not in _WISHES:
+            raise BadRequest(f"{TOOLS_HEADER}: {wished[:40]!r} is not one of {', '.join(_WISHES)}")
+    elif style not in WRITABLE:  # nearly always
+        return target
+    most = min(target.max_tools, limits.prompted_tools) if style in WRITABLE else target.max_tools
+    return msgspec.structs.replace(target, tool_style=style, max_tools=most)
+
+
+def restrict_tools(request: Request, target: Target, dropped: Dropped) -> None:
+    """Takes the tools out of `request` that the configuration does not permit, and what only they were there for.
+    Names each of them."""
+    if target.only_tools is None:
+        return
+    out = [tool.name for tool in request.tools if not target.permits(tool.name)]
+    request.tools = [tool for tool in request.tools if target.permits(tool.name)]
+    permitted = [tool for tool in request.server_tools if target.permits(tool.name) or target.permits(tool.type)]
+    out += [tool.name for tool in request.server_tools if tool not in permitted]
+    request.server_tools = permitted
+    for name in out:
+        dropped.loss(f"tools.{name}")
+    choice = request.tool_choice
+    if choice is None or not out:
+        return
+    if choice.mode == "tool" and choice.tool in out:
+        request.tool_choice = None
+        dropped.loss("tool_choice")
+    elif choice.allowed:
+        allowed = tuple(name for name in choice.allowed if name not in out)
+        request.tool_choice = ToolChoice(choice.mode, allowed=allowed) if allowed else ToolChoice("none")
+        if not allowed:
+            dropped.loss("tool_choice")
+    elif choice.mode == "required" and not request.tools and not request.server_tools:
+        request.tool_choice = None
+        dropped.loss("tool_choice")
+
+
+class CallReading:
+    """Reads the calls of one answer. read: dialects to look for, none: by style and model. arguments: None leaves
+    native calls as they come and repairs those read from text. one_call: calls behind the first are dropped;
+    drop_repeated: those that repeat an earlier one. Raises ValueError for an unknown dialect."""
+
+    def __init__(self, read: Sequence[str], reasoning_open: bool | None, arguments: ArgumentsMode | None,
+                 limits: Limits, *, one_call: bool = False, drop_repeated: bool = False) -> None:
+        for name in read:
+            find_dialect(name)
+        self._read = tuple(read)
+        self._reasoning_open = reasoning_open
+        self._arguments = arguments
+        self._limits = limits
+        self._one_call = one_call
+        self._drop_repeated = drop_repeated
+        self._offered: Mapping[str, Tool] = {}
+        self._look: Look | None = None
+        self._scanner: Scanner | None = None
+        self.tally = CallTally()
+        """How the calls fare."""
+        self.heal: NativeArguments | None = None
+        """Repairs or checks native calls; None: they go out as they come."""
+
+    @property
+    def is_asked_for(self) -> bool:
+        """The configuration names dialects to look for, or wants calls looked at: no answer may pass unread."""
+        return (bool(self._read) or self._arguments in ("repair", "strict") or self._one_call
+                or self._drop_repeated)
+
+    def prepare(self, request: Request, target: Target, names: NameMap) -> None:
+        """The request is known: what to look for in its answer."""
+        wanted = request.tool_choice.mode if request.tool_choice is not None else "auto"
+        self.tally.prompted = target.tool_style in WRITABLE
+        # With `none` what looks like a call is an example that was asked for; `off` offers nothing.
+        if (target.tool_choice or wanted) != "none" and target.tool_style != "off":
+            self._offered = {names.to_provider.get(tool.name, tool.name): tool for tool in request.tools}
+        opened = self._reasoning_open
+        if opened is None and target.profile.splits_reasoning:
+            opened = False
+        self._look = look_for(target.model, style=target.tool_style, read=self._read, tools=bool(self._offered),
+                              reasoning_open=opened)
+        if self._arguments in ("repair", "strict"):
+            self.heal = NativeArguments({tool.name: tool for tool in request.tools}, self._arguments,
+                                        self.tally.native)
+
+    def scanner(self, sequencer: BlockSequencer) -> Scanner | None:
+        """The reader of the model's text; None: all text is just text."""
+        sequencer.one_call = self._one_call
+        sequencer.refuse_unoffered = self._arguments == "strict"
+        if self._drop_repeated:
+            sequencer.twins = Twins(self._limits.tool_arguments, self._typed, drop_repeated=True)
+        if self._look is not None:
+            if self._look.reads_calls and not self._drop_repeated:
+                sequencer.twins = Twins(self._limits.held_back, self._typed)
+            self._scanner = Scanner(self._look, sequencer, self._offered, mode=self._arguments or "repair",
+                                    limits=self._limits, tally=self.tally)
+        return self._scanner
+
+    def _typed(self, name: str, arguments: dict[str, object]) -> dict[str, object]:
+        tool = next((tool for tool in self._offered.values() if tool.name == name), None)
+        if tool is None:
+            return arguments
+        shape = tool_shape(tool.schema)
+        return {key: coerce_value(value, parameter(shape, key)) for key, value in arguments.items()}
+
+    def close(self) -> None:
+        """The answer is over and its figures are known."""
+        if self._scanner is not None:
+            self._scanner.close()
+            self._scanner = None
+
+    @property
+    def text_calls(self) -> int:
+        """Tool calls that the model wrote as text."""
+        return self._scanner.calls if self._scanner is not None else 0
+
+    def bad_calls(self, failure: Failure | None) -> list[BadCall]:
+        """The first calls that no client can run as they are. `failure`: how the answer ended."""
+        bad = list(self.tally.bad_native)
+        for repair in self._scanner.repairs if self._scanner is not None else ():
+            if (reason := _BAD_REPAIRS.get(repair.reason)) is not None:
+                bad.append(BadCall.of(repair.tool, reason))
+        if failure is not None and failure.tool is not None:
+            bad.append(BadCall.of(failure.tool, "refused"))
+        return bad[:MOST_BAD_CALLS]
+
+    @property
+    def repairs(self) -> list[Repair]:
+        """What was repaired in the arguments of calls."""
+        read = self._scanner.repairs if self._scanner is not None else []
+        return [*read, *self.heal.repairs] if self.heal is not None else read

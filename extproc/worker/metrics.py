@@ -1,0 +1,296 @@
+"""What a worker counts: finished exchanges -> Prometheus metrics.
+
+Names and labels are those of the OpenTelemetry conventions for generative AI where these have one, as its Prometheus
+exporters write them (`gen_ai.client.token.usage` -> `gen_ai_client_token_usage`); the rest begins with `extproc_`.
+`Metrics` is the interface the streams know. With PROMETHEUS_MULTIPROC_DIR in the environment every process writes its
+figures into files there, and whoever serves /metrics adds them up (`metric_files`). Labels come from the configuration,
+never from what a client sends, so their number is bounded. All work is done once per exchange, none per event.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter as Counts
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from extproc.ext_proc.record import Record
+from extproc.process.output import lines_dropped
+from extproc.schemas.cache import SHARED, Figures, SchemaCache
+from extproc.worker.labels import Capped, dropped_name
+
+LABELS = ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_response_model", "team",
+          "backend", "client_api", "provider_api")
+"""What every figure about an exchange with a provider is told apart by. The request's model is the `match` of the rule,
+the response's the attempt's `model`, both as the configuration has them."""
+
+# The boundaries that the conventions advise; times go on where theirs end, since long answers take minutes.
+_TOKENS = tuple(4 ** power for power in range(14))
+_DURATION = (*(0.01 * 2 ** power for power in range(14)), 163.84, 327.68, 655.36)
+_FIRST_TOKEN = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
+_PER_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5)
+_LAG = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+_MOST_NAMES, _MOST_TEAMS = 200, 1000
+"""Different names of dropped features and reasons, and different teams, that a process tells apart. In one-hop mode
+the gateway before this one says the team."""
+
+_LONGEST_TEAM = 100
+_CANCELLED = "client_closed"
+_TOKEN_TYPES = ("input", "output")
+_HOPS = ("select", "translate", "onehop")
+_RETRIED = "retried"
+"""The outcome of an attempt whose failure its client did not see."""
+
+T = TypeVar("T")
+
+
+class Metrics(Protocol):
+    """Told of the worker's life and configuration, of every stream and of the event loop's delays."""
+
+    def started(self) -> None: ...
+    def configured(self, generation: int) -> None: ...
+    def leaving(self) -> None: ...
+    def began(self, hop: str) -> None: ...
+    def finished(self, record: Record) -> None: ...
+    def lagged(self, seconds: float, worst: float) -> None: ...
+
+
+class PrometheusMetrics:
+    """One instance per process."""
+
+    def __init__(self, registry: CollectorRegistry | None = None, schemas: SchemaCache = SHARED) -> None:
+        self.registry = registry or CollectorRegistry()
+        self._schemas = schemas
+        self._schemas_told = Figures(0, 0, 0)
+        self._children: dict[Hashable, Any] = {}
+        self._running: Counts[str] = Counts()
+        self._shown: dict[str, int] = {}
+        """Streams by hop: those that run, and what the gauge says."""
+        self._series: dict[tuple[str, ...], _Series] = {}
+        self._dropped_name, self._reason, self._team = Capped(_MOST_NAMES), Capped(_MOST_NAMES), Capped(_MOST_TEAMS)
+
+        histogram, counter, gauge = self._histogram, self._counter, self._gauge
+        self.tokens = histogram(
+            "gen_ai_client_token_usage", "Tokens of an attempt: of its input, of its output",
+            (*LABELS, "gen_ai_token_type"), _TOKENS)
+        self.duration = histogram(
+            "gen_ai_client_operation_duration_seconds",
+            "Duration of an attempt; error_type is empty where it succeeded", (*LABELS, "error_type"), _DURATION)
+        self.first_token = histogram(
+            "gen_ai_server_time_to_first_token_seconds", "Time to the first token of a streamed answer",
+            LABELS, _FIRST_TOKEN)
+        self.per_token = histogram(
+            "gen_ai_server_time_per_output_token_seconds", "Time per token after the first one of a streamed answer",
+            LABELS, _PER_TOKEN)
+        usage = "gen_ai_client_inference_usage_"
+        self.cached = counter(usage + "cache_read_input_tokens", "Input tokens read from a cache", LABELS)
+        self.cache_write = counter(usage + "cache_write_input_tokens", "Input tokens written to a cache", LABELS)
+        self.reasoning = counter(usage + "reasoning_output_tokens", "Output tokens of reasoning", LABELS)
+        self.estimated = counter("extproc_estimated_tokens", "Tokens that no provider told, guessed by size",
+                                 (*LABELS, "gen_ai_token_type"))
+        self.requests = counter(
+            "extproc_requests", "Attempts at providers, and requests answered or refused at the edge (hop: select)",
+            (*LABELS, "hop", "outcome", "status", "attempt"))
+        self.refusals = counter("extproc_refusals", "Requests that the processor refused or failed itself",
+                                ("hop", "reason", "status", "team", "client_api"))
+        self.failovers = counter("extproc_failovers", "Attempts that failed while another one was left",
+                                 (*LABELS, "reason"))
+        self.calls = counter("extproc_tool_calls", "Tool calls of models, by the way they were written",
+                             (*LABELS, "dialect"))
+        self.calls_repaired = counter("extproc_tool_calls_repaired",
+                                      "Those of which something was wrong and was put right", (*LABELS, "dialect"))
+        self.calls_unexpected = counter("extproc_tool_calls_unexpected",
+                                        "Native calls of models whose tools were written into the prompt", LABELS)
+        self.calls_failed = counter("extproc_tool_calls_failed",
+                                    "Those that cannot be run: unreadable, unoffered, refused",
+                                    (*LABELS, "dialect", "reason"))
+        self.repairs = counter("extproc_tool_call_repairs", "Repairs of tool calls, by what was wrong",
+                               (*LABELS, "reason"))
+        self.dropped = counter(
+            "extproc_dropped", "Exchanges in which this could not be carried (kind: loss) or was left out (hint)",
+            (*LABELS, "name", "kind"))
+        self.streams = gauge("extproc_streams",
+                             "ext_proc streams in progress: requests at the edge, attempts at providers", "livesum",
+                             ["hop"])
+        self.lag = histogram("extproc_event_loop_lag_seconds", "How late a worker's event loop was", (), _LAG)
+        self.worst_lag = gauge("extproc_event_loop_lag_max_seconds", "The worst of it in the last 30 seconds",
+                               "livemax")
+        self.workers = gauge("extproc_workers", "Worker processes alive", "livesum")
+        self.starts = counter("extproc_worker_starts", "Worker processes that were started", ())
+        self.generation = gauge("extproc_config_generation", "The configuration that new requests get, by its number, "
+                                "at the worker that is the furthest behind", "livemin")
+        self.newest_generation = gauge("extproc_config_generation_newest", "The same at the worker that is the "
+                                       "furthest ahead", "livemax")
+        self._takes_requests = True
+        self._show_generation(None)
+        self.lines_dropped = counter("extproc_log_lines_dropped", "Lines of the log, or of standard error, that could "
+                                     "not be written", ())
+        self._dropped_told = 0
+        self.schema_hits = counter("extproc_schema_cache_hits", "Tool schemas found rewritten already", ())
+        self.schema_misses = counter("extproc_schema_cache_misses", "Tool schemas that had to be rewritten", ())
+        self.schema_entries = gauge("extproc_schema_cache_entries", "Rewritten tool schemas kept", "livesum")
+
+    def started(self) -> None:
+        """The worker serves."""
+        self.workers.set(1)
+        self.starts.inc()
+        for hop in _HOPS:
+            self._show_running(hop)
+
+    def configured(self, generation: int) -> None:
+        """New requests get this configuration."""
+        if self._takes_requests:
+            self._show_generation(generation)
+
+    def leaving(self) -> None:
+        """The worker takes no new requests any more: what it finishes its streams with is nobody's concern."""
+        self._takes_requests = False
+        self._show_generation(None)
+
+    def _show_generation(self, number: int | None) -> None:
+        """None changes neither the least nor the greatest of all workers."""
+        self.generation.set(math.inf if number is None else number)
+        self.newest_generation.set(number or 0)
+
+    def began(self, hop: str) -> None:
+        self._running[hop] += 1  # shown with the next look at the clock, or when one ends
+
+    def lagged(self, seconds: float, worst: float) -> None:
+        """The event loop came `seconds` late; `worst`: the most in a while."""
+        self.lag.observe(seconds)
+        self.worst_lag.set(worst)
+        for hop in self._running:
+            self._show_running(hop)
+        if (dropped := lines_dropped()) != self._dropped_told:
+            self.lines_dropped.inc(dropped - self._dropped_told)
+            self._dropped_told = dropped
+
+    def _show_running(self, hop: str) -> None:
+        running = self._running[hop]
+        if self._shown.get(hop) != running:
+            self._shown[hop] = running
+            self._child(("streams", hop), lambda: self.streams.labels(hop)).set(running)
+
+    def finished(self, record: Record) -> None:
+        self._running[record.hop] -= 1
+        self._show_running(record.hop)
+        if record.hop == "select" and record.reason is None and record.outcome == "ok":
+            return  # The backend hop counts what was routed.
+        key = (record.operation or "", record.provider or "", record.rule or "", record.model_setting or "",
+               self._team((record.team or "")[:_LONGEST_TEAM]), record.backend or "", record.api,
+               record.provider_api or "")
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = _Series(self, key)
+        status = str(record.status or 0)
+        outcome = _RETRIED if record.retried else record.outcome or ""
+        series.child(self.requests, record.hop, outcome, status, str(record.attempt or 0)).inc()
+        if record.reason is not None and record.outcome == "error" and (record.status or 0) >= 400:
+            refusal = (record.hop, self._reason(record.reason), status, key[4], record.api)
+            self._child(("refusals", *refusal), lambda: self.refusals.labels(*refusal)).inc()
+        if record.attempt is not None:
+            self._attempted(record, series)
+        self._tell_schemas()
+
+    def _attempted(self, record: Record, series: _Series) -> None:
+        ok = record.outcome == "ok"
+        whole = record.ms_answer if record.ms_answer is not None else record.ms
+        series.begin()
+        if whole is not None:
+            error = "" if ok else record.failure or (_CANCELLED if record.outcome == _CANCELLED else "other")
+            series.child(self.duration, error).observe(whole / 1000)
+        usage, first = record.usage, record.ms_first_token
+        if usage is not None:
+            series.count_tokens(usage.input, usage.output, guessed=usage.estimated)
+            for counter, count in ((self.cached, usage.cached), (self.cache_write, usage.cache_write),
+                                   (self.reasoning, usage.reasoning)):
+                if count:
+                    series.child(counter).inc(count)
+        if ok and record.stream and first is not None:
+            series.child(self.first_token).observe(first / 1000)
+            if whole is not None and usage is not None and usage.output > 1 and not usage.estimated:
+                series.child(self.per_token).observe((whole - first) / 1000 / (usage.output - 1))
+        if record.retried:
+            series.child(self.failovers, self._reason(record.reason or record.failure or "other")).inc()
+        if record.calls or record.repairs or record.dropped or record.hints:
+            self._seldom(record, series)
+
+    def _seldom(self, record: Record, series: _Series) -> None:
+        for dialect, counts in record.calls.items():
+            series.child(self.calls, dialect).inc(counts.total)
+            series.child(self.calls_repaired, dialect).inc(counts.repaired)
+            series.child(self.calls_unexpected).inc(counts.unexpected)
+            for reason in ("unreadable", "unoffered", "refused"):
+                series.child(self.calls_failed, dialect, reason).inc(getattr(counts, reason))
+        for repair in record.repairs:
+            series.child(self.repairs, self._reason(repair.reason)).inc()
+        for kind, names in (("loss", record.dropped), ("hint", record.hints)):
+            for name in {self._dropped_name(dropped_name(name)) for name in names}:
+                series.child(self.dropped, name, kind).inc()
+
+    def _tell_schemas(self) -> None:
+        """What the cache of schemas counted since the last time: files of several processes are added up, so nobody
+        can ask the cache itself when /metrics is read."""
+        now, told = self._schemas.figures, self._schemas_told
+        if now != told:
+            self._schemas_told = now
+            self.schema_hits.inc(now.hits - told.hits)
+            self.schema_misses.inc(now.misses - told.misses)
+            self.schema_entries.set(now.entries)
+
+    # --------------------------------------------------------------------------------------------------------- metrics
+
+    def _histogram(self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, mode: Any, labels: list[str] | None = None) -> Gauge:
+        return Gauge(name, text, labels or [], multiprocess_mode=mode, registry=self.registry)
+
+    def _child(self, key: Hashable, make: Callable[[], T]) -> T:
+        """A metric with its labels, found once."""
+        found: T | None = self._children.get(key)
+        if found is None:
+            found = self._children[key] = make()
+        return found
+
+
+class _Series:
+    """The figures of one value of `LABELS`, each found once."""
+
+    def __init__(self, metrics: PrometheusMetrics, key: tuple[str, ...]) -> None:
+        self._key = key
+        self._children: dict[Hashable, Any] = {}
+        self._metrics = metrics
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Counters of tokens that few answers have begin at 0, with the first attempt. Prometheus sees no increase in a
+        series that begins with its first increment, and shows nothing where there is no series."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        for counter in (self._metrics.cached, self._metrics.cache_write, self._metrics.reasoning):
+            self.child(counter)
+        for kind in _TOKEN_TYPES:
+            self.child(self._metrics.estimated, kind)
+
+    def child(self, metric: T, *more: str) -> T:
+        """The metric with this series' labels and its own."""
+        found: T | None = self._children.get((metric, more))
+        if found is None:
+            found = self._children[metric, more] = metric.labels(*self._key, *more)  # type: ignore[attr-defined]
+        return found
+
+    def count_tokens(self, *counts: int, guessed: bool) -> None:
+        """Of the input, of the output."""
+        for kind, count in zip(_TOKEN_TYPES, counts, strict=True):
+            if count:
+                self.child(self._metrics.tokens, kind).observe(count)
+                if guessed:
+                    self.child(self._metrics.estimated, kind).inc(count)

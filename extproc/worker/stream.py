@@ -1,0 +1,287 @@
+"""One ext_proc stream: Envoy's messages as bytes -> the exchange -> its answers as bytes, and the exchange's time.
+
+A `Call` of the seam (`extproc.transport.rpc`): whichever transport carries the messages, here is what they mean to the
+worker. The exchange decides everything; here are only one timer per stream and the way to a thread for heavy work,
+during which the stream takes no message. There is no task and no lock: everything else happens between two wake-ups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from secrets import randbits
+from uuid import uuid4
+
+from google.protobuf.message import DecodeError
+
+from extproc.config import Config
+from extproc.ext_proc.base import Exchange, Responses
+from extproc.ext_proc.incoming import Chunk, Incoming, read
+from extproc.ext_proc.pb.external_processor_pb2 import ProcessingResponse
+from extproc.ext_proc.record import ClosedBy
+from extproc.ext_proc.roles import make_exchange
+from extproc.process.log import Log
+from extproc.transport.rpc import Methods, Peer, Status
+from extproc.worker.generations import Accepted
+from extproc.worker.metrics import Metrics
+from extproc.worker.stream_ends import Endings
+
+_LAST = (1 << 48) - 1
+"""The last part of an id."""
+
+SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
+
+
+class Streams:
+    """All streams of a worker. `make` builds an exchange from a stream's metadata. What is in `accepted` holds for new
+    streams; a running one keeps what it began with. Used on the event loop's thread only."""
+
+    def __init__(self, config: Config, log: Log, metrics: Metrics, threads: Executor, *, debug_bodies: bool = False,
+                 make: Callable[..., Exchange] | None = None) -> None:
+        self.endings = Endings()
+        self._numbers: dict[int, tuple[Config, int]] = {}
+        self._running: set[Exchange] = set()
+        self.take(Accepted.only(config))
+        self._log = log
+        self._metrics = metrics
+        self.threads = threads
+        self.debug_bodies = debug_bodies
+        self._own, self._count = str(uuid4())[:-12], count(randbits(48), randbits(48) | 1)
+        """Ids of this worker's own: nobody else's begin like this, none of 2^48 comes twice, and none tells how many
+        there were."""
+        self._next_id = ""
+        """The next one, put together while nobody waits."""
+        self._make = make or partial(make_exchange, find=lambda rule: self.accepted.find(rule))
+        self.active = 0
+        self.began = 0
+        """Streams since the start: tells a quiet worker from one that is idle by chance."""
+
+    @property
+    def methods(self) -> Methods:
+        """The service by its path: the messages are our own, the path is Envoy's."""
+        return {f"/{SERVICE}/Process": self.open, **self.endings.methods}
+
+    def open(self, metadata: Mapping[str, str], peer: Peer) -> Stream:
+        """A new stream."""
+        loop = asyncio.get_running_loop()
+        own_id, self._next_id = self._next_id or self._new_id(), ""
+        exchange = self._make(self.accepted.serving.config, metadata, request_id=own_id, now=loop.time())
+        self.active += 1
+        self._running.add(exchange)
+        self.began += 1
+        self._metrics.began(exchange.hop)
+        return Stream(exchange, peer, self, loop)
+
+    def _new_id(self) -> str:
+        return f"{self._own}{next(self._count) & _LAST:012x}"
+
+    def prepare(self) -> None:
+        """Lays out what the next stream will need."""
+        self._next_id = self._next_id or self._new_id()
+
+    def close(self, exchange: Exchange, now: float) -> None:
+        """A stream has ended."""
+        self.active -= 1
+        self._running.discard(exchange)
+        exchange.closed(now)
+        if exchange.awaits_ending:
+            record = exchange.record
+            # Another gateway counts its attempts by itself, and tells nobody.
+            attempt = 0 if record.hop == "onehop" else record.attempt or 1
+            self.endings.wait(record.request_id, attempt, partial(self._ended, exchange))
+        else:
+            self._tell(exchange)
+
+    def _ended(self, exchange: Exchange, by: ClosedBy) -> None:
+        exchange.ended(by)
+        self._tell(exchange)
+
+    def _tell(self, exchange: Exchange) -> None:
+        """The exchange's figures and its line."""
+        record = exchange.record
+        self._metrics.finished(record)
+        if exchange.crash is not None:
+            self._log.crash(record, exchange.crash)
+        if exchange.has_line:
+            self._log.exchange(record)
+        else:
+            self._log.line("debug", "routed", request_id=record.request_id, rule=record.rule, ms=record.ms)
+
+    def take(self, accepted: Accepted) -> None:
+        """What holds for new streams from now on."""
+        self.accepted = accepted
+        used = {id(exchange.config) for exchange in self._running}
+        self._numbers = {**{key: found for key, found in self._numbers.items() if key in used},
+                         **{id(one.config): (one.config, one.number) for one in (accepted.serving, *accepted.known)}}
+
+    def running(self, generation: int) -> bool:
+        """Whether a stream runs on this generation's configuration."""
+        return any(self._numbers[id(exchange.config)][1] == generation for exchange in self._running
+                   if id(exchange.config) in self._numbers)
+
+    def show_request(self, message: Incoming, request_id: str) -> None:
+        """Logs a message's body, when the debug switch is on."""
+        if isinstance(message, Chunk):
+            self._log.body(f"envoy->{'response' if message.response else 'request'}_body", request_id, message.data)
+
+    def show_answer(self, answer: bytes, request_id: str) -> None:
+        """The same of an answer."""
+        message = ProcessingResponse.FromString(answer)
+        part = message.WhichOneof("response")
+        if part in ("request_body", "response_body"):
+            mutation = getattr(message, part).response.body_mutation
+            self._log.body(f"{part}->envoy", request_id, mutation.streamed_response.body)
+        elif part == "immediate_response":
+            self._log.body(f"{part}->envoy", request_id, message.immediate_response.body)
+
+
+class Stream:
+    """One stream, from its first message to its end; a `Call`."""
+
+    __slots__ = ("_afterwards", "_busy", "_due", "_exchange", "_gone", "_half_closed", "_loop", "_peer", "_streams",
+                 "_time", "_timer", "_urgent")
+
+    def __init__(self, exchange: Exchange, peer: Peer, streams: Streams, loop: asyncio.AbstractEventLoop) -> None:
+        self._exchange = exchange
+        self._peer = peer
+        self._streams = streams
+        self._loop = loop
+        self._time = loop.time
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._busy = False
+        self._half_closed = False
+        self._gone = False
+        self._urgent = True
+        """The first token has not been sent."""
+        self._afterwards = False
+        """`_after` will run."""
+        self._see_to_the_rest()
+
+    # ----------------------------------------------------------------------------------------- what the transport calls
+
+    def message(self, data: bytes) -> bool:
+        exchange = self._exchange
+        try:
+            message = read(data)
+        except DecodeError:
+            self._peer.end(Status.INTERNAL, "the message is no ProcessingRequest")
+            return True
+        if self._streams.debug_bodies:
+            self._streams.show_request(message, exchange.record.request_id)
+        if type(message) is Chunk and message.end and exchange.is_heavy(message):
+            self._busy = True
+            work = self._loop.run_in_executor(self._streams.threads, _heavy, exchange, message, self._time())
+            work.add_done_callback(self._worked)
+            return False
+        if answers := exchange.receive(message, self._time()):
+            self._send(answers)
+            if self._urgent and exchange.record.ms_first_token is not None:
+                self._urgent = False
+                self._peer.calm()
+        if exchange.due_sooner or exchange.can_prepare:
+            self._see_to_the_rest()
+        return True
+
+    def _see_to_the_rest(self) -> None:
+        """What nobody waits for is done in a moment, when what was sent has left."""
+        if not self._afterwards:
+            self._afterwards = True
+            self._loop.call_soon(self._after)
+
+    def _after(self) -> None:
+        self._afterwards = False
+        self._streams.prepare()
+        if self._gone or self._busy:
+            return
+        self._set_timer()
+        _prepare(self._exchange)
+
+    def half_closed(self) -> None:
+        # Returning earlier than Envoy asks for would let it pass the body on untranslated.
+        self._half_closed = True
+        if not self._busy:
+            self._peer.end()
+
+    def closed(self) -> None:
+        self._gone = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._busy:  # else the thread still works on the exchange
+            self._streams.close(self._exchange, self._time())
+
+    # ------------------------------------------------------------------------------------------------------ heavy work
+
+    def _worked(self, work: asyncio.Future[Responses]) -> None:
+        """Back from the thread: two threads never touch one exchange."""
+        self._busy = False
+        if work.cancelled():
+            answers = []
+        elif error := work.exception():
+            answers = self._exchange.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)),
+                                          self._time())
+        else:
+            answers = work.result()
+        if self._gone:
+            self._streams.close(self._exchange, self._time())
+            return
+        self._send(answers)
+        if self._half_closed:
+            self._peer.end()
+            return
+        self._see_to_the_rest()
+        self._peer.resume()
+
+    def _send(self, answers: Responses) -> None:
+        for answer in answers:
+            if self._streams.debug_bodies:
+                self._streams.show_answer(answer, self._exchange.record.request_id)
+            self._peer.send(answer)
+
+    # ------------------------------------------------------------------------------------------------------- the timer
+
+    def _set_timer(self) -> None:
+        """One timer per stream: it is moved only when something is due sooner; a later deadline is noticed when it
+        rings."""
+        self._exchange.due_sooner = False
+        due = self._exchange.next_deadline
+        if due is None or (self._timer is not None and self._due <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = due
+        self._timer = self._loop.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._busy:
+            return  # Looked at again when the thread is through.
+        now = self._time()
+        due = self._exchange.next_deadline
+        if due is None:
+            return
+        if due <= now + 0.001:
+            self._send(self._exchange.on_time(max(now, due)))
+            due = self._exchange.next_deadline
+            if due is None:
+                return
+        self._due = max(due, now + 0.01)
+        self._timer = self._loop.call_at(self._due, self._ring)
+
+
+def _heavy(exchange: Exchange, message: Chunk, now: float) -> Responses:
+    """In a thread. What is prepared for takes as long as the request is large, so it is done here as well."""
+    answers = exchange.receive(message, now)
+    _prepare(exchange)
+    return answers
+
+
+def _prepare(exchange: Exchange) -> None:
+    if exchange.can_prepare:
+        with suppress(Exception):  # comes again where it matters, and is answered there
+            exchange.prepare()

@@ -1,0 +1,84 @@
+"""Failures in the words that Messages clients understand, and the small answers that need no provider."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from extproc.apis.anthropic.client import API, count_body, models_body
+from extproc.apis.anthropic.client.errors import error_event
+from extproc.conversation.model import Failure, FailureKind
+
+
+def said(failure: Failure) -> str:
+    return str(json.loads(API.error(failure).body)["error"]["message"])
+
+
+@pytest.mark.parametrize(("kind", "status", "wire_type"), [
+    ("invalid_request", 400, "invalid_request_error"), ("invalid_request", 422, "invalid_request_error"),
+    ("authentication", 401, "authentication_error"), ("billing", 402, "billing_error"),
+    ("permission", 403, "permission_error"), ("not_found", 404, "not_found_error"), ("conflict", 409, "conflict_error"),
+    ("too_large", 413, "request_too_large"), ("rate_limit", 429, "rate_limit_error"), ("server", 500, "api_error"),
+    ("server", 502, "api_error"), ("unavailable", 503, "overloaded_error"), ("timeout", 504, "timeout_error"),
+    ("overloaded", 529, "overloaded_error")])
+def test_p14_type_and_status(kind: FailureKind, status: int, wire_type: str) -> None:
+    error = API.error(Failure(kind, 'it said "no"\nand left', status))
+    assert error.status == status
+    assert error.headers == {"content-type": "application/json"}
+    assert json.loads(error.body) == {"type": "error",
+                                      "error": {"type": wire_type, "message": 'it said "no"\nand left'}}
+
+
+def test_p14_retry_after_and_request_id_are_kept() -> None:
+    error = API.error(Failure("rate_limit", "slow down", 429, retry_after="17"), "req_7")
+    assert error.headers == {"content-type": "application/json", "retry-after": "17", "request-id": "req_7"}
+    assert json.loads(error.body)["request_id"] == "req_7"
+
+
+def test_the_same_error_as_an_event() -> None:
+    assert error_event(Failure("timeout", "silent"), "req_7") == (
+        b'event: error\ndata: {"type":"error","error":{"type":"timeout_error","message":"silent"},'
+        b'"request_id":"req_7"}\n\n')
+
+
+def test_a_status_that_is_no_error_becomes_502() -> None:
+    assert API.error(Failure("server", "odd", 200)).status == 502
+
+
+def test_an_error_is_never_empty() -> None:
+    assert said(Failure("server", "", 500)) == "the provider failed with status 500"
+
+
+def test_p13_an_overflow_is_a_400_in_the_words_that_start_a_compaction() -> None:
+    overflow = Failure("context_length", "maximum context length is 100", 502, prompt_tokens=120, context_limit=100)
+    error = API.error(overflow)
+    assert error.status == 400
+    assert json.loads(error.body)["error"] == {"type": "invalid_request_error",
+                                               "message": "prompt is too long: 120 tokens > 100 maximum"}
+
+
+def test_p13_unknown_figures_keep_the_providers_words() -> None:
+    assert said(Failure("context_length", "input token count exceeds", 400)) == (
+        "prompt is too long: input token count exceeds")
+    assert said(Failure("context_length", "prompt is too long: 3 tokens > 2 maximum")) == (
+        "prompt is too long: 3 tokens > 2 maximum")
+    assert said(Failure("context_length", "")) == "prompt is too long"
+
+
+def test_p13_an_overflow_by_max_tokens_says_so() -> None:
+    assert said(Failure("context_length", "x", 400, prompt_tokens=90, context_limit=100, max_tokens=32)).startswith(
+        "input length and `max_tokens` exceed context limit: 90 + 32 > 100")
+
+
+def test_p13_a_prompt_that_is_too_long_by_itself_is_not_blamed_on_max_tokens() -> None:
+    assert said(Failure("context_length", "x", 400, prompt_tokens=120, context_limit=100, max_tokens=32)) == (
+        "prompt is too long: 120 tokens > 100 maximum")
+
+
+def test_models_and_counts() -> None:
+    assert json.loads(models_body(["a", "b/c"])) == {
+        "data": [{"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
+                 for name in ("a", "b/c")], "has_more": False, "first_id": "a", "last_id": "b/c"}
+    assert json.loads(models_body([])) == {"data": [], "has_more": False, "first_id": None, "last_id": None}
+    assert json.loads(count_body(12)) == {"input_tokens": 12}

@@ -1,0 +1,66 @@
+"""The checker of the event grammar must be able to say no: every rule of the table, broken once."""
+
+from __future__ import annotations
+
+import pytest
+
+from extproc.apis.anthropic.client import grammar
+
+START = {"type": "message_start", "message": {}}
+END = [{"type": "message_delta", "delta": {}}, {"type": "message_stop"}]
+PING = {"type": "ping"}
+ERROR = {"type": "error", "error": {}}
+
+
+def opened(kind: str, index: int = 0) -> dict[str, object]:
+    return {"type": "content_block_start", "index": index, "content_block": {"type": kind}}
+
+
+def delta(kind: str, index: int = 0) -> dict[str, object]:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind}}
+
+
+def stop(index: int = 0) -> dict[str, object]:
+    return {"type": "content_block_stop", "index": index}
+
+
+@pytest.mark.parametrize("events", [
+    [START, *END],
+    [START, PING, opened("text"), PING, delta("text_delta"), stop(), PING, *END],
+    [START, opened("thinking"), delta("thinking_delta"), delta("signature_delta"), stop(),
+     opened("tool_use", 1), delta("input_json_delta", 1), stop(1), *END],
+    [START, opened("web_search_tool_result"), stop(), END[0], END[0], END[1]],
+    [ERROR],
+    [START, opened("text"), ERROR],
+])
+def test_legal(events: list[dict[str, object]]) -> None:
+    grammar.check(events)
+
+
+@pytest.mark.parametrize("events", [
+    [],
+    [PING, START, *END],
+    [START],
+    [START, START, *END],
+    [START, END[1]],
+    [START, *END, PING],
+    [START, ERROR, PING],
+    [START, opened("text"), *END],
+    [START, opened("text"), opened("text", 1), stop(1), stop(0), *END],
+    [START, opened("text", 1), stop(1), *END],
+    [START, opened("text"), delta("text_delta", 1), stop(), *END],
+    [START, opened("text"), delta("thinking_delta"), stop(), *END],
+    [START, opened("thinking"), delta("signature_delta"), delta("thinking_delta"), stop(), *END],
+    [START, opened("thinking"), delta("signature_delta"), delta("signature_delta"), stop(), *END],
+    [START, opened("redacted_thinking"), delta("text_delta"), stop(), *END],
+    [START, {"type": "content_block_delta", "index": 0}, *END],
+    [START, END[0], opened("text"), stop(), END[1]],
+    [START, {"type": "surprise"}, *END],
+])
+def test_illegal(events: list[dict[str, object]]) -> None:
+    with pytest.raises(grammar.GrammarError):
+        grammar.check(events)
+
+
+def test_a_stream_that_goes_on_may_stop_anywhere() -> None:
+    grammar.check([START, opened("text")], whole=False)

@@ -1,0 +1,141 @@
+"""Tool loops of an OpenAI client at a Claude that thinks between texts and calls (P10): whatever the client echoes,
+each request is one that Anthropic takes, no signature is invented, and what came back whole stands where it stood."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from extproc.translation.exchange import Translation
+from tests.providers.anthropic_rules import refusal
+from tests.unit.apis.anthropic.provider.helpers import stream, thinking, tool_use
+from tests.unit.apis.openai.client.helpers import accumulated
+
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {
+    "a": {"type": "string"}}}}} for name in ("read.file", "write")]
+MODELS = ["claude-haiku-4-5", "claude-sonnet-4-6", "claude-opus-4-8", "claude-fable-5-1"]
+
+
+def thought(number: int) -> list[dict[str, Any]]:
+    return thinking(f" thought {number}\n", f"c2ln{number:04d}")
+
+
+def secret(number: int) -> list[dict[str, Any]]:
+    return [{"type": "redacted_thinking", "data": f"cmVk{number:04d}"}]
+
+
+def used(number: int, name: str = "write") -> list[dict[str, Any]]:
+    return tool_use(f"toolu_{number}", name, f'{{"a":"{number}"}}')
+
+
+ANSWERS: list[list[Any]] = [
+    [thought(1), "Look. ", used(1, "read_file"), used(2)],
+    [thought(2), "First. ", thought(3), "Sécond. ", used(3)],
+    [thought(4), used(4, "read_file"), thought(5), used(5)],
+    [secret(1), thought(6), used(6)],
+    [thought(7), "Done. ", thought(8), "Really."],
+]
+"""Steps of one turn."""
+
+
+def whole_block(block: Any) -> dict[str, Any]:
+    """A block of an answer as it stands in the next request."""
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
+    whole: dict[str, Any] = dict(block[0])
+    for delta in block[1:]:
+        if "partial_json" in delta:
+            whole["input"] = json.loads(delta["partial_json"])
+        whole.update({name: delta[name] for name in ("thinking", "signature") if name in delta})
+    return whole
+
+
+def kept(*names: str, cut: int | None = None, rewritten: bool = False) -> Any:
+    """A client that echoes these fields; `cut` ids to a length; or writes ids anew."""
+    def echo(message: dict[str, Any]) -> dict[str, Any]:
+        names_kept = ("role", "content", "tool_calls", *names)
+        echoed = {name: message[name] for name in names_kept if message.get(name) is not None}
+        for call in echoed.get("tool_calls", ()):
+            call["id"] = f"call_{call['function']['arguments'][6]}" if rewritten else call["id"][:cut]
+        return echoed
+    return echo
+
+
+CLIENTS = {
+    "all": kept("reasoning_content", "reasoning_details"),
+    "details": kept("reasoning_details"),
+    "details, new ids": kept("reasoning_details", rewritten=True),
+    "text": kept("reasoning_content"),
+    "ids": kept(),
+    "cut ids": kept(cut=40),
+    "new ids": kept(rewritten=True),
+}
+TELL_ALL = ("all", "details", "details, new ids")
+
+
+def asked(messages: list[dict[str, Any]], model: str, *, streamed: bool) -> tuple[Translation, dict[str, Any]]:
+    talk = Translation("openai", "anthropic", model, url="https://api.anthropic.com/v1")
+    request = talk.request(json.dumps({"model": "m", "messages": messages, "tools": TOOLS, "stream": streamed,
+                                       "reasoning_effort": "high"}).encode())
+    body: dict[str, Any] = json.loads(request.body)
+    assert refusal(body, request.headers) is None
+    return talk, body
+
+
+def answered(talk: Translation, blocks: list[Any], *, streamed: bool) -> dict[str, Any]:
+    calls = any(block[0]["type"] == "tool_use" for block in blocks if not isinstance(block, str))
+    talk.start(200, {"content-type": "text/event-stream"})
+    out = talk.feed(stream(*blocks, stop="tool_use" if calls else "end_turn")) + talk.finish()
+    message: dict[str, Any] = accumulated(out) if streamed else json.loads(out)["choices"][0]["message"]
+    return message
+
+
+def assert_nothing_invented(body: dict[str, Any]) -> None:
+    issued = {block.get("signature") or block.get("data"): block for answer in ANSWERS
+              for block in map(whole_block, answer) if block["type"] in ("thinking", "redacted_thinking")}
+    for message in body["messages"]:
+        for block in message["content"]:
+            if block["type"] in ("thinking", "redacted_thinking"):
+                original = issued[block.get("signature") or block.get("data")]
+                assert block.get("thinking") in ("", original.get("thinking"))
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_p10_every_step_of_a_loop_is_one_that_anthropic_takes(client: str, model: str, streamed: bool) -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    for blocks in ANSWERS:
+        talk, body = asked(messages, model, streamed=streamed)
+        assert_nothing_invented(body)
+        echoed = CLIENTS[client](answered(talk, blocks, streamed=streamed))
+        messages.append({"role": "assistant", **echoed})
+        messages += [{"role": "tool", "tool_call_id": call["id"], "content": "r"}
+                     for call in echoed.get("tool_calls", ())]
+    _, body = asked([*messages, {"role": "user", "content": "more"}], model, streamed=streamed)
+    assert_nothing_invented(body)
+    spoken = [message["content"] for message in body["messages"] if message["role"] == "assistant"]
+    if client in TELL_ALL:
+        said = [[{**block, "id": ""} if "id" in block else block for block in content] for content in spoken]
+        assert said == [[{**block, "id": ""} if "id" in block else block for block in map(whole_block, blocks)]
+                        for blocks in ANSWERS]
+    elif client in ("text", "ids"):  # what stood before a call rode in its id
+        assert [[block["signature"] for block in content if block["type"] == "thinking"] for content in spoken[:4]] == [
+            ["c2ln0001"], ["c2ln0002", "c2ln0003"], ["c2ln0004", "c2ln0005"], ["c2ln0006"]]
+    elif client == "new ids":
+        assert not any(block["type"] == "thinking" for content in spoken for block in content)
+
+
+def test_p10_thoughts_side_by_side_are_not_sent() -> None:
+    """A client that puts all thoughts first, from a gateway that does not say where they stood."""
+    details = [{"type": "reasoning.text", "text": str(n), "signature": f"c2ln000{n}", "format": "anthropic-claude-v1",
+                "index": n} for n in (1, 2)]
+    call = {"id": "call_1", "type": "function", "function": {"name": "write", "arguments": "{}"}}
+    talk, body = asked([{"role": "user", "content": "go"},
+                        {"role": "assistant", "content": "Look.", "reasoning_details": details, "tool_calls": [call]},
+                        {"role": "tool", "tool_call_id": "call_1", "content": "r"}], MODELS[0], streamed=False)
+    assert [block["type"] for block in body["messages"][1]["content"]] == ["thinking", "text", "tool_use"]
+    assert body["messages"][1]["content"][0]["signature"] == "c2ln0002"
+    assert "messages.thinking" in talk.dropped.hints

@@ -1,0 +1,24 @@
+"""The sample cases for streams of the Messages API, at every cut, where the folder of cases exists beside the
+checkout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extproc.apis.anthropic.provider.response import AnthropicAnswerDecoder
+from tests.unit.apis.anthropic.provider.helpers import context, event
+from tests.unit.dialects.cases import collected, mismatch, shared_cases
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("case", shared_cases(only="anthropic-events"))
+def test_case_at_every_cut(case: dict[str, Any], named: bool) -> None:
+    tools = tuple(tool["function"]["name"] for tool in case.get("tools", []))
+    body = b"".join(event(chunk, named=named) for chunk in case["chunks"])
+    for cut in range(len(body)):
+        decoder = AnthropicAnswerDecoder(context(tools))
+        got = collected(decoder.feed(body[:cut]) + decoder.feed(body[cut:]) + decoder.finish())
+        assert mismatch(got, case) is None
+        assert got["reasoning"].strip() == case["expect"].get("reasoning", "").strip()

@@ -1,0 +1,72 @@
+"""Where thinking stands in an assistant message that comes back, also when the client changed the message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extproc.apis.openai.client.layout import laid_out
+from extproc.apis.openai.client.signatures import Place, Placed, Riders, place_of
+from extproc.conversation.model import Block, Text, Thinking, ToolCall, ToolCallStart
+from extproc.conversation.signatures import unloaded_id
+
+
+def signed(name: str, place: tuple[int, int] | None = None, text: str = "t") -> Placed:
+    return Placed(Thinking(text, signature=name), None if place is None else Place(*place))
+
+
+def called(name: str, *before: tuple[str, int]) -> ToolCall:
+    """A call in whose id these signatures ride, each behind so many characters of text."""
+    riders = Riders()
+    for signature, said in before:
+        riders.add(Thinking("", signature=signature), said)
+    call_id, signature = unloaded_id(riders.load(ToolCallStart(name, "f")))
+    return ToolCall(call_id, "f", "{}", signature=signature)
+
+
+def shown(blocks: list[Block]) -> list[str]:
+    """Signatures, texts in quotes, ids of calls."""
+    return [repr(block.text) if isinstance(block, Text) else block.id if isinstance(block, ToolCall)
+            else f"{block.signature}:{block.text}" if isinstance(block, Thinking) else "?" for block in blocks]
+
+
+AB: list[Block] = [Text("aabb", cache=True)]
+
+
+@pytest.mark.parametrize(("thoughts", "content", "calls", "expected"), [
+    ([], AB, [called("x")], ["'aabb'", "x"]),
+    ([signed("S")], AB, [called("x")], ["S:t", "'aabb'", "x"]),
+    ([signed("S", (0, 0)), signed("T", (0, 2))], AB, [called("x")], ["S:t", "'aa'", "T:t", "'bb'", "x"]),
+    ([signed("S", (0, 0)), signed("T", (1, 4))], AB, [called("x"), called("y")], ["S:t", "'aabb'", "x", "T:t", "y"]),
+    ([], AB, [called("x", ("S", 0), ("T", 2)), called("y", ("U", 4))],
+     ["S:", "'aa'", "T:", "'bb'", "x", "U:", "y"]),
+    # the id tells the place of what came back without one, and is not a second copy
+    ([signed("S"), signed("T")], AB, [called("x", ("S", 0)), called("y", ("T", 4))],
+     ["S:t", "'aabb'", "x", "T:t", "y"]),
+    # the client shortened the text, or left calls out
+    ([signed("S", (0, 2)), signed("T", (0, 90))], [Text("a")], [called("x")], ["'a'", "S:t", "T:t", "x"]),
+    ([signed("S", (0, 0)), signed("T", (3, 0))], AB, [called("x")], ["S:t", "'aabb'", "x", "T:t"]),
+    ([signed("S", (1, 0)), signed("T", (2, 2))], AB, [], ["S:t", "'aa'", "T:t", "'bb'"]),
+    # one plain reasoning and one signature belong together; of several nobody knows which
+    ([Placed(Thinking("plain"))], AB, [called("x", ("S", 0))], ["S:plain", "'aabb'", "x"]),
+    ([Placed(Thinking("plain"))], AB, [called("x"), called("y", ("S", 4))], ["'aabb'", "x", "S:plain", "y"]),
+    ([Placed(Thinking("plain"))], AB, [called("x", ("S", 0)), called("y", ("T", 4))],
+     ["None:plain", "S:", "'aabb'", "x", "T:", "y"]),
+    ([], [Thinking("inline"), *AB], [called("x", ("S", 0))], ["S:inline", "'aabb'", "x"]),
+])
+def test_p10_thinking_stands_where_it_stood(thoughts: list[Placed], content: list[Block], calls: list[ToolCall],
+                                            expected: list[str]) -> None:
+    blocks = laid_out(thoughts, content, calls)
+    assert shown(blocks) == expected
+    assert not any(isinstance(block, ToolCall) and block.signature for block in blocks)
+    texts = [block for block in blocks if isinstance(block, Text)]
+    assert "".join(block.text for block in texts) == "".join(b.text for b in content if isinstance(b, Text))
+    assert [block.cache for block in texts].count(True) == sum(b.cache for b in content if isinstance(b, Text))
+
+
+@pytest.mark.parametrize(("item_id", "place"), [
+    (Place(2, 7).item_id(0), Place(2, 7)), ("rs_abc", None), ("thought-1-2", None), ("thought-1-2-x", None),
+    ("thought-1-2-99999999999", None), (None, None)])
+def test_a_place_in_the_id_of_an_item(item_id: str | None, place: Any) -> None:
+    assert place_of(item_id) == place

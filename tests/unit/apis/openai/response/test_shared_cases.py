@@ -1,0 +1,25 @@
+"""The sample cases for Chat Completions streams, where the folder of cases exists beside the checkout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from extproc.apis.openai.provider.response import OpenAIAnswerDecoder
+from tests.playbook import context, sse
+from tests.unit.dialects.cases import collected, mismatch, shared_cases
+
+TEXT_EMBEDDED = ("leak-002", "leak-005")
+"""Calls written as text are read by the dialects, not by the decoder alone."""
+
+
+@pytest.mark.parametrize("case", [case for case in shared_cases(only="openai-chunks") if case.id not in TEXT_EMBEDDED])
+def test_case(case: dict[str, Any]) -> None:
+    tools = [tool["function"]["name"] for tool in case.get("tools", [])]
+    body = sse(*case["chunks"])
+    for size in (len(body), 1, 7):
+        decoder = OpenAIAnswerDecoder(context(tools))
+        pieces = [body[at:at + size] for at in range(0, len(body), size)]
+        got = collected([event for piece in pieces for event in decoder.feed(piece)] + decoder.finish())
+        assert mismatch(got, case) is None

@@ -1,0 +1,24 @@
+"""Which headers of a client Envoy removes: those by which the parts of the gateway tell each other something."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from extproc.envoy_config.filters import all_but
+
+PREFIX = "x-extproc-"
+OWN = ("x-extproc-finalize", "x-extproc-tools")
+
+
+@pytest.mark.parametrize("own", [OWN, OWN[:1], ("x-extproc-to", "x-extproc-tools"), ()], ids=str)
+def test_all_names_but_the_clients_own(own: tuple[str, ...]) -> None:
+    patterns = [re.compile(pattern) for pattern in all_but(PREFIX, *own)]
+    names = {PREFIX, PREFIX + "route", PREFIX + "z", "x-other", "x-extpro", *own}
+    for name in own:
+        for at in range(len(name) + 1):
+            names |= {name[:at], name[:at] + "z", name[:at] + "z" + name[at:], name + name[at:]}
+    for name in names:
+        assert any(pattern.fullmatch(name) for pattern in patterns) is (
+            name.startswith(PREFIX) and name not in own), name

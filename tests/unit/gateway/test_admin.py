@@ -1,0 +1,68 @@
+"""/healthz: whether whoever starts and stops gateways should start this one again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from extproc.gateway.admin import HEALING, AdminServer
+from tests.e2e.wire import request
+
+
+class Gateway:
+    """A gateway of which parts go away and come back, with a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.missing: list[str] = []
+        self.server = AdminServer(("127.0.0.1", 0), lambda: b"", lambda: self.now)
+
+    def healthz(self) -> int:
+        return request(f"http://127.0.0.1:{self.server.port}", "GET", "/healthz", headers={}).status
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    made = Gateway()
+    yield made
+    made.server.close()
+
+
+def test_a_gateway_that_does_not_mend_itself_is_not_well(gateway: Gateway) -> None:
+    gateway.server.serve(lambda: gateway.missing)
+    assert gateway.healthz() == 200
+    gateway.missing = ["workers: none answers its health check"]
+    assert gateway.healthz() == 200, "they are started again"
+    gateway.now += HEALING - 0.1
+    assert gateway.healthz() == 200
+    gateway.now += 0.2
+    assert gateway.healthz() == 503
+    assert b"workers: none" in request(f"http://127.0.0.1:{gateway.server.port}", "GET", "/healthz", headers={}).body
+    gateway.missing = []
+    assert gateway.healthz() == 200
+
+
+def test_one_that_is_well_in_between_is_well(gateway: Gateway) -> None:
+    """However seldom somebody asks."""
+    gateway.server.serve(lambda: gateway.missing)
+    for _ in range(3):
+        gateway.missing = ["Envoy: is not there"]
+        assert gateway.healthz() == 200
+        gateway.now += HEALING * 2
+        gateway.missing = []
+        assert gateway.healthz() == 200
+        gateway.now += HEALING * 2
+
+
+def test_one_that_starts_or_stops_is_well(gateway: Gateway) -> None:
+    """A start resolves names and a drain finishes long answers: neither may be cut off."""
+    for _ in range(3):
+        assert gateway.healthz() == 200
+        gateway.now += HEALING
+    gateway.server.serve(lambda: ["gone"])
+    assert gateway.healthz() == 200
+    gateway.server.stopping()
+    for _ in range(3):
+        assert gateway.healthz() == 200
+        gateway.now += HEALING

@@ -1,0 +1,327 @@
+"""A change that Envoy or a worker does not take: everything is as before, the reason is told, the next change works."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from extproc.config import Attempt, Backend, Config, EdgeTls, ModelRule, Team
+from extproc.envoy_config import RuntimeLayout
+from extproc.gateway import envoy_files as delivery_module
+from extproc.gateway import inotify
+from extproc.gateway.child_processes import StartError
+from extproc.gateway.envoy_admin import EnvoyAdmin
+from extproc.gateway.envoy_files import Delivery, Refused
+from extproc.gateway.ratelimit_process import Limits
+from extproc.gateway.reload import ConfigFile, Reloader, Watch
+from extproc.gateway.workers import Workers
+from extproc.worker.generations import Accepted
+
+_REJECTED = "warning Filesystem config update rejected: "
+LOG = {"rds-hops.json": f"{_REJECTED}Only unique names for virtual hosts are permitted",
+       "cds.json": f"{_REJECTED}Error adding/updating cluster(s) backend-c: Invalid path",
+       "lds.json": f"{_REJECTED}Error adding/updating listener(s) edge: cannot bind",
+       "rds-edge.json": f"{_REJECTED}Duplicate entry of domain *"}
+
+
+class Envoy:
+    """Takes the files of a folder whenever it is asked about them, but for those that it `refuses`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.refuses: dict[str, Callable[[str], bool]] = {}
+        self.log: Callable[[str], None] = lambda line: None
+        self.away = False
+        self._seen: dict[str, str] = {}
+        self._versions: dict[str, str] = {}
+        self._rejected: dict[str, int] = {}
+
+    def ask(self, method: str, path: str) -> tuple[int, str]:
+        if self.away:
+            raise ConnectionRefusedError("gone")
+        lines = []
+        for file, name in delivery_module._STATISTIC.items():
+            text = (self.folder / file).read_text()
+            if text != self._seen.get(file):
+                self._seen[file] = text
+                if self.refuses.get(file, lambda text: False)(text):
+                    self._rejected[name] = self._rejected.get(name, 0) + 1
+                    self.log(LOG[file])
+                else:
+                    self._versions[name] = json.loads(text)["version_info"]
+            lines += [f'{name}.version_text: "{self._versions.get(name, "")}"',
+                      f"{name}.update_rejected: {self._rejected.get(name, 0)}"]
+        return 200, "\n".join(lines)
+
+
+class TheWorkers:
+    """Take whatever stands in their file, but for what they `refuse`; `served` lists what new requests got."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.refuse: Callable[[Accepted], bool] = lambda accepted: False
+        self.busy: set[int] = set()
+        self.served: list[int] = []
+
+    @property
+    def accepted(self) -> Accepted:
+        return Accepted.read(self._file)[0]
+
+    async def configure(self, digest: str) -> bool:
+        assert Accepted.read(self._file)[1] == digest
+        if self.refuse(self.accepted):
+            return False
+        self.served.append(self.accepted.serving.number)
+        return True
+
+    async def in_use(self, generation: int) -> bool:
+        return generation in self.busy
+
+
+class World:
+    """One gateway without processes: its file, its runtime directory, who takes part."""
+
+    def __init__(self, layout: RuntimeLayout, file: Path) -> None:
+        self.layout = layout
+        self.file = file
+        self.said: list[str] = []
+        self.envoy = Envoy(layout.config)
+        self.workers = TheWorkers(layout.accepted)
+        self.delivery = Delivery(layout, cast(EnvoyAdmin, self.envoy))
+        self.envoy.log = self.delivery.heard
+        self.first = configuration()
+        self.reloader = Reloader(self.first, layout.accepted)
+        self.delivery.first(self.first)
+        self.envoy.ask("GET", "")
+        self.reloader.serve(cast(Workers, self.workers), self.delivery)
+        self.next = self.first
+        file.write_text("")
+        self.applied: list[Config] = []
+        self.config_file = ConfigFile(Watch(file), lambda: self.next, self.reloader, self.said.append,
+                                      asyncio.Event(), self.applied.append)
+        self.reloader.check = _no_complaints  # type: ignore[method-assign]
+
+    def files(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.layout.config.iterdir() if path.name != "bootstrap.json"}
+
+    def reload(self, config: Config) -> str:
+        self.next = config
+        return asyncio.run(self.config_file.reload())
+
+    def metric(self, name: str) -> str:
+        text = self.reloader.metrics.text().decode()
+        return next(line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name))
+
+
+async def _no_complaints(config: Config) -> list[str]:
+    return []
+
+
+def configuration(**changes: Any) -> Config:
+    settings: dict[str, Any] = {
+        "backends": {"b": Backend(api="openai", url="https://b.example/v1", key="sk-b")},
+        "models": [ModelRule(match="m", attempts=[Attempt(backend="b", model="x")])],
+        "teams": {"red": Team(key="sk-red")}}
+    return Config(**{**settings, **changes})
+
+
+def changed() -> Config:
+    """Every kind of file is another one: a new backend, a new rule, a new team, a setting of the listener."""
+    first = configuration()
+    return configuration(
+        backends={**first.backends, "c": Backend(api="openai", url="https://c.example/v1", keys=["sk-1", "sk-2"])},
+        models=[*first.models, ModelRule(match="n", attempts=[Attempt(backend="c", model="y")])],
+        teams={"blue": Team(key="sk-blue")},
+        timeouts=msgspec.structs.replace(first.timeouts, stream_idle=1234))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr(delivery_module, "SETTLED", 0)
+    monkeypatch.setattr(delivery_module, "TAKEN_PATIENCE", 0.1)
+    layout = RuntimeLayout.create(1)
+    yield World(layout, tmp_path / "extproc.yaml")
+    layout.remove()
+
+
+def is_as_before(world: World, before: dict[str, str]) -> None:
+    """But for what requests may run on."""
+    assert world.files() == before
+    accepted = world.workers.accepted
+    assert (accepted.serving.number, accepted.serving.config) == (1, world.first)
+    assert world.metric("extproc_config_last_reload_successful") == "0.0"
+    assert world.metric('extproc_config_reload_total{result="failed"}') == "1.0"
+    assert world.applied == []
+
+
+def serves_after_all(world: World) -> None:
+    """The same change once more, with nothing in its way."""
+    world.envoy.refuses.clear()
+    world.workers.refuse = lambda accepted: False
+    assert world.reload(changed()) == "applied"
+    serving = world.workers.accepted.serving
+    assert set(serving.config.backends) == {"b", "c"}
+    assert set(serving.config.teams) == {"blue"}
+    files = world.files()
+    assert '"backend-c"' in files["rds-hops.json"]
+    assert "key-c.1" in files
+    assert world.metric("extproc_config_last_reload_successful") == "1.0"
+
+
+@pytest.mark.parametrize(("file", "said"), [
+    ("rds-hops.json", "Only unique names for virtual hosts are permitted"),
+    ("cds.json", "Error adding/updating cluster(s) backend-c: Invalid path"),
+    ("lds.json", "Error adding/updating listener(s) edge: cannot bind"),
+    ("rds-edge.json", "Duplicate entry of domain *")])
+def test_what_envoy_refuses_at_once_is_undone(world: World, file: str, said: str) -> None:
+    before = world.files()
+    held = before[file]
+    world.envoy.refuses[file] = lambda text: text != held
+    assert world.reload(changed()) == "failed"
+    is_as_before(world, before)
+    assert set(world.workers.served) == {1}, "no request began on the new configuration"
+    assert world.reloader.generations == [1]
+    assert world.said == [f"{world.file}: the change could not be put in force, the configuration before stays: "
+                          f"Envoy refused a part of the configuration: {said}"]
+    serves_after_all(world)
+
+
+def test_what_envoy_refuses_after_requests_began_on_it_is_undone_behind_them(world: World) -> None:
+    """The teams' keys come last, in the edge's routes: by then the workers route by the new rules."""
+    before = world.files()
+    world.envoy.refuses["rds-edge.json"] = lambda text: "sk-blue" in text and "sk-red" not in text
+    assert world.reload(changed()) == "failed"
+    assert 2 in world.workers.served
+    assert world.reloader.generations == [1, 2]
+    accepted = world.workers.accepted
+    assert (accepted.serving.number, [one.number for one in accepted.known]) == (1, [1, 2])
+    kept = world.files()
+    assert '"backend-c"' in kept["rds-hops.json"], "a request of the new rule may still have an attempt to make"
+    assert "sk-blue" not in kept["rds-edge.json"]
+    world.workers.busy = {2}
+    asyncio.run(world.reloader._forget(set()))
+    asyncio.run(world.reloader._forget({2}))
+    is_as_before(world, before)
+    serves_after_all(world)
+    assert world.reloader.generations[0] == 3, "a number is never given twice"
+
+
+@pytest.mark.parametrize("serving", [1, 2])
+def test_a_worker_that_does_not_take_it(world: World, serving: int) -> None:
+    """Neither as something to know of nor as what serves."""
+    before = world.files()
+    world.workers.refuse = lambda accepted: accepted.serving.number == serving and len(accepted.known) == 2 and (
+        serving == 2 or accepted.known[0].number == 2)
+    assert world.reload(changed()) == "failed"
+    assert "a worker did not take the configuration in time" in world.said[0]
+    assert world.workers.accepted.serving.number == 1
+    assert world.reloader.plain is world.first
+    if serving == 2:
+        asyncio.run(world.reloader._forget({2}))
+    is_as_before(world, before)
+    serves_after_all(world)
+
+
+def test_a_way_back_that_fails_is_told_and_the_next_change_mends_it(world: World) -> None:
+    held = world.files()["cds.json"]
+
+    def refuse(text: str) -> bool:
+        world.envoy.away = text != held
+        return text != held
+
+    world.envoy.refuses["cds.json"] = refuse
+    assert world.reload(changed()) == "failed"
+    assert "going back to the configuration before failed too (Envoy does not answer: gone)" in world.said[0]
+    world.envoy.away = False
+    serves_after_all(world)
+
+
+def test_a_full_disk_is_a_failed_change_like_any_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = world.files()
+    write = delivery_module.write_private
+
+    def full(path: Path, text: str) -> None:
+        if path.name == "lds.json":
+            raise OSError(28, "No space left on device")
+        write(path, text)
+
+    monkeypatch.setattr(delivery_module, "write_private", full)
+    assert world.reload(changed()) == "failed"
+    assert "lds.json cannot be written: [Errno 28] No space left on device" in world.said[0]
+    is_as_before(world, before)
+    monkeypatch.setattr(delivery_module, "write_private", write)
+    serves_after_all(world)
+
+
+def test_what_envoy_could_not_watch_is_not_given_to_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would abort, and the gateway with it."""
+    before = world.files()
+    room = 0
+    monkeypatch.setattr(inotify, "_given", lambda needed: needed <= room)
+    secure = configuration(tls=EdgeTls(certificate="/c.pem", key="/k.pem"))
+    assert world.reload(secure) == "failed"
+    assert "Envoy needs 2 inotify instances" in world.said[0]
+    is_as_before(world, before)
+    assert world.reload(changed()) == "applied", "another backend needs none"
+    room = 2
+    assert world.reload(secure) == "applied"
+
+
+def test_an_error_of_our_own_ends_the_change_and_not_the_watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(config: Config) -> None:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(world.reloader, "apply", broken)
+    assert world.reload(changed()) == "failed"
+    assert "KeyError: 'a bug'" in world.said[0]
+    monkeypatch.undo()
+    assert world.reload(configuration(lossy="reject")) == "applied"
+
+
+@pytest.mark.parametrize("result", ["applied", "refused", "failed"])
+def test_who_reads_the_line_may_ask_for_the_figures_at_once(world: World, monkeypatch: pytest.MonkeyPatch,
+                                                            result: str) -> None:
+    async def complain(config: Config) -> list[str]:
+        return ["no"]
+
+    if result == "refused":
+        monkeypatch.setattr(world.reloader, "check", complain)
+    world.workers.refuse = lambda accepted: result == "failed"
+    name, shown = f'extproc_config_reload_total{{result="{result}"}}', []
+    world.config_file._say = lambda line: shown.append(world.metric(name))
+    assert world.reload(changed()) == result
+    assert set(shown) == {"1.0"}
+
+
+def test_a_process_that_counts_which_does_not_start_is_started_by_the_next_change(world: World) -> None:
+    starts: list[str] = []
+
+    class Process:
+        async def start(self) -> None:
+            starts.append("try")
+            if len(starts) == 1:
+                raise StartError("no memory")
+
+    limits = Limits.__new__(Limits)
+    limits._process, limits._started = cast(Workers, Process()), False
+    limits.needed = lambda config: True  # type: ignore[method-assign,assignment]
+    world.reloader.prepare = limits.prepare
+    assert world.reload(changed()) == "failed"
+    assert "no memory" in world.said[0]
+    assert world.reload(changed()) == "applied"
+    assert world.reload(configuration()) == "applied"
+    assert len(starts) == 2
+
+
+def test_without_envoys_words_the_statistics_say_where(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery_module, "WORDS_PATIENCE", 0)
+    world.envoy.log = lambda line: None
+    world.envoy.refuses["cds.json"] = lambda text: True
+    with pytest.raises(Refused, match=r"cluster_manager\.cds\.update_rejected"):
+        asyncio.run(world.reloader.apply(changed()))
