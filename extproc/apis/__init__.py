@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extproc.apis import anthropic, gemini, openai
-from extproc.apis.base import Api, ClientApi, ProviderApi, Relay
+from extproc.apis.base import Api, ClientApi, PassThrough, ProviderApi
 
 APIS: tuple[Api, ...] = (
     anthropic.API,
@@ -13,5 +13,5 @@ APIS: tuple[Api, ...] = (
 
 CLIENT_APIS: dict[str, ClientApi] = {client.name: client for api in APIS for client in api.clients}
 PROVIDER_APIS: dict[str, ProviderApi] = {api.name: api.provider for api in APIS}
-SAME_APIS: dict[str, Relay] = {api.name: api.passthrough for api in APIS if api.passthrough is not None}
+SAME_APIS: dict[str, PassThrough] = {api.name: api.passthrough for api in APIS if api.passthrough is not None}
 """What forwards requests and responses where client and provider speak one API, by its name."""

@@ -1,8 +1,8 @@
 """What an API module offers: the two halves of translation, as protocols.
 
 A *client API* reads requests and writes answers; a *provider API* writes requests and reads answers. Each lives in
-its own package beside this file and is stateless: state of one exchange lives in the `AnswerDecoder` and
-`AnswerEncoder` it creates. Nothing here does I/O, reads a clock or draws a random number.
+its own package beside this file and is stateless: state of one exchange lives in the `ResponseDecoder` and
+`ResponseEncoder` it creates. Nothing here does I/O, reads a clock or draws a random number.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class EncodedRequest(msgspec.Struct, frozen=True):
     target: Target | None = None
 
 
-class AnswerDecoder(Protocol):
+class ResponseDecoder(Protocol):
     """Reads one provider answer, streamed or whole. `feed` gets the response body (identity encoding) in any cut;
     `finish` is called once when the provider closed its stream. Both return conversation events in strict order.
     After a Finish or a Failure the decoder ignores what comes."""
@@ -91,7 +91,7 @@ class AnswerDecoder(Protocol):
         """Calls so far of tools that the request did not offer (they pass, counted)."""
 
     @property
-    def heard(self) -> bool:
+    def received_output(self) -> bool:
         """The model said something, even where it is held back for now and no event tells of it."""
 
     def feed(self, data: bytes) -> list[Event]: ...
@@ -102,7 +102,7 @@ class AnswerDecoder(Protocol):
         """Lets go of everything: the decoder is not used any more, nor are its figures asked for."""
 
 
-class AnswerEncoder(Protocol):
+class ResponseEncoder(Protocol):
     """Writes one answer for the client. `events` returns the bytes of these events (a whole answer: b"" until the
     Finish). `ping` returns the keep-alive of the API, b"" where it has none. A Failure turns into the error event of
     a stream; for a whole answer the caller uses `ClientApi.error_body` instead."""
@@ -132,7 +132,8 @@ class ClientApi(Protocol):
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
         """`headers` by names in lower case. Raises `errors.BadRequest` (the place and what to do)."""
 
-    def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
+    def response_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[],
+                                                                                            int]) -> ResponseEncoder:
         """Streaming or whole by `request.stream`. `message_id` is reproducible; `prompt_estimate` gives tokens for a
         usage figure that is due before the provider's is known (it may be costly: call it at most once)."""
 
@@ -171,19 +172,19 @@ class ProviderApi(Protocol):
     def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
         """Raises `errors.BadRequest` when the conversation cannot be sent (orphan results, too many tools...)."""
 
-    def answer_decoder(self, context: DecodeContext) -> AnswerDecoder:
+    def response_decoder(self, context: DecodeContext) -> ResponseDecoder:
         """For a 2xx answer, which may be a stream or a whole JSON body: the decoder looks at its first byte, since
         content types lie."""
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Any non-2xx answer, also HTML, empty or array-wrapped bodies."""
 
-    def rescued_answer(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+    def rescued_response(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
         """A whole answer that is hidden in an error's body: some hosts refuse what their own model wrote, and quote
         it. None for an error that is one."""
 
 
-class Patched(msgspec.Struct, frozen=True):
+class PatchedRequest(msgspec.Struct, frozen=True):
     """A request that passes. `outline` is what its answer needs to know of it: model, names of tools, choice, stop
     sequences and wishes, and no messages; `ids` are those of all its tool calls, without loads."""
 
@@ -192,21 +193,22 @@ class Patched(msgspec.Struct, frozen=True):
     ids: frozenset[str]
 
 
-class Relay(Protocol):
+class PassThrough(Protocol):
     """An API with itself."""
 
-    def patched(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
-                dropped: Dropped) -> Patched | None:
+    def patch_request(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
+                dropped: Dropped) -> PatchedRequest | None:
         """The client's own body with what must change in it; None when it must be decoded and written anew (which also
         says what is wrong with it). Raises `BadRequest` for a body that is no JSON or nested too deep."""
 
-    def passes_answer(self, request: Request, target: Target, *, patched: bool) -> bool:
-        """Whether the answer may pass as it is. `patched`: the request did."""
+    def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
+        """True if the response can be forwarded unmodified. `patched`: the request was forwarded rather than
+        re-encoded."""
 
-    def reader(self, context: DecodeContext, decoder: AnswerDecoder) -> AnswerDecoder:
+    def reader(self, context: DecodeContext, decoder: ResponseDecoder) -> ResponseDecoder:
         """Reads the provider's answer; `decoder` takes over where it cannot pass."""
 
-    def encoder(self, encoder: AnswerEncoder, *, stream: bool) -> AnswerEncoder:
+    def encoder(self, encoder: ResponseEncoder, *, stream: bool) -> ResponseEncoder:
         """Hands it on; `encoder` takes over with the decoder's events."""
 
 
@@ -216,4 +218,4 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     provider: ProviderApi
     clients: tuple[ClientApi, ...] = ()
-    passthrough: Relay | None = None
+    passthrough: PassThrough | None = None

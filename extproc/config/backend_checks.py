@@ -20,7 +20,7 @@ from extproc.config.records import Problem
 from extproc.config.safety import safety_problems
 from extproc.profiles import PROVIDERS
 from extproc.profiles.anthropic import KNOWN_NAMES
-from extproc.profiles.gemini import VERTEX, gemini_door
+from extproc.profiles.gemini import VERTEX, gemini_endpoint
 
 _PROVIDER_NAMES: dict[str, tuple[str, ...]] = {
     "openai": tuple(name for known in PROVIDERS for name in (known.name, *known.aliases)),
@@ -180,7 +180,7 @@ def _gemini_url(path: str, backend: Backend) -> Iterator[Problem]:
         yield path, "is the endpoint in OpenAI's format: say api: openai, or leave out what follows the version"
     elif "/models" in base:
         yield path, "must end before /models"
-    elif gemini_door(backend.authority, base, backend.provider) is VERTEX:
+    elif gemini_endpoint(backend.authority, base, backend.provider) is VERTEX:
         if "/publishers/" not in base:
             yield path, "lacks the publisher: .../v1/projects/PROJECT/locations/LOCATION/publishers/google"
     elif not base:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 
-class Prose:
+class DeferredText:
     """`kind`: of the block that it goes into."""
 
     __slots__ = ("kind", "pieces")

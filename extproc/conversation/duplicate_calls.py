@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Literal
 
-from extproc.conversation.deferred_text import Prose
+from extproc.conversation.deferred_text import DeferredText
 from extproc.conversation.model import Failure
 from extproc.conversation.pending_call import PendingCall
 
 Repetition = Literal["twin", "repeated"]
 
 
-class Twins:
+class DuplicateCallDetector:
     """The calls of one answer that went out and have not been repeated. `limit`: most characters of arguments that are
     compared; longer ones need not wait, and are never taken for a repetition. `typed` gives the arguments of a tool
     their schema's types: those of a written call have them, a server that reads the text itself may leave `"1"`.
@@ -79,7 +79,7 @@ class Twins:
         self._sent.setdefault((name, written), []).append((value, text))
         return None
 
-    def begun(self, name: str, call: PendingCall, waiting: Iterable[PendingCall | Prose],
+    def begun(self, name: str, call: PendingCall, waiting: Iterable[PendingCall | DeferredText],
               heal: Callable[[str, str], str | Failure] | None) -> tuple[PendingCall | None, str] | None:
         """`call` is written, and its text ran out: the native call that it is the beginning of, one of `waiting` or
         (None) one that went out, and what is missing of its arguments. None: it is no such beginning."""
@@ -90,7 +90,8 @@ class Twins:
                 self._use_up(name, False, sent)
                 return None, ""
         for native in waiting:
-            if isinstance(native, Prose) or native.written is not None or native.name != call.name or not native.whole \
+            if isinstance(native,
+                          DeferredText) or native.written is not None or native.name != call.name or not native.whole \
                     or native.size > self._limit:
                 continue
             whole = native.arguments if heal is None else heal(name, native.arguments)

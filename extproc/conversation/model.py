@@ -334,7 +334,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     """Where a tool call of the model was refused: the tool that it names."""
 
 
-class Passed(msgspec.Struct, frozen=True, gc=False):
+class RawEvent(msgspec.Struct, frozen=True, gc=False):
     """Bytes of the client's own API that a provider of the same API sent, as they go out. `content`: they hold content;
     `calls`: so many tool calls begin in them. An answer passes whole or not at all."""
 
@@ -344,4 +344,4 @@ class Passed(msgspec.Struct, frozen=True, gc=False):
 
 
 Event = (Start | TextStart | TextDelta | ThinkingStart | ThinkingDelta | SignatureDelta | RedactedThinking
-         | ToolCallStart | ArgumentsDelta | BlockStop | Citations | Finish | Failure | Passed)
+         | ToolCallStart | ArgumentsDelta | BlockStop | Citations | Finish | Failure | RawEvent)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from extproc.bounds import Limits
 from extproc.conversation.call_counts import CallTally
-from extproc.conversation.deferred_text import Prose
-from extproc.conversation.duplicate_calls import Twins
+from extproc.conversation.deferred_text import DeferredText
+from extproc.conversation.duplicate_calls import DuplicateCallDetector
 from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
@@ -62,7 +62,7 @@ class BlockSequencer:
         self._out: list[Event] = []
         self._open: str | None = None
         self._live: PendingCall | None = None
-        self._waiting: deque[PendingCall | Prose] = deque()
+        self._waiting: deque[PendingCall | DeferredText] = deque()
         self._waiting_text = 0
         self._waiting_calls = 0
         self._blank_text = ""
@@ -77,7 +77,7 @@ class BlockSequencer:
         """Called before that, once: a decoder hands on what it keeps from the scanner."""
         self.heal: Callable[[str, str], str | Failure] | None = None
         """Repairs or checks the whole arguments of a native call: (name, text) -> text or why it is refused."""
-        self.twins: Twins | None = None
+        self.twins: DuplicateCallDetector | None = None
         """Knows the calls that repeat another; set where calls are read from text, too."""
         self.lost_signature: Callable[[], None] = lambda: None
         """Called when a call that was signed does not go out, as its twin did."""
@@ -243,7 +243,7 @@ class BlockSequencer:
         return all(isinstance(item, PendingCall) and item.whole for item in (self._live, *self._waiting))
 
     @property
-    def heard(self) -> bool:
+    def received_output(self) -> bool:
         """Anything came, shown or held back."""
         return self.characters > 0 or self.has_calls
 
@@ -305,12 +305,12 @@ class BlockSequencer:
 
     def _prose_after_call(self, kind: str, text: str) -> None:
         last = self._waiting[-1] if self._waiting else None
-        if isinstance(last, Prose) and last.kind is kind:
+        if isinstance(last, DeferredText) and last.kind is kind:
             last.pieces.append(text)
         elif text.isspace():
             return  # the newline that templates put between calls
         else:
-            self._waiting.append(Prose(kind, text))
+            self._waiting.append(DeferredText(kind, text))
         self._waiting_text += len(text)
         self._advance()
         if self._waiting_text > self._held_back and self._live is not None and self._live.give_up is not None:

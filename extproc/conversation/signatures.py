@@ -34,7 +34,7 @@ def origin_of(*parts: str) -> str:
     return _short_hash("\0".join(parts))
 
 
-def loaded_id(call_id: str, signature: Signature | None) -> str:
+def embed_in_id(call_id: str, signature: Signature | None) -> str:
     """The id for the client: itself, or with its signature on board."""
     if signature is None:
         return call_id
@@ -43,7 +43,7 @@ def loaded_id(call_id: str, signature: Signature | None) -> str:
     return f"{call_id}{MARK}{origin}{_short_hash(origin + data)}{data}"
 
 
-def unloaded_id(call_id: str) -> tuple[str, Signature | None]:
+def extract_from_id(call_id: str) -> tuple[str, Signature | None]:
     """The id of a client in two: the short id, and the signature it carried, None for none or a damaged one."""
     if MARK not in call_id:
         return call_id, None
@@ -53,12 +53,12 @@ def unloaded_id(call_id: str) -> tuple[str, Signature | None]:
     return plain, None if value is None else Signature(value, origin)
 
 
-def loaded_text(signature: Signature) -> str:
+def embed_in_text(signature: Signature) -> str:
     """The signature as text, for the place that a client's API has for signatures of thinking."""
     return f"{_TEXT_MARK}{signature.origin}.{signature.value}"
 
 
-def unloaded_text(text: str) -> Signature | None:
+def extract_from_text(text: str) -> Signature | None:
     """The signature in such a text; None when the text is something else (a signature of Anthropic)."""
     if not text.startswith(_TEXT_MARK):
         return None

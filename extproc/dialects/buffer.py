@@ -1,8 +1,8 @@
 """The text of an answer while it arrives: what readers look at, consume, and hand back when it was no call after all.
 
-Every reader of a dialect is a generator over a `Tape`: a bare `yield` means "I need more text" and is answered when
-more has come or the text has ended. So a reader is written down like the grammar it reads and any cut of the text gives
-the same result. No primitive looks at a character twice: the cost is linear in the text.
+Every reader of a dialect is a generator over a `TextBuffer`: a bare `yield` means "I need more text" and is answered
+when more has come or the text has ended. So a reader is written down like the grammar it reads and any cut of the text
+gives the same result. No primitive looks at a character twice: the cost is linear in the text.
 
 A reader that is not sure yet works under a *hold*: what it consumes is kept and can be handed back.
 """
@@ -83,7 +83,7 @@ class Marks:
         return 0
 
 
-class Tape:
+class TextBuffer:
     """`finished` is meaningful once `ended`: the answer finished of its own accord (not by a limit or a failure)."""
 
     __slots__ = ("_held", "at", "buffer", "comma", "ended", "finished", "in_call")
@@ -118,16 +118,16 @@ class Tape:
 
     # ----------------------------------------------------------------------------------------------------- the hold
 
-    def hold(self) -> None:
+    def mark(self) -> None:
         """From here on what is consumed is kept."""
         self._held = self.at
 
-    def release(self) -> None:
+    def commit(self) -> None:
         """What was consumed is gone for good."""
         self._held = None
 
-    def hand_back(self) -> None:
-        """Everything since `hold` stands on the tape again; the hold goes on."""
+    def rewind(self) -> None:
+        """Everything since `mark` stands on the tape again; the hold goes on."""
         assert self._held is not None
         self.at = self._held
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.dialects.parse_context import Form, FormMaker
+from extproc.dialects.parse_context import ParserFactory, ToolCallParser
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for. See `Look` in scanner.py for the meaning of the fields."""
+    """What to look for. See `ScanPlan` in scanner.py for the meaning of the fields."""
 
     name: str
-    forms: tuple[Form, ...] = ()
-    loose: tuple[Form, ...] = ()
+    forms: tuple[ToolCallParser, ...] = ()
+    loose: tuple[ToolCallParser, ...] = ()
     """Forms whose openers occur in ordinary text, too: looked for only where the dialect is known."""
-    frames: tuple[Form, ...] = ()
+    frames: tuple[ToolCallParser, ...] = ()
     """Forms that carry text and reasoning as well as calls: looked for without tools, too."""
-    makers: tuple[FormMaker, ...] = ()
+    makers: tuple[ParserFactory, ...] = ()
     """Forms whose openers are the names of the offered tools."""
-    unknown_makers: tuple[FormMaker, ...] = ()
+    unknown_makers: tuple[ParserFactory, ...] = ()
     """The same for answers of unknown models: only openers that cannot occur in ordinary prose."""
-    first: tuple[Form, ...] = ()
+    first: tuple[ToolCallParser, ...] = ()
     """Forms that may only begin the answer: looked for where tools are offered."""
-    opening: tuple[Form, ...] = ()
+    opening: tuple[ToolCallParser, ...] = ()
     """The same of `frames`: headers of first messages that carry text and reasoning as well, also without tools."""
-    spoken: tuple[Form, ...] = ()
+    spoken: tuple[ToolCallParser, ...] = ()
     """Forms of reasoning whose marks are words, and that may only begin the answer: looked for without tools, too, but
     only where the dialect is known."""
     think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)

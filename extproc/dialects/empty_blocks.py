@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extproc.dialects.buffer import Steps, Tape
+from extproc.dialects.buffer import Steps, TextBuffer
 from extproc.dialects.parse_context import PlainText
 
 _EMPTY_LIST = "[]"
@@ -22,44 +22,44 @@ _CONTINUES = ",.;:!?)"
 _SENTENCE_ENDS = (".", "!", "?", ":", ";", "…", "。", "！", "？", "：")
 
 
-def rest_of_empty_block(tape: Tape, opener: str, blocks: Mapping[str, tuple[str, ...]], before: str,
+def rest_of_empty_block(buffer: TextBuffer, opener: str, blocks: Mapping[str, tuple[str, ...]], before: str,
                         limit: int) -> Steps[bool]:
     """True if an empty block was consumed. `opener` was consumed before the call, `before` is the text in front of it
     on its line, `blocks` maps each opener to its closers. At most `limit` characters wait. If the result is False,
     nothing is consumed."""
-    tape.hold()
+    buffer.mark()
     try:
-        empty = yield from _is_empty(tape, opener, blocks, limit)
+        empty = yield from _is_empty(buffer, opener, blocks, limit)
         if empty and not _is_token(opener):
-            blank = yield from tape.space(limit)
-            following = "" if "\n" in blank else (yield from tape.peek())
+            blank = yield from buffer.space(limit)
+            following = "" if "\n" in blank else (yield from buffer.peek())
             empty = not following or not _in_sentence(before, following)
-            tape.push_back(blank)
+            buffer.push_back(blank)
     except PlainText:
         empty = False
     if not empty:
-        tape.hand_back()
-    tape.release()
+        buffer.rewind()
+    buffer.commit()
     return empty
 
 
-def _is_empty(tape: Tape, opener: str, blocks: Mapping[str, tuple[str, ...]], limit: int) -> Steps[bool]:
+def _is_empty(buffer: TextBuffer, opener: str, blocks: Mapping[str, tuple[str, ...]], limit: int) -> Steps[bool]:
     """Consumes white space, empty lists and further empty blocks up to the closer of `opener`."""
     open_blocks = [blocks[opener]]
     while open_blocks:
-        yield from tape.space(limit)
-        mark = yield from tape.literal(*open_blocks[-1], *blocks, "[")
+        yield from buffer.space(limit)
+        mark = yield from buffer.literal(*open_blocks[-1], *blocks, "[")
         if mark in open_blocks[-1]:
             closers = open_blocks.pop()
             if mark == _EMPTY_LIST and len(closers) > 1:  # the block may have a closing token as well
-                blank = yield from tape.space(limit)
-                if not (yield from tape.literal(*closers)):
-                    tape.push_back(blank)
+                blank = yield from buffer.space(limit)
+                if not (yield from buffer.literal(*closers)):
+                    buffer.push_back(blank)
         elif mark in blocks and len(open_blocks) < _MAX_DEPTH:
             open_blocks.append(blocks[mark])
         elif mark == "[":
-            yield from tape.space(limit)
-            if not (yield from tape.literal("]")):
+            yield from buffer.space(limit)
+            if not (yield from buffer.literal("]")):
                 return False
         else:
             return False

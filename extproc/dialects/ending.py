@@ -37,7 +37,7 @@ class Behind:
         self._open = False
         """A call has begun and is not over."""
 
-    def heard(self, text: str) -> None:
+    def feed(self, text: str) -> None:
         """This came."""
         if self._text is not None:
             self._keep(self._text, text, 0)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from extproc.dialects.buffer import Marks, Steps, Tape
+from extproc.dialects.buffer import Marks, Steps, TextBuffer
 
 FENCES = ("```", "~~~")
 """Marks of code fences."""
 FENCE_MARKS = {fence: Marks((fence,)) for fence in FENCES}
 
 
-def whole_run(tape: Tape, mark: str) -> Steps[str]:
+def whole_run(buffer: TextBuffer, mark: str) -> Steps[str]:
     """The marks behind the first three, which were consumed, and those three."""
-    return mark + (yield from tape.run(lambda char: char == mark[0]))
+    return mark + (yield from buffer.run(lambda char: char == mark[0]))
 
 
-def through_fence(tape: Tape, mark: str, info: str, on_blank_line: Callable[[], bool],
+def through_fence(buffer: TextBuffer, mark: str, info: str, on_blank_line: Callable[[], bool],
                   out: Callable[[str], None]) -> Steps[None]:
     """A code fence begins at the start of a line and ends with the next such line of at least as many marks.
     `info`: what of the line behind the marks was read already."""
@@ -29,13 +29,13 @@ def through_fence(tape: Tape, mark: str, info: str, on_blank_line: Callable[[], 
         return
     width = len(mark)
     if not info:
-        width = len((yield from whole_run(tape, mark)))
+        width = len((yield from whole_run(buffer, mark)))
     out(mark[0] * width + info)
     while True:
-        found = yield from tape.until(FENCE_MARKS[mark], out)
+        found = yield from buffer.until(FENCE_MARKS[mark], out)
         if not found:
             return
-        run = yield from whole_run(tape, found)
+        run = yield from whole_run(buffer, found)
         at_start = on_blank_line()
         out(run)
         if at_start and len(run) >= width:

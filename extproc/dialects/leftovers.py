@@ -7,7 +7,7 @@ itself.
 
 from __future__ import annotations
 
-from extproc.dialects.buffer import Steps, Tape
+from extproc.dialects.buffer import Steps, TextBuffer
 
 OPENER, CLOSER = "<tool_call>", "</tool_call>"
 
@@ -15,17 +15,17 @@ _MAX_INDENT = 3
 """More makes a line code."""
 
 
-def alone_on_line(tape: Tape, mark: str, line: str, limit: int) -> Steps[tuple[str, bool]]:
+def alone_on_line(buffer: TextBuffer, mark: str, line: str, limit: int) -> Steps[tuple[str, bool]]:
     """`mark` was consumed, `line` stands before it: (the mark and the closers behind it, whether nothing else stands on
     their lines). White space behind them stays on the tape. `limit`: characters that wait."""
     if line.strip() or len(line.expandtabs(4)) > _MAX_INDENT:
         return mark, False
     text = mark
     while True:
-        blank = yield from tape.space(limit)
-        if len(text) > limit or not (yield from tape.literal(CLOSER)):
+        blank = yield from buffer.space(limit)
+        if len(text) > limit or not (yield from buffer.literal(CLOSER)):
             break
         text += blank + CLOSER
-    alone = "\n" in blank or not (yield from tape.peek())
-    tape.push_back(blank)
+    alone = "\n" in blank or not (yield from buffer.peek())
+    buffer.push_back(blank)
     return text, alone

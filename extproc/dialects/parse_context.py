@@ -1,7 +1,7 @@
 """What a reader of a dialect gets to work with, and the calls it makes.
 
 A *form* reads one way of writing calls. It begins right behind its opener, under a hold. Until it has called
-`Reading.call` it may raise `NotACall`: everything since the opener is text then. From the first call on it is
+`ParseContext.call` it may raise `NoMatch`: everything since the opener is text then. From the first call on it is
 committed.
 `CallWriter` turns a call's parameters into the JSON text of its arguments and sends it as far as it is certain.
 Nothing here knows markers or wire formats.
@@ -18,7 +18,7 @@ from extproc.conversation.call_counts import CallCounts, CallTally
 from extproc.conversation.model import Failure, Tool
 from extproc.conversation.pending_call import JsonBalance, PendingCall, Place
 from extproc.conversation.sequencer import BlockSequencer
-from extproc.dialects.buffer import Steps, Tape
+from extproc.dialects.buffer import Steps, TextBuffer
 from extproc.dialects.coercion import Parameter, ToolShape, coerce_text, coerce_value, parameter, tool_shape
 from extproc.dialects.json.repair import problems, read_object
 
@@ -49,20 +49,20 @@ LeftOut = Literal["skipped_call", "dropped_call"]
 """Why a call does not go out: no offered tool is meant; not even that could be read."""
 
 
-class NotACall(Exception):  # noqa: N818
+class NoMatch(Exception):  # noqa: N818
     """What looked like a call is text."""
 
 
-class PlainText(NotACall):
+class PlainText(NoMatch):
     """All that was consumed since the opener is text and is not looked at again (a whole region that calls a tool
     which is not offered, say: none of its marks is dropped)."""
 
 
-class EmptyBlock(NotACall):
+class EmptyBlock(NoMatch):
     """What was consumed since the opener is a block that holds no call: it is dropped."""
 
 
-class Form(Protocol):
+class ToolCallParser(Protocol):
     """One way of writing calls. `openers`: the marks it begins with; several forms may share one. A form with `inline`
     reads marks inside a text, no calls: a reasoning goes on behind it.
 
@@ -71,20 +71,20 @@ class Form(Protocol):
 
     openers: tuple[str, ...]
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
         """Reads from behind the opener to the end of the region. May raise NotACall before its first call."""
 
 
-FormMaker = Callable[[Sequence[str]], tuple[Form, ...]]
+ParserFactory = Callable[[Sequence[str]], tuple[ToolCallParser, ...]]
 """Makes the forms that depend on the names of the tools that are offered."""
 
 
-class Reading:
+class ParseContext:
     """One answer as a form sees it: the tape, the tools, and where calls go."""
 
-    def __init__(self, tape: Tape, sequencer: BlockSequencer, tools: Mapping[str, Tool],
+    def __init__(self, buffer: TextBuffer, sequencer: BlockSequencer, tools: Mapping[str, Tool],
                  mode: ArgumentsMode = "repair", tally: CallTally | None = None) -> None:
-        self.tape = tape
+        self.buffer = buffer
         self.dialect: Callable[[], str] = lambda: "other"
         """The name of the dialect whose form reads."""
         self.mode: ArgumentsMode = mode
@@ -128,8 +128,8 @@ class Reading:
     def left_out(self, reason: LeftOut) -> None:
         """Notes a call that does not go out."""
         self.note(reason)
-        if not self.tape.ended or self.tape.clean:
-            self.call_over(self.tape.buffer, self.tape.at)
+        if not self.buffer.ended or self.buffer.clean:
+            self.call_over(self.buffer.buffer, self.buffer.at)
         counts = self.counts
         counts.total += 1
         if reason == "skipped_call":
@@ -153,13 +153,13 @@ class Reading:
         """A call begins for certain; the hold ends. Raises NotACall when no such tool is offered."""
         known = self.offered(name)
         if known is None:
-            raise NotACall
+            raise NoMatch
         self.settle()
-        self.tape.release()
+        self.buffer.commit()
         self.before_call()
         self.calls += 1
         self.counts.total += 1
-        self.tape.in_call = True
+        self.buffer.in_call = True
         self._writer = writer = CallWriter(self, self._sequencer, known, tool_shape(self._tools[known].schema))
         return writer
 
@@ -169,7 +169,7 @@ class Reading:
         writer, self._writer = self._writer, None
         if writer is not None and not writer.closed:
             writer.settle()
-        self.tape.in_call = False
+        self.buffer.in_call = False
 
     def shape(self, name: str) -> ToolShape:
         return tool_shape(self._tools[name].schema)
@@ -181,10 +181,10 @@ class CallWriter:
     nothing goes out before `close`, and only what validates.
 
     A form calls `close` where it read what closes the call, never because the text ended: then the form just returns,
-    and `Reading.settle` decides. A value that the text broke off in is left open (`begin` without `end`), or told with
-    `break_off`."""
+    and `ParseContext.settle` decides. A value that the text broke off in is left open (`begin` without `end`), or told
+    with `break_off`."""
 
-    def __init__(self, io: Reading, sequencer: BlockSequencer, name: str, shape: ToolShape) -> None:
+    def __init__(self, io: ParseContext, sequencer: BlockSequencer, name: str, shape: ToolShape) -> None:
         self.name = name
         self.closed = False
         self.whole = False
@@ -277,7 +277,7 @@ class CallWriter:
         Parameters that went out before stay as they are. An object that the end of the text left open breaks off."""
         text = raw.strip()
         self.whole = self.whole or (text[:1] in ("{", "[", '"') and is_closed(text))
-        if self._io.tape.ran_out and not self.whole:
+        if self._io.buffer.ran_out and not self.whole:
             if text in ("", "null"):
                 self.text_ends()
             else:
@@ -308,7 +308,7 @@ class CallWriter:
         """The text of the model ended inside of the arguments, and the call stays open, as a truncated one. `text` is
         what is left of their object: it goes out, unless a string is going out already or a limit cut the text off."""
         self._broken_off = True
-        if text.startswith("{") and self._path == "$" and self._io.tape.finished:
+        if text.startswith("{") and self._path == "$" and self._io.buffer.finished:
             self._tail.append(self._raw_text(text))
 
     def _say_raw(self, text: str) -> None:
@@ -334,14 +334,14 @@ class CallWriter:
         if self.closed or self._unclosed or self._broken_off or self._path != "$":
             return
         self.closed = True
-        self._io.tape.in_call = False
+        self._io.buffer.in_call = False
         end = "" if self._raw else "}" if self._keys else "{}"
         if end:
             self._send(end)
         if self._strict and not self._validates():
             return
         self._sequencer.end_call(self._call, "".join(self._tail))
-        self._io.call_over(self._io.tape.buffer, self._io.tape.at)
+        self._io.call_over(self._io.buffer.buffer, self._io.buffer.at)
 
     def settle(self) -> None:
         """The form is done, and did not close the call: the text ended before, or goes on with prose. The call is
@@ -349,7 +349,7 @@ class CallWriter:
         required parameter is missing. A call of which no value came is not, as its parameters may have been about to
         begin."""
         whole = self.whole or (self._keys and self._shape.required <= self._keys)
-        if whole and self._path == "$" and not self._broken_off and self._io.tape.finished:
+        if whole and self._path == "$" and not self._broken_off and self._io.buffer.finished:
             if not self.whole:
                 self.repaired("missing_end")
             self._unclosed = False
@@ -360,7 +360,7 @@ class CallWriter:
 
     def _given_up(self) -> Failure | None:
         """The call was cut off for good (it is no beginning of a native one). Returns why the answer fails."""
-        if self._strict and self._io.tape.finished:
+        if self._strict and self._io.buffer.finished:
             self._counts.refused += 1
             return refusal(self.name, "$: the text ends inside of the call")
         self._io.note("unreadable", self.name, self._path)
@@ -388,7 +388,7 @@ class CallWriter:
         return self._begun
 
     def _send(self, text: str) -> None:
-        if self._tail or (self._path == "$" and self._io.tape.ran_out and not self.whole):
+        if self._tail or (self._path == "$" and self._io.buffer.ran_out and not self.whole):
             self._tail.append(text)
         elif self._strict:
             self._held.append(text)
@@ -446,5 +446,6 @@ def decode_value(raw: str) -> object:
         return raw
 
 
-__all__ = ["MAX_VALUE", "ArgumentsMode", "CallWriter", "Form", "FormMaker", "NotACall", "Reading", "coerce_text",
+__all__ = ["MAX_VALUE", "ArgumentsMode", "CallWriter", "NoMatch", "ParseContext", "ParserFactory", "ToolCallParser",
+           "coerce_text",
            "decode_value"]

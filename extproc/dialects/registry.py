@@ -1,4 +1,4 @@
-"""Which dialects to look for: a name, a model id or nothing known -> a `Look`.
+"""Which dialects to look for: a name, a model id or nothing known -> a `ScanPlan`.
 
 A dialect's name in the configuration or the API decides. Else the model's family does (`extproc.profiles.models`). For
 a model that no family knows the unambiguous marks of all dialects are looked for, and only when tools are offered.
@@ -39,7 +39,7 @@ from extproc.dialects.forms import (
     step,
 )
 from extproc.dialects.forms.whole_answer import BARE_CALL_ONLY, LAST_LINE_CALL
-from extproc.dialects.scan_plan import Look
+from extproc.dialects.scan_plan import ScanPlan
 from extproc.profiles.models import family_of
 
 _MODULES = (hermes, qwen_coder, glm, minimax, kimi, step, deepseek, dsml, mistral, messages, harmony, granite, gemma,
@@ -70,14 +70,14 @@ def find_dialect(name: str) -> Dialect:
 
 
 def look_for(model: str, *, style: str = "auto", read: Iterable[str] = (), tools: bool,
-             reasoning_open: bool | None = None) -> Look | None:
+             reasoning_open: bool | None = None) -> ScanPlan | None:
     """What to look for in the answer of this model; None: let everything pass. `tools`: some are offered (or were
     written into the prompt). Raises ValueError for an unknown dialect."""
     return _found(model, style, tuple(read), tools, reasoning_open)
 
 
 @bounded_cache(entries=1024, longest=200)
-def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning_open: bool | None) -> Look | None:
+def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning_open: bool | None) -> ScanPlan | None:
     """The same few questions come with every request of a model."""
     named = [find_dialect(name) for name in read]
     if style not in STYLES or style == "prompted":
@@ -87,26 +87,27 @@ def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning
     family = family_of(model)
     if family is not None:
         if family.native:
-            return Look(reasoning_open=bool(reasoning_open), only_beginning=not reasoning_open, think=family.think)
+            return ScanPlan(reasoning_open=bool(reasoning_open), only_beginning=not reasoning_open, think=family.think)
         opened = family.reasoning_open if reasoning_open is None else reasoning_open
         look = _look([find_dialect(name) for name in family.dialects], tools=tools and style == "auto",
                      reasoning_open=opened, think_anywhere=family.think_anywhere)
         return replace(look, reasoning_assumed=opened and reasoning_open is None)
     if not tools or style != "auto":
-        return Look(reasoning_open=bool(reasoning_open))
+        return ScanPlan(reasoning_open=bool(reasoning_open))
     everything = [dialect for dialect in DIALECTS.values() if dialect.unambiguous]
     look = _look(everything, tools=True, reasoning_open=bool(reasoning_open), known=False)
     makers = _once(make for dialect in DIALECTS.values() for make in dialect.unknown_makers)
     opening = _once(form for dialect in everything for form in dialect.opening)
-    return Look(forms=(*look.forms, LAST_LINE_CALL), makers=makers, first=(BARE_CALL_ONLY, *opening), think=look.think,
+    return ScanPlan(forms=(*look.forms, LAST_LINE_CALL), makers=makers, first=(BARE_CALL_ONLY, *opening),
+                    think=look.think,
                 answers=look.answers, reasoning_open=look.reasoning_open, noise=look.noise, ends=look.ends,
                 name_of=look.name_of)
 
 
 def _look(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_anywhere: bool = False,
-          known: bool = True) -> Look:
+          known: bool = True) -> ScanPlan:
     """`known`: the dialects are the model's for certain."""
-    return Look(
+    return ScanPlan(
         forms=_once(form for dialect in dialects
                     for form in (*dialect.frames, *(dialect.forms if tools else ()),
                                  *(dialect.loose if tools and known else ()))),

@@ -1,6 +1,6 @@
 """What to look for in an answer, and what follows from it for every answer alike: openers, tags and marks.
 
-A `Look` is put together once per model (`registry`); here it is laid out once for the same offered tools, so that a
+A `ScanPlan` is put together once per model (`registry`); here it is laid out once for the same offered tools, so that a
 `Scanner` begins with nothing to prepare. It reads no text.
 """
 
@@ -14,16 +14,16 @@ import msgspec
 from extproc.dialects.buffer import Marks
 from extproc.dialects.fences import FENCES
 from extproc.dialects.leftovers import CLOSER, OPENER
-from extproc.dialects.parse_context import Form, FormMaker
+from extproc.dialects.parse_context import ParserFactory, ToolCallParser
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class ScanPlan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What to look for in one answer. Two are the same when they are one object: what follows from it is kept."""
 
-    forms: tuple[Form, ...] = ()
-    makers: tuple[FormMaker, ...] = ()
+    forms: tuple[ToolCallParser, ...] = ()
+    makers: tuple[ParserFactory, ...] = ()
     """Forms whose openers depend on the tools that are offered."""
-    first: tuple[Form, ...] = ()
+    first: tuple[ToolCallParser, ...] = ()
     """Forms that may only begin the answer (bare JSON, Python lists); their openers are characters, not markers."""
     think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
     """Tags of reasoning."""
@@ -52,17 +52,17 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return bool(self.forms or self.makers or self.first)
 
 
-class Layout:
-    """Of one `Look` and the names of the tools that are offered. Nothing in it is ever changed."""
+class CompiledScanPlan:
+    """Of one `ScanPlan` and the names of the tools that are offered. Nothing in it is ever changed."""
 
     __slots__ = ("answers", "behind_end", "blocks", "call_closers", "closers", "content_marks", "ends", "makers",
                  "openers", "opening_marks", "reasoning_marks", "think_closers", "think_openers", "wraps")
 
-    def __init__(self, look: Look, names: tuple[str, ...]) -> None:
+    def __init__(self, look: ScanPlan, names: tuple[str, ...]) -> None:
         made = [(form, make) for make in look.makers for form in make(names)]
-        self.makers: dict[int, FormMaker] = {id(form): make for form, make in made}
+        self.makers: dict[int, ParserFactory] = {id(form): make for form, make in made}
         """What made a form, by the form's identity."""
-        self.openers: dict[str, list[Form]] = {}
+        self.openers: dict[str, list[ToolCallParser]] = {}
         for form in (*look.forms, *(form for form, _ in made)):
             for opener in form.openers:
                 self.openers.setdefault(opener, []).append(form)
@@ -96,14 +96,14 @@ class Layout:
         """All that may stand at the very start of the content."""
 
 
-def _blocks_of(form: Form) -> tuple[tuple[str, str], ...]:
-    """The blocks that a form declares (see `Form`)."""
+def _blocks_of(form: ToolCallParser) -> tuple[tuple[str, str], ...]:
+    """The blocks that a form declares (see `ToolCallParser`)."""
     found: tuple[tuple[str, str], ...] = getattr(form, "blocks", ())
     return found
 
 
 @lru_cache(maxsize=64)
-def laid_out(look: Look, names: tuple[str, ...]) -> Layout:
+def compiled(look: ScanPlan, names: tuple[str, ...]) -> CompiledScanPlan:
     """The same for answer after answer: with hundreds of tools it takes milliseconds. `names` matter where the look has
     makers."""
-    return Layout(look, names)
+    return CompiledScanPlan(look, names)

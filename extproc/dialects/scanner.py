@@ -15,13 +15,21 @@ from extproc.bounds import Limits
 from extproc.conversation.call_counts import CallTally
 from extproc.conversation.model import Failure, Tool
 from extproc.conversation.sequencer import BlockSequencer
-from extproc.dialects.buffer import Channel, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Channel, Steps, TextBuffer, TooMuch
 from extproc.dialects.empty_blocks import rest_of_empty_block
 from extproc.dialects.ending import Behind
 from extproc.dialects.fences import FENCE_MARKS, FENCES, opened_or_closed, through_fence, whole_run
 from extproc.dialects.leftovers import OPENER, alone_on_line
-from extproc.dialects.parse_context import ArgumentsMode, EmptyBlock, Form, NotACall, PlainText, Reading, Repair
-from extproc.dialects.scan_plan import Look, laid_out
+from extproc.dialects.parse_context import (
+    ArgumentsMode,
+    EmptyBlock,
+    NoMatch,
+    ParseContext,
+    PlainText,
+    Repair,
+    ToolCallParser,
+)
+from extproc.dialects.scan_plan import ScanPlan, compiled
 from extproc.dialects.spans import CodeSpan, rest_of_span
 from extproc.dialects.turns import end_of_turn
 
@@ -29,7 +37,7 @@ from extproc.dialects.turns import end_of_turn
 class Scanner:
     """`content` and `reasoning` take the provider's text; `finish` releases what waits."""
 
-    def __init__(self, look: Look, sequencer: BlockSequencer, tools: Mapping[str, Tool], *,
+    def __init__(self, look: ScanPlan, sequencer: BlockSequencer, tools: Mapping[str, Tool], *,
                  mode: ArgumentsMode = "repair", limits: Limits | None = None, tally: CallTally | None = None) -> None:
         self._look = look
         self._tally = tally or CallTally()
@@ -39,8 +47,8 @@ class Scanner:
         self._mode: ArgumentsMode = mode
         self._limit = (limits or Limits()).held_back
         self._channel: Channel | None = None
-        self._tape = Tape()
-        self._made: Reading | None = None
+        self._buffer = TextBuffer()
+        self._made: ParseContext | None = None
         """What forms work with, for the tape at hand: made when the first opener comes."""
         self._run: Generator[None, None, None] | None = None
         self._began = self._plain = self._plain_thought = False
@@ -59,7 +67,7 @@ class Scanner:
         self._calls = self._prose = 0
         """`_prose`: how many characters behind the opener at hand are known to be text."""
         self._repairs: list[Repair] = []
-        layout = laid_out(look, tuple(tools) if look.makers else ())
+        layout = compiled(look, tuple(tools) if look.makers else ())
         self._makers, self._openers = layout.makers, layout.openers
         self._behind = Behind(layout.openers, (*look.noise, *look.ends))
         self._think_openers, self._think_closers = layout.think_openers, layout.think_closers
@@ -78,7 +86,7 @@ class Scanner:
     def content(self, text: str) -> None:
         if not self._plain and self._channel is not Channel.CONTENT:
             self._change_to(Channel.CONTENT, first=not self._began and not self._begins_plainly(text))
-        if self._plain and text and self._tape.at == len(self._tape.buffer) and not self._blank \
+        if self._plain and text and self._buffer.at == len(self._buffer.buffer) and not self._blank \
                 and self._content_marks.absent(text) and not (self._openers and text[-1:].isspace()):
             self._note_line(text)
             self._sequencer.text(text)
@@ -100,7 +108,7 @@ class Scanner:
     def reasoning(self, text: str) -> None:
         if not self._plain_thought and self._channel is not Channel.REASONING:
             self._change_to(Channel.REASONING)
-        if self._plain_thought and self._tape.at == len(self._tape.buffer) and self._reasoning_marks.absent(text):
+        if self._plain_thought and self._buffer.at == len(self._buffer.buffer) and self._reasoning_marks.absent(text):
             self._think(text)
         else:
             self._read(text)
@@ -112,7 +120,7 @@ class Scanner:
             self._beside_calls = True
             self._behind.native_call()
         if between and self._in_call:
-            self._left_alone = self._left_alone or (self._io.at_line_start and self._tape.only_space_held)
+            self._left_alone = self._left_alone or (self._io.at_line_start and self._buffer.only_space_held)
             return
         if self._channel is not None:
             self._end_channel(True)
@@ -122,9 +130,9 @@ class Scanner:
 
     def _release(self) -> None:
         """The answer fails: plain text that waits is shown, a piece of a call is not."""
-        tape = self._tape
-        if self._plain and tape.at < len(tape.buffer):
-            rest, tape.at = tape.buffer[tape.at:], len(tape.buffer)
+        buffer = self._buffer
+        if self._plain and buffer.at < len(buffer.buffer):
+            rest, buffer.at = buffer.buffer[buffer.at:], len(buffer.buffer)
             self._text(rest)
         self._flush_blank()
         self._plain = self._plain_thought = False  # nothing may pass behind a failure
@@ -141,7 +149,7 @@ class Scanner:
         vars(self).clear()
 
     @property
-    def heard(self) -> bool:
+    def received_output(self) -> bool:
         """Text came, shown or held back."""
         return self._channel is not None
 
@@ -162,8 +170,8 @@ class Scanner:
     # -------------------------------------------------------------------------------------------------- channels
 
     def _read(self, text: str) -> None:
-        self._behind.heard(text)
-        self._tape.feed(text)
+        self._behind.feed(text)
+        self._buffer.feed(text)
         self._step()
 
     def _change_to(self, channel: Channel, *, first: bool = False) -> None:
@@ -173,10 +181,10 @@ class Scanner:
                 self._was_cut_off = self.cut_off  # what is missing will be made up
             self._end_channel(True)
         self._channel = channel
-        if self._tape.ended:  # else it is the first one
+        if self._buffer.ended:  # else it is the first one
             self._span = CodeSpan()
             self._calls, self._repairs, self._made = self.calls, self.repairs, None
-            self._tape = Tape()
+            self._buffer = TextBuffer()
         if channel is Channel.REASONING:
             self._run = self._thoughts(None, tagged=False)  # calls may have leaked into it
             self._thought_line = ""
@@ -188,9 +196,9 @@ class Scanner:
             self._plain = not first and not self._sequencer.closed
 
     @property
-    def _io(self) -> Reading:
+    def _io(self) -> ParseContext:
         if self._made is None:
-            self._made = io = Reading(self._tape, self._sequencer, self._tools, self._mode, self._tally)
+            self._made = io = ParseContext(self._buffer, self._sequencer, self._tools, self._mode, self._tally)
             io.emit_text = self._text
             io.begin_thinking = self._begin_thinking
             io.emit_thinking = self._think
@@ -199,7 +207,7 @@ class Scanner:
         return self._made
 
     def _end_channel(self, clean: bool) -> None:
-        self._tape.end(clean)
+        self._buffer.end(clean)
         self._step()
         self._run = None
         self._plain = self._plain_thought = False
@@ -211,7 +219,7 @@ class Scanner:
             return
         try:
             next(self._run)
-            while self._tape.held > self._limit:
+            while self._buffer.held > self._limit:
                 self._run.throw(PlainText())
         except StopIteration:
             self._run = None
@@ -229,21 +237,21 @@ class Scanner:
             yield from self._beginning()
         while True:
             self._plain = True
-            mark = yield from self._tape.until(self._content_marks, self._text)
+            mark = yield from self._buffer.until(self._content_marks, self._text)
             self._plain = False
             if not mark:
                 return
             if mark in FENCES:
-                yield from through_fence(self._tape, mark, "", self._on_blank_line, self._text)
+                yield from through_fence(self._buffer, mark, "", self._on_blank_line, self._text)
             elif mark in self._openers:
                 yield from self._region(mark, thinking=False)
             elif mark in self._think_openers and mark not in self._think_closers:
                 yield from self._in_think(self._think_openers[mark])
             elif mark in self._ends and not self._sequencer.ends_with_whole_calls:
-                self._text((yield from end_of_turn(self._tape, mark, self._ends, self._behind_end, self._limit)))
+                self._text((yield from end_of_turn(self._buffer, mark, self._ends, self._behind_end, self._limit)))
             elif mark in self._closers:
                 self._text((yield from self._unless_left_over(mark)))
-            elif self._span.opens and (quoted := (yield from rest_of_span(self._tape, self._limit))):
+            elif self._span.opens and (quoted := (yield from rest_of_span(self._buffer, self._limit))):
                 self._text(mark + quoted)
             elif mark in self._think_closers:
                 self._reasoning_over = True
@@ -255,39 +263,39 @@ class Scanner:
 
     def _beginning(self) -> Steps[None]:
         """The very start: reasoning tags, and forms that may only stand here."""
-        tape = self._tape
-        blank = yield from tape.space(self._limit)
-        if self._sequencer.has_reasoned and (yield from tape.literal(*self._think_closers)):
-            yield from tape.space(self._limit)  # it ends reasoning that came in a field of its own
+        buffer = self._buffer
+        blank = yield from buffer.space(self._limit)
+        if self._sequencer.has_reasoned and (yield from buffer.literal(*self._think_closers)):
+            yield from buffer.space(self._limit)  # it ends reasoning that came in a field of its own
             blank = ""
         while self._think_openers:
-            tag = yield from tape.literal(*self._think_openers)
+            tag = yield from buffer.literal(*self._think_openers)
             if not tag:
                 break
             yield from self._in_think(self._think_openers[tag])
             blank = ""
-        if self._wraps and (tag := (yield from tape.literal(*self._wraps))):
+        if self._wraps and (tag := (yield from buffer.literal(*self._wraps))):
             self._wrapped = self._wraps[tag]
-            yield from tape.space(self._limit)
+            yield from buffer.space(self._limit)
             blank = ""
         self._prose = 0
         for form in self._look.first:
-            tape.hold()
-            opener = yield from tape.literal(*form.openers)
+            buffer.mark()
+            opener = yield from buffer.literal(*form.openers)
             if opener and ((yield from self._attempt(form, opener)) or self._cut_off()):
                 return
-            tape.hand_back()
-            tape.release()
-        if text := blank + tape.take(self._prose):
+            buffer.rewind()
+            buffer.commit()
+        if text := blank + buffer.take(self._prose):
             self._text(text)
 
     def _wrap_closes(self, mark: str) -> Steps[None]:
         """A tag that closes what may stand around the whole text: framing behind all of it, else text."""
         if mark == self._wrapped or self._sequencer.ends_with_whole_calls:
-            mark = yield from end_of_turn(self._tape, mark, (mark, *self._ends), self._behind_end, self._limit)
+            mark = yield from end_of_turn(self._buffer, mark, (mark, *self._ends), self._behind_end, self._limit)
             if not mark:
                 self._blank = ""
-                yield from self._tape.space(self._limit)
+                yield from self._buffer.space(self._limit)
         self._text(mark)
 
     def _in_think(self, closer: str | None) -> Steps[None]:
@@ -302,13 +310,13 @@ class Scanner:
         fence = ""
         while True:
             self._plain_thought = not tagged
-            mark = yield from self._tape.until(self._reasoning_marks, self._think)
+            mark = yield from self._buffer.until(self._reasoning_marks, self._think)
             self._plain_thought = False
             if not mark:
                 return
             if mark in FENCE_MARKS:
                 at_start = not self._thought_line.strip()
-                run = yield from whole_run(self._tape, mark)
+                run = yield from whole_run(self._buffer, mark)
                 self._think(run)
                 fence = fence if not at_start else opened_or_closed(fence, run)
             elif fence and mark in self._openers:
@@ -316,7 +324,7 @@ class Scanner:
             elif tagged and mark in self._think_closers:
                 if closer is None or mark == closer or mark in self._answers:
                     self._think_closed = True
-                    yield from self._tape.space()
+                    yield from self._buffer.space()
                     self._blank_thought = ""
                     return
             elif mark in self._openers:
@@ -324,13 +332,13 @@ class Scanner:
                 if called and tagged:
                     return
             elif mark in self._ends:
-                self._think((yield from end_of_turn(self._tape, mark, self._ends, self._behind_end, self._limit)))
+                self._think((yield from end_of_turn(self._buffer, mark, self._ends, self._behind_end, self._limit)))
             # a further opening tag inside reasoning or a token of the template: dropped
 
     def _doubt_reasoning(self) -> None:
         """The answer ended inside a reasoning that was only assumed: the server had taken the reasoning out, and what
         looked like it was the answer. It is shown, as no answer must be lost."""
-        if self._assumed is not None and not self._think_closed and self._tape.clean \
+        if self._assumed is not None and not self._think_closed and self._buffer.clean \
                 and not (self._made and self._made.calls):
             self._sequencer.text("".join(self._assumed))
         self._assumed = None
@@ -338,40 +346,40 @@ class Scanner:
     def _region(self, opener: str, *, thinking: bool) -> Steps[bool]:
         """Tries the forms of this opener. True: at least one call was read."""
         if self._span.opens and opener[0] not in "\n`~":
-            quoted = yield from rest_of_span(self._tape, self._limit)
+            quoted = yield from rest_of_span(self._buffer, self._limit)
             if quoted:
                 (self._think if thinking else self._text)(opener + quoted)
                 return False
         self._io.at_line_start = not self._line.strip()
         self._prose, self._left_alone = 0, False
         for form in self._openers[opener]:
-            self._tape.hold()
+            self._buffer.mark()
             if (yield from self._attempt(form, opener, thinking)):
                 self._reasoning_over = self._reasoning_over and not thinking
                 return not self._was_empty and not getattr(form, "inline", False)
             if self._cut_off():
                 return False
-            self._tape.hand_back()
-            self._tape.release()
+            self._buffer.rewind()
+            self._buffer.commit()
         if opener in self._blocks:
             before = (self._thought_line if thinking else self._line) and self._last_text
-            if (yield from rest_of_empty_block(self._tape, opener, self._blocks, before, self._limit)):
+            if (yield from rest_of_empty_block(self._buffer, opener, self._blocks, before, self._limit)):
                 return False
         if opener == OPENER and not self._prose and not thinking:
             opener = yield from self._unless_left_over(opener, self._left_alone)
-        opener += self._tape.take(self._prose)
+        opener += self._buffer.take(self._prose)
         if opener[:3] in FENCE_MARKS and not thinking:
-            yield from through_fence(self._tape, opener[:3], opener[3:], self._on_blank_line, self._text)
+            yield from through_fence(self._buffer, opener[:3], opener[3:], self._on_blank_line, self._text)
         else:
             (self._think if thinking else self._text)(opener)
         return False
 
     def _unless_left_over(self, mark: str, split: bool = False) -> Steps[str]:
         """A mark without a call -> its text; "" for what is left of a native one (`split`: it came right behind it)."""
-        text, alone = yield from alone_on_line(self._tape, mark, self._line, self._limit)
+        text, alone = yield from alone_on_line(self._buffer, mark, self._line, self._limit)
         return "" if (alone or split) and self._beside_calls else text
 
-    def _attempt(self, form: Form, opener: str, thinking: bool = False) -> Steps[bool]:
+    def _attempt(self, form: ToolCallParser, opener: str, thinking: bool = False) -> Steps[bool]:
         before = self._io.calls
         self._io.place = "reasoning" if thinking else "behind reasoning" if self._reasoning_over else "text"
         self._io.dialect = partial(self._look.name_of, self._makers.get(id(form), form))
@@ -380,25 +388,25 @@ class Scanner:
             yield from form.read(opener, self._io)
         except EmptyBlock:
             self._was_empty = True
-        except NotACall as reason:
+        except NoMatch as reason:
             if self._io.calls == before:
                 if isinstance(reason, PlainText):
-                    self._prose = max(self._prose, self._tape.consumed)
+                    self._prose = max(self._prose, self._buffer.consumed)
                 return False
         finally:
             self._in_call = False
         self._io.settle()
-        self._tape.release()
+        self._buffer.commit()
         if self._io.calls > before and (closers := self._call_closers.get(opener)):
-            self._tape.push_back((yield from self._tape.skip(*closers)))  # closers too many
+            self._buffer.push_back((yield from self._buffer.skip(*closers)))  # closers too many
         return True
 
     def _cut_off(self) -> bool:
         """The answer was cut off while a form read on: what it had is a piece of a call, which is never shown."""
-        tape = self._tape
-        if not tape.ended or tape.clean or tape.at < len(tape.buffer):
+        buffer = self._buffer
+        if not buffer.ended or buffer.clean or buffer.at < len(buffer.buffer):
             return False
-        tape.release()
+        buffer.commit()
         self._was_cut_off = True
         return True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.parse_context import PlainText
 
 _RUN = re.compile("`+")
@@ -42,14 +42,14 @@ class CodeSpan:
             self.opens = self._odd and self._ticks
 
 
-def rest_of_span(tape: Tape, limit: int) -> Steps[str]:
+def rest_of_span(buffer: TextBuffer, limit: int) -> Steps[str]:
     """Consumes what is left of a span that has begun, through its backtick; "" when it does not end on this line. A
     backtick in a JSON string of what is quoted is not its end."""
-    tape.hold()
+    buffer.mark()
     text, in_string, ends = "", False, False
     try:
         while True:
-            piece, end = yield from tape.collect(_ENDS, limit - len(text))
+            piece, end = yield from buffer.collect(_ENDS, limit - len(text))
             text += piece + end
             in_string ^= _QUOTES.findall(piece).count('"') % 2 == 1
             if end != "`" or not in_string:
@@ -58,6 +58,6 @@ def rest_of_span(tape: Tape, limit: int) -> Steps[str]:
     except (TooMuch, PlainText):
         pass
     if not ends:
-        tape.hand_back()
-    tape.release()
+        buffer.rewind()
+    buffer.commit()
     return text if ends else ""

@@ -14,7 +14,7 @@ from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 
 from extproc.config import Backend, Config, ProviderKey
-from extproc.profiles.gemini import VERTEX, gemini_door
+from extproc.profiles.gemini import VERTEX, gemini_endpoint
 
 
 class KeyHeader(NamedTuple):
@@ -45,7 +45,7 @@ def key_header(backend: Backend) -> KeyHeader:
 
 
 def _takes_bearer(backend: Backend) -> bool:
-    if backend.api == "openai" or gemini_door(backend.authority, backend.base_path, backend.provider) is VERTEX:
+    if backend.api == "openai" or gemini_endpoint(backend.authority, backend.base_path, backend.provider) is VERTEX:
         return True
     return backend.api == "anthropic" and f".{backend.host}".endswith(
         tuple(f".{known}" for known in ANTHROPIC_WITH_BEARER))

@@ -15,8 +15,8 @@ import msgspec
 from extproc.config import Config, ModelRule, is_loopback, parse_address
 from extproc.endpoints import ENDPOINT_OF, Endpoint, api_of, plain_path, served
 from extproc.ext_proc.base import Refused
-from extproc.ext_proc.clients import CLIENT_APIS, count_body, models_answer
-from extproc.ext_proc.content import Asked, Body, read_asked
+from extproc.ext_proc.clients import CLIENT_APIS, count_body, models_response
+from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields
 from extproc.ext_proc.record import Record
 from extproc.translation.tokens import count_request
 
@@ -27,7 +27,7 @@ MODEL_NOT_FOUND = "model_not_found"
 """OpenAI's code of a 404 about the model, by which its clients tell it from a 404 about the path."""
 
 
-class OwnAnswer(msgspec.Struct, frozen=True):
+class GatewayResponse(msgspec.Struct, frozen=True):
     """An answer that needs no provider."""
 
     status: int
@@ -36,16 +36,16 @@ class OwnAnswer(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Accepted(msgspec.Struct, frozen=True):
+class AdmittedRequest(msgspec.Struct, frozen=True):
     """A request that a provider is to serve."""
 
-    asked: Asked
+    asked: RoutingFields
     rule: ModelRule
     body: bytes
     """Without content encodings."""
 
 
-class Intake:
+class RequestAdmission:
     """One request's way in. `edge`: the gateway's own listener, where callers, host names and origins are checked;
     in one-hop mode they are the affair of the gateway around us."""
 
@@ -65,7 +65,7 @@ class Intake:
         return (self.body.size + rest > limit or "content-encoding" in self.headers
                 or (self.endpoint is not None and self.endpoint.operation == "count_tokens"))
 
-    def head(self, headers: dict[str, str], api: str) -> OwnAnswer | None:
+    def head(self, headers: dict[str, str], api: str) -> GatewayResponse | None:
         """Looks at the request's headers. None: the body is needed."""
         self.headers = headers
         if self._edge:
@@ -75,19 +75,19 @@ class Intake:
         self._check_method(endpoint)
         if endpoint.operation == "root":
             body = msgspec.json.encode({"name": "extproc", "status": "ok", "serves": served(CLIENT_APIS)})
-            return OwnAnswer(200, dict(_JSON), body, "greeting")
+            return GatewayResponse(200, dict(_JSON), body, "greeting")
         if endpoint.operation == "models":
             names = self._config.listed_models(self.team)
-            return OwnAnswer(200, dict(_JSON), models_answer(api, names), "models")
+            return GatewayResponse(200, dict(_JSON), models_response(api, names), "models")
         self._check_content_type()
         self.body.expect(headers.get("content-length"))
         return None
 
-    def complete(self) -> OwnAnswer | Accepted:
+    def complete(self) -> GatewayResponse | AdmittedRequest:
         """All of the body is there."""
         body = self.body.decoded(self.headers.get("content-encoding"))
         self._record.request_bytes = self.body.size
-        asked = read_asked(body, self._config.limits)
+        asked = peek_routing_fields(body, self._config.limits)
         self._record.model = asked.model[:200]
         self._record.stream = bool(asked.stream) or (self.endpoint is not None
                                                      and self.endpoint.operation == "events")
@@ -97,8 +97,9 @@ class Intake:
         if operation == "pass":
             self._check_same_api(rule, asked.model)
         if operation == "count_tokens" and not self._is_counted_elsewhere(rule):
-            return OwnAnswer(200, dict(_JSON), count_body(count_request(body, self._config.limits)), "count_tokens")
-        return Accepted(asked, rule, body)
+            return GatewayResponse(200, dict(_JSON), count_body(count_request(body, self._config.limits)),
+                                   "count_tokens")
+        return AdmittedRequest(asked, rule, body)
 
     def _check_same_api(self, rule: ModelRule, model: str) -> None:
         """What is not translated needs a backend that speaks the client's API."""

@@ -13,7 +13,7 @@ from extproc.config import Config
 from extproc.conversation.model import Failure
 from extproc.errors import BadRequest
 from extproc.ext_proc import messages
-from extproc.ext_proc.clients import error_answer
+from extproc.ext_proc.clients import error_response
 from extproc.ext_proc.incoming import Chunk, Incoming, Other
 from extproc.ext_proc.record import ClosedBy, Record
 
@@ -23,11 +23,11 @@ Responses = list[bytes]
 METADATA = "extproc"
 """The namespace of the dynamic metadata that exchanges emit."""
 
-HEAVY_BODY = 512 * 1024
+LARGE_BODY = 512 * 1024
 """Bodies past this size take long enough to hold up other streams. What takes less than the 5 ms for which the
 interpreter leaves a thread at work would hold them up from a thread as well, and the way there costs more."""
 
-HEAVY_ANSWER = 64 * 1024
+LARGE_RESPONSE = 64 * 1024
 """The same of whole answers: they are searched for calls and reasoning, and cut into events."""
 
 
@@ -159,7 +159,7 @@ class Exchange:
 
     def _fail(self, failure: Failure, reason: str, now: float) -> Responses:
         """Ends with this failure while no response head went out."""
-        answer = error_answer(self.api, failure, self.record.request_id)
+        answer = error_response(self.api, failure, self.record.request_id)
         return self.answer(answer.status, answer.headers, answer.body, reason, now)
 
     def _closed_early(self) -> None:
@@ -172,7 +172,7 @@ class Exchange:
         """Ends with an error in the client's shape."""
         failure = refusal.failure
         self.record.failed(failure, "error")
-        answer = error_answer(self.api, failure, self.record.request_id)
+        answer = error_response(self.api, failure, self.record.request_id)
         headers = answer.headers
         reason: str = failure.kind
         if isinstance(refusal, Refused):

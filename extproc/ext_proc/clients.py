@@ -13,14 +13,14 @@ from extproc.apis.openai.client import API as OPENAI_CLIENT
 from extproc.apis.openai.client import models_body as openai_models_body
 from extproc.conversation.model import Failure
 
-__all__ = ["CLIENT_APIS", "count_body", "error_answer", "models_answer"]
+__all__ = ["CLIENT_APIS", "count_body", "error_response", "models_response"]
 
 
-def error_answer(api: str, failure: Failure, request_id: str | None) -> HttpError:
+def error_response(api: str, failure: Failure, request_id: str | None) -> HttpError:
     """The failure as an HTTP error of the API `api`."""
     return CLIENT_APIS.get(api, OPENAI_CLIENT).error(failure, request_id)
 
 
-def models_answer(api: str, names: list[str]) -> bytes:
+def models_response(api: str, names: list[str]) -> bytes:
     """The body of `GET /v1/models`."""
     return models_body(names) if api == "anthropic" else openai_models_body(names)

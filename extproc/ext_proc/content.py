@@ -16,7 +16,7 @@ from extproc.errors import BadRequest
 from extproc.translation.encoding import EncodingError, decompress, refused_encoding
 
 
-class Asked(msgspec.Struct, frozen=True, gc=False):
+class RoutingFields(msgspec.Struct, frozen=True, gc=False):
     """What routing reads of a request body."""
 
     model: str
@@ -41,17 +41,17 @@ _LONGEST_MODEL = 200
 """Characters of a name that fits in."""
 
 
-def said_in_header(asked: Asked) -> dict[str, str]:
+def said_in_header(asked: RoutingFields) -> dict[str, str]:
     """That header; none for a model that does not fit in as it is."""
     if not _fits_in(asked.model):
         return {}
     return {ASKED: f"{asked.model} stream" if asked.stream else f"{asked.model} whole"}
 
 
-def read_header(headers: Mapping[str, str]) -> Asked | None:
+def read_header(headers: Mapping[str, str]) -> RoutingFields | None:
     """What the edge hop told."""
     model, _, how = headers.get(ASKED, "").partition(" ")
-    return Asked(model, how == "stream") if how in ("stream", "whole") and _fits_in(model) else None
+    return RoutingFields(model, how == "stream") if how in ("stream", "whole") and _fits_in(model) else None
 
 
 def _fits_in(model: str) -> bool:
@@ -78,7 +78,7 @@ _ALWAYS_SWIFT, _GLANCE, _MANY = 64 * 1024, 251, 16_000
 """Bytes of a body that takes no longer than 10 ms whatever it holds; one of so many bytes is looked at; quotes in that
 many bytes of the tiniest messages. An ordinary session of 400 KB has 3000 of them, one of 550 short messages as many
 as this; a glance at either takes less than a hundredth of the translation."""
-_ASKED = msgspec.json.Decoder(Asked)
+_ASKED = msgspec.json.Decoder(RoutingFields)
 _METADATA = msgspec.json.Decoder(_Metadata)
 
 
@@ -139,7 +139,7 @@ def too_large(limit: int) -> BadRequest:
                       kind="too_large", status=413)
 
 
-def read_asked(body: bytes, limits: Limits) -> Asked:
+def peek_routing_fields(body: bytes, limits: Limits) -> RoutingFields:
     """The model that a JSON body asks for. Raises BadRequest with the place of the error. How deep the rest is nested
     is for whoever decodes it (`extproc.apis.shared.body`); here nothing recurses."""
     if not body.strip():
@@ -159,7 +159,7 @@ def read_asked(body: bytes, limits: Limits) -> Asked:
     return asked
 
 
-def _decoded(body: bytes) -> Asked:
+def _decoded(body: bytes) -> RoutingFields:
     """The translation puts half surrogate pairs right; here they must only not stand in the way."""
     try:
         return _ASKED.decode(body)

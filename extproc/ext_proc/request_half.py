@@ -16,7 +16,7 @@ from extproc.endpoints import ENDPOINT_OF, Endpoint
 from extproc.errors import RequestError
 from extproc.ext_proc import messages
 from extproc.ext_proc.accounting import Accounting
-from extproc.ext_proc.admission import MODEL_NOT_FOUND, Intake, OwnAnswer, request_api
+from extproc.ext_proc.admission import MODEL_NOT_FOUND, GatewayResponse, RequestAdmission, request_api
 from extproc.ext_proc.attempt import (
     Choice,
     Misrouted,
@@ -26,7 +26,7 @@ from extproc.ext_proc.attempt import (
     make_translation,
 )
 from extproc.ext_proc.base import METADATA, Exchange, Refused, Responses
-from extproc.ext_proc.content import Asked, Body, read_asked, read_header
+from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields, read_header
 from extproc.ext_proc.incoming import Chunk, Head
 from extproc.ext_proc.trace_context import trace_headers, trace_id
 from extproc.headers import chosen
@@ -61,7 +61,7 @@ class RequestHalf(Exchange):
         self.record.backend = plain_name(backend)
         self._find = find
         self._backend = backend
-        self._intake = Intake(config, self.record, edge=False) if one_hop else None
+        self._intake = RequestAdmission(config, self.record, edge=False) if one_hop else None
         self._body = self._intake.body if self._intake else Body(config.limits)
         self._make = translation
         self._phase = Phase.REQUEST
@@ -112,7 +112,7 @@ class RequestHalf(Exchange):
         """The whole request is there: translate it and send it on."""
         if self._intake is not None:
             found = self._intake.complete()
-            if isinstance(found, OwnAnswer):
+            if isinstance(found, GatewayResponse):
                 return self._own(found, now)
             asked, body = found.asked, found.body
             self._choice = chosen_by_backend(found.rule, self._backend)
@@ -121,7 +121,7 @@ class RequestHalf(Exchange):
                               reason="model_elsewhere", status=404, kind="not_found", code=MODEL_NOT_FOUND)
         else:
             body = self._body.decoded(self._headers.get("content-encoding"))
-            asked = read_header(self._headers) or read_asked(body, self.config.limits)
+            asked = read_header(self._headers) or peek_routing_fields(body, self.config.limits)
         choice = self._choice
         assert choice is not None
         self._note_request(asked, choice)
@@ -162,7 +162,7 @@ class RequestHalf(Exchange):
         if self._phase is Phase.PROVIDER and self._translation is not None and not self.done:
             self._translation.prepare()
 
-    def _note_request(self, asked: Asked, choice: Choice) -> None:
+    def _note_request(self, asked: RoutingFields, choice: Choice) -> None:
         record = self.record
         record.model = asked.model[:200]
         endpoint = self._endpoint
@@ -178,7 +178,7 @@ class RequestHalf(Exchange):
         record.provider_model = choice.attempt.provider_model(choice.rule.match, asked.model)[:200]
         record.request_bytes = self._body.size
 
-    def _own(self, answer: OwnAnswer, now: float) -> Responses:
+    def _own(self, answer: GatewayResponse, now: float) -> Responses:
         return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
 
     def _names(self) -> bytes:

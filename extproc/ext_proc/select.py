@@ -9,9 +9,9 @@ from __future__ import annotations
 from extproc.apis.openai.client.finalizing import FINALIZE_HEADER
 from extproc.config import Config
 from extproc.ext_proc import messages
-from extproc.ext_proc.admission import Accepted, Intake, OwnAnswer, request_api
+from extproc.ext_proc.admission import AdmittedRequest, GatewayResponse, RequestAdmission, request_api
 from extproc.ext_proc.attempt import chosen_order
-from extproc.ext_proc.base import HEAVY_BODY, Exchange, Refused, Responses
+from extproc.ext_proc.base import LARGE_BODY, Exchange, Refused, Responses
 from extproc.ext_proc.content import said_in_header
 from extproc.ext_proc.incoming import Chunk, Head, Incoming, Trailers
 from extproc.ext_proc.trace_context import trace_id
@@ -21,7 +21,7 @@ from extproc.translation.tool_styles import TOOLS_HEADER
 INTERNAL = "x-extproc-"
 _CLIENTS_OWN = frozenset((FINALIZE_HEADER, TOOLS_HEADER))
 _INTERNAL_NAMES = chosen(lambda name: name.startswith(INTERNAL))
-_HEAVY = 2 * HEAVY_BODY
+_HEAVY = 2 * LARGE_BODY
 """Bytes: looking for a model's name takes a small part of what a translation takes."""
 
 
@@ -34,7 +34,7 @@ class SelectExchange(Exchange):
 
     def __init__(self, config: Config, *, request_id: str, now: float) -> None:
         super().__init__(config, request_id=request_id, now=now)
-        self._intake = Intake(config, self.record, edge=True)
+        self._intake = RequestAdmission(config, self.record, edge=True)
         self._own_id = request_id
         self.routed = False
         """The request went on to a provider."""
@@ -74,7 +74,7 @@ class SelectExchange(Exchange):
 
     def _route(self, now: float) -> Responses:
         found = self._intake.complete()
-        if isinstance(found, OwnAnswer):
+        if isinstance(found, GatewayResponse):
             return self._own(found, now)
         self.done = self.routed = True
         self.record.outcome = "ok"
@@ -87,7 +87,7 @@ class SelectExchange(Exchange):
         spoofed = [name for name in _INTERNAL_NAMES[tuple(self._intake.headers)] if name not in kept]
         return [messages.request_head(said, spoofed, clear_route_cache=True), *self._echo()]
 
-    def _order(self, found: Accepted) -> str:
+    def _order(self, found: AdmittedRequest) -> str:
         """The order of the rule's attempts for this request, where some of them are equals."""
         return str(chosen_order(found.rule, found.asked.conversation or self._own_id.encode()))
 
@@ -103,7 +103,7 @@ class SelectExchange(Exchange):
     def _echo(self) -> Responses:
         return messages.chunks(messages.REQUEST_BODY, self._intake.body.raw(), end=True)
 
-    def _own(self, answer: OwnAnswer, now: float) -> Responses:
+    def _own(self, answer: GatewayResponse, now: float) -> Responses:
         return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
 
 

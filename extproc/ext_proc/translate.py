@@ -21,7 +21,7 @@ from extproc.errors import GATEWAY_REFUSALS, triggers_failover
 from extproc.ext_proc import messages
 from extproc.ext_proc.accounting import Figures
 from extproc.ext_proc.attempt import Translating, make_translation
-from extproc.ext_proc.base import HEAVY_ANSWER, HEAVY_BODY, METADATA, Responses
+from extproc.ext_proc.base import LARGE_BODY, LARGE_RESPONSE, METADATA, Responses
 from extproc.ext_proc.incoming import Chunk, Head, Incoming, Trailers
 from extproc.ext_proc.record import MAX_REPAIRS, ClosedBy, Record
 from extproc.ext_proc.request_half import Phase, RequestHalf
@@ -100,10 +100,10 @@ class TranslateExchange(RequestHalf):
     def is_heavy(self, last: Chunk) -> bool:
         size = len(last.data)
         if last.response:  # a whole answer is decoded and encoded in one go at its end
-            return not self._head_sent and self._accounting.received + size > HEAVY_ANSWER
-        return (self._body.size + size > HEAVY_BODY or "content-encoding" in self._headers
+            return not self._head_sent and self._accounting.received + size > LARGE_RESPONSE
+        return (self._body.size + size > LARGE_BODY or "content-encoding" in self._headers
                 or self._body.is_intricate(last.data)
-                or bool(self._intake and self._intake.is_heavy(size, HEAVY_BODY)))
+                or bool(self._intake and self._intake.is_heavy(size, LARGE_BODY)))
 
     @property
     def next_deadline(self) -> float | None:
@@ -173,7 +173,7 @@ class TranslateExchange(RequestHalf):
         if self._first_token_at is None:
             return None
         translation = self._translation
-        waiting = translation is not None and not translation.heard and not translation.done
+        waiting = translation is not None and not translation.received_output and not translation.done
         return self._first_token_at if waiting else None
 
     def _no_token(self) -> Failure:

@@ -50,7 +50,7 @@ class Refused(Exception):  # noqa: N818 - says what happened
     """Envoy does not take a file, or not in time."""
 
 
-class Delivery:
+class EnvoyFiles:
     """The files of one runtime directory. `admin` is the running Envoy's."""
 
     def __init__(self, layout: RuntimeLayout, admin: EnvoyAdmin) -> None:

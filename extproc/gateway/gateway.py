@@ -25,7 +25,7 @@ from extproc.gateway.child_processes import StartError
 from extproc.gateway.demo_provider import DemoProvider
 from extproc.gateway.envoy import Envoy
 from extproc.gateway.envoy_admin import EnvoyAdmin
-from extproc.gateway.envoy_files import Delivery
+from extproc.gateway.envoy_files import EnvoyFiles
 from extproc.gateway.ratelimit_process import Limits, unanswered
 from extproc.gateway.readiness import Readiness
 from extproc.gateway.reload import Reloader, Watch, digest_of
@@ -52,7 +52,7 @@ class Gateway:
         self._demo = DemoProvider()
         self._workers: Workers | None = None
         self._envoy: Envoy | None = None
-        self._delivery: Delivery | None = None
+        self._delivery: EnvoyFiles | None = None
         self._reloader: Reloader | None = None
         self._limits: Limits | None = None
         self._certificates = Certificates(lambda: self._config.tls, layout.bell, console.say)
@@ -86,7 +86,7 @@ class Gateway:
                                 on_line=self._lines, say=console.say)
         self._limits = Limits(f"unix:{self._layout.limits_socket}", self._layout, env=self._env, on_line=self._lines,
                               say=console.say)
-        self._delivery = delivery = Delivery(self._layout, EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
+        self._delivery = delivery = EnvoyFiles(self._layout, EnvoyAdmin(f"unix:{self._layout.envoy_admin}"))
         # Envoy's files take as long as the workers: both at once.
         await asyncio.gather(self._workers.start(), self._limits.prepare(self._config),
                              asyncio.to_thread(delivery.first, self._config))

@@ -28,7 +28,7 @@ from extproc import envoy_config
 from extproc.config import Backend, Config, ConfigError, ModelRule
 from extproc.config.versions import fingerprint, renamed
 from extproc.gateway.child_processes import StartError
-from extproc.gateway.envoy_files import Delivery, Refused
+from extproc.gateway.envoy_files import EnvoyFiles, Refused
 from extproc.gateway.workers import Workers
 from extproc.worker.generations import Accepted, Generation
 
@@ -170,12 +170,12 @@ class Reloader:
         self._quiet = quiet
         self._valid: set[str] = set()
         self._workers: Workers | None = None
-        self._delivery: Delivery | None = None
+        self._delivery: EnvoyFiles | None = None
         self.prepare: Callable[[Config], Awaitable[None]] = _nothing
         """Awaited before anything of a new configuration is put in force; may raise StartError."""
         self._write(self._known[0].generation, self._known)
 
-    def serve(self, workers: Workers, delivery: Delivery | None) -> None:
+    def serve(self, workers: Workers, delivery: EnvoyFiles | None) -> None:
         """The workers and Envoy's files, once they are there."""
         self._workers = workers
         self._delivery = delivery

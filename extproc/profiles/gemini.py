@@ -94,7 +94,7 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the model's calls have an `id` (where the door takes it)."""
 
 
-class GeminiDoor(msgspec.Struct, frozen=True, kw_only=True):
+class GeminiEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """An endpoint that speaks the API."""
 
     name: Literal["studio", "vertex"]
@@ -112,14 +112,14 @@ class GeminiDoor(msgspec.Struct, frozen=True, kw_only=True):
     numbers. The two doors count differently from 5 on."""
 
 
-STUDIO = GeminiDoor(
+STUDIO = GeminiEndpoint(
     name="studio", call_ids=True, media_type_required=False, mixing_switch=True, any_of_alone=False,
     # googleapis, google/ai/generativelanguage/v1beta/generative_service.proto
     finish_reasons=(
         "FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "LANGUAGE", "BLOCKLIST",
         "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY", "UNEXPECTED_TOOL_CALL",
         "TOO_MANY_TOOL_CALLS", "IMAGE_PROHIBITED_CONTENT", "IMAGE_OTHER", "NO_IMAGE", "IMAGE_RECITATION"))
-VERTEX = GeminiDoor(
+VERTEX = GeminiEndpoint(
     name="vertex", call_ids=False, media_type_required=True, mixing_switch=False, any_of_alone=True,
     # googleapis, google/cloud/aiplatform/v1/content.proto
     finish_reasons=(
@@ -181,7 +181,7 @@ def gemini_model(model: str) -> GeminiModel:
 
 
 @lru_cache(maxsize=256)
-def gemini_door(endpoint: str, base_path: str, provider: str | None = None) -> GeminiDoor:
+def gemini_endpoint(endpoint: str, base_path: str, provider: str | None = None) -> GeminiEndpoint:
     """Vertex by its host, by the project in its path or by the name `vertex` of the configuration, else AI Studio.
     `endpoint` is the host of the backend's URL, with a port where it has one."""
     host = endpoint.lower().partition(":")[0]

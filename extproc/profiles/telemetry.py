@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from extproc.profiles import find_provider
 from extproc.profiles.anthropic import anthropic_endpoint
-from extproc.profiles.gemini import VERTEX, gemini_door
+from extproc.profiles.gemini import VERTEX, gemini_endpoint
 
 _CONVENTION = {
     "azure": "azure.ai.openai",
@@ -29,7 +29,7 @@ def provider_name(api: str, host: str, base_path: str, provider: str | None) -> 
     """`host` and `base_path` are those of the URL; `provider` is the name that the configuration gives, which need not
     be a profile's."""
     if api == "gemini":
-        return "gcp.vertex_ai" if gemini_door(host, base_path, provider) is VERTEX else "gcp.gemini"
+        return "gcp.vertex_ai" if gemini_endpoint(host, base_path, provider) is VERTEX else "gcp.gemini"
     if api == "anthropic":
         name = anthropic_endpoint(host, provider, "").name
         return provider or UNKNOWN if name == "compatible" else _CONVENTION.get(name, name)

@@ -68,8 +68,8 @@ class SchemaCache:
         return made
 
     def _key(self, kind: str, schema: object) -> bytes:
-        """A tool that is kept (`apis.kept_tools`) brings the same object again, whose key is known by its id. The
-        object is held meanwhile, or its id would soon be another's."""
+        """A tool that is kept (`apis.tool_definition_cache`) brings the same object again, whose key is known by its
+        id. The object is held meanwhile, or its id would soon be another's."""
         known = self._keys.get((kind, id(schema)))
         if known is not None:
             return known[1]

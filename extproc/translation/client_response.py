@@ -12,13 +12,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from extproc.apis.base import AnswerDecoder, AnswerEncoder, ClientApi, Dropped
+from extproc.apis.base import ClientApi, Dropped, ResponseDecoder, ResponseEncoder
 from extproc.conversation.model import (
     ArgumentsDelta,
     Event,
     Failure,
     Finish,
-    Passed,
+    RawEvent,
     RedactedThinking,
     Request,
     Start,
@@ -27,7 +27,7 @@ from extproc.conversation.model import (
     ToolCallStart,
 )
 from extproc.errors import RequestError
-from extproc.translation.head import Head, advised, answer_head, completed
+from extproc.translation.head import Head, advised, completed, response_head
 from extproc.translation.scrubbing import Scrubber
 
 _PIECES = frozenset((TextDelta, ThinkingDelta, ArgumentsDelta))
@@ -35,14 +35,14 @@ _CONTENT = _PIECES | {RedactedThinking, ToolCallStart}
 """Events that commit a withheld answer: after them an error can no longer become a status."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ResponseCodec(msgspec.Struct, frozen=True):
     """What a 2xx answer needs."""
 
-    decoder: AnswerDecoder
-    encoder: AnswerEncoder
+    decoder: ResponseDecoder
+    encoder: ResponseEncoder
 
 
-class ClientAnswer:
+class ClientResponse:
     """The state of one answer. client: the API that the client speaks. scrubber: takes keys out of errors and headers.
     request_id: the gateway's own, for head and errors. withhold: see `Translation`."""
 
@@ -69,7 +69,7 @@ class ClientAnswer:
         self.tool_calls = 0
         self.content_began = False
         """The first content (text, reasoning or a call) went out or waits to."""
-        self._answer: Answer | None = None
+        self._answer: ResponseCodec | None = None
         self._response_headers: Mapping[str, str] = {}
         """The provider's, by names in lower case."""
         self._error_body: bytearray | None = None
@@ -95,7 +95,7 @@ class ClientAnswer:
         assert self._answer is not None
         if self.content_began and self.head is not None and len(events) == 1:
             only = events[0]
-            if type(only) is Passed:  # the usual case where bytes pass
+            if type(only) is RawEvent:  # the usual case where bytes pass
                 self.tool_calls += only.calls
                 return only.data
             if type(only) in _PIECES and not self._held:  # the usual case where they do not
@@ -127,7 +127,7 @@ class ClientAnswer:
                 self.content_began = True
                 if kind is ToolCallStart:
                     self.tool_calls += 1
-            elif type(event) is Passed:
+            elif type(event) is RawEvent:
                 self.content_began = self.content_began or event.content
                 self.tool_calls += event.calls
         if self.head is None:
@@ -158,7 +158,7 @@ class ClientAnswer:
 
     def _set_head(self) -> None:
         assert self._answer is not None
-        self._show(answer_head(self._answer.encoder.content_type, stream=self.client_stream))
+        self._show(response_head(self._answer.encoder.content_type, stream=self.client_stream))
 
     def _show(self, head: Head) -> None:
         self.head = completed(head, self._response_headers, self._scrubber, self._request_id, self.dropped,

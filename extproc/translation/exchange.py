@@ -3,7 +3,7 @@
 `request` turns the client's body into the provider's request; then the provider's answer goes in by `start`, `feed` and
 `finish`, and what comes out is the answer in the client's API, errors included. It is sans-IO: it opens no socket and
 reads no clock (time comes in by `tick` and `feed`), so the gateway, the command line and the tests run the same code.
-What of an answer goes out, and when, stands in its base `ClientAnswer`. It never retries, routes or authenticates:
+What of an answer goes out, and when, stands in its base `ClientResponse`. It never retries, routes or authenticates:
 that is Envoy's.
 """
 
@@ -23,9 +23,9 @@ from extproc.apis.base import (
     Dropped,
     EncodedRequest,
     NameMap,
-    Patched,
+    PassThrough,
+    PatchedRequest,
     ProviderRequest,
-    Relay,
 )
 from extproc.bounds import Limits
 from extproc.conversation.call_counts import BadCall, CallCounts
@@ -34,7 +34,7 @@ from extproc.conversation.model import Failure, Message, Request, Usage
 from extproc.dialects.parse_context import ArgumentsMode, Repair
 from extproc.errors import BadRequest
 from extproc.headers import in_lower_case
-from extproc.translation.client_response import Answer, ClientAnswer
+from extproc.translation.client_response import ClientResponse, ResponseCodec
 from extproc.translation.encoding import Decompressor, EncodingError, decompress, plain_error_body, refused_encoding
 from extproc.translation.scrubbing import Scrubber
 from extproc.translation.settings import Settings
@@ -58,7 +58,7 @@ class _Sent(msgspec.Struct, frozen=True):
     """These, where they are known already."""
 
 
-class Translation(ClientAnswer):
+class Translation(ClientResponse):
     """One exchange. Methods are called in the order `request`, `start`, (`feed` | `tick`)*, `finish`.
 
     client, upstream: names of APIs. provider: a profile's name (None: found by the URL's host and the model).
@@ -75,8 +75,25 @@ class Translation(ClientAnswer):
     secrets: values that must never appear in an error text. Raises ValueError for an API that is not known.
     """
 
-    __slots__ = ("_context", "_heard", "_inflate", "_last_in", "_last_out", "_limits", "_message_id", "_patched",
-                 "_prepared", "_provider", "_reading", "_relay", "_sent", "_settings", "_spoke", "_status", "_target")
+    __slots__ = (
+        "_context",
+        "_inflate",
+        "_last_in",
+        "_last_out",
+        "_limits",
+        "_message_id",
+        "_patched",
+        "_prepared",
+        "_provider",
+        "_reading",
+        "_received_output",
+        "_relay",
+        "_sent",
+        "_sent_output",
+        "_settings",
+        "_status",
+        "_target",
+    )
 
     def __init__(self, client: str, upstream: str, model: str, provider: str | None = None,
                  dialect: str | None = None, reasoning_open: bool | None = None, *,
@@ -116,14 +133,14 @@ class Translation(ClientAnswer):
                                     drop_repeated=settings.duplicates == "drop")
         self._status = 0
         self._patched = False
-        self._prepared: Answer | None = None
+        self._prepared: ResponseCodec | None = None
         """What will read and write the answer, before its head is there."""
         self._sent: _Sent | None = None
         self._context: DecodeContext | None = None
         self._message_id = ""
         self._inflate: Decompressor | None = None
-        self._spoke = False
-        self._heard = False
+        self._sent_output = False
+        self._received_output = False
         self._last_out: float | None = None
         self._last_in: float | None = None
 
@@ -197,12 +214,12 @@ class Translation(ClientAnswer):
                              f"{self._limits.body}.", kind="too_large", status=413)
         return body
 
-    def _passed_on(self, relay: Relay, body: bytes, headers: Mapping[str, str]) -> Patched | None:
+    def _passed_on(self, relay: PassThrough, body: bytes, headers: Mapping[str, str]) -> PatchedRequest | None:
         """Client and provider speak one API: the client's own body with what must change in it. None: write it anew."""
         if self._reading.is_asked_for:
             return None
         dropped = Dropped()
-        patched = relay.patched(body, headers, self._target, self._limits, dropped)
+        patched = relay.patch_request(body, headers, self._target, self._limits, dropped)
         if patched is not None:
             self.dropped = dropped
         return patched
@@ -229,9 +246,9 @@ class Translation(ClientAnswer):
         return self._reading.bad_calls(self.failure)
 
     @property
-    def heard(self) -> bool:
+    def received_output(self) -> bool:
         """The model said something, even if it is still held back (a call whose arguments are being checked)."""
-        return self.content_began or (self._answer is not None and self._answer.decoder.heard)
+        return self.content_began or (self._answer is not None and self._answer.decoder.received_output)
 
     @property
     def repairs(self) -> list[Repair]:
@@ -247,7 +264,7 @@ class Translation(ClientAnswer):
         lower = in_lower_case(headers)
         self._status = status
         self._response_headers = lower
-        self._heard = True
+        self._received_output = True
         coding = lower.get("content-encoding")
         if coding:
             try:
@@ -272,27 +289,28 @@ class Translation(ClientAnswer):
         if self._prepared is None and self._answer is None and self.conversation is not None:
             self._prepared = self._answer_of(self.conversation)
 
-    def _answer_of(self, conversation: Request) -> Answer:
+    def _answer_of(self, conversation: Request) -> ResponseCodec:
         """What reads this answer and writes it."""
         context = self._told(conversation)
         assert context is not None
-        decoder = self._provider.answer_decoder(context)
-        encoder = self._client.answer_encoder(conversation, self._message_id, context.prompt_estimate)
+        decoder = self._provider.response_decoder(context)
+        encoder = self._client.response_encoder(conversation, self._message_id, context.prompt_estimate)
         if self._relay is None or not self._passes_answer(self._relay, context):
-            return Answer(decoder, encoder)
-        return Answer(self._relay.reader(context, decoder), self._relay.encoder(encoder, stream=conversation.stream))
+            return ResponseCodec(decoder, encoder)
+        return ResponseCodec(self._relay.reader(context, decoder), self._relay.encoder(encoder,
+                                                                                       stream=conversation.stream))
 
-    def _passes_answer(self, relay: Relay, context: DecodeContext) -> bool:
+    def _passes_answer(self, relay: PassThrough, context: DecodeContext) -> bool:
         renamed = any(name != original for name, original in context.names.to_provider.items())
         return (not renamed and not self._reading.is_asked_for
-                and relay.passes_answer(context.request, self._target, patched=self._patched))
+                and relay.passes_response(context.request, self._target, patched=self._patched))
 
     def feed(self, data: bytes, now: float | None = None) -> bytes:
         """A piece of the provider's body -> bytes for the client (b"" while the head is withheld)."""
         out = self._feed(data)
         if now is None:  # the time is that of the next tick
-            self._heard = True
-            self._spoke = self._spoke or bool(out)
+            self._received_output = True
+            self._sent_output = self._sent_output or bool(out)
         else:
             self._last_in = now
             if out:
@@ -341,13 +359,14 @@ class Translation(ClientAnswer):
         """The answer that an error quotes, as an ordinary answer; None when it is an error and nothing else."""
         if self.conversation is None or (context := self._told(self.conversation)) is None:
             return None
-        answer = self._provider.rescued_answer(self._status, body, context)
+        answer = self._provider.rescued_response(self._status, body, context)
         if answer is None:
             return None
         self._error_body = None
         self._forget_prepared()
-        self._answer = Answer(self._provider.answer_decoder(context),
-                              self._client.answer_encoder(self.conversation, self._message_id, context.prompt_estimate))
+        self._answer = ResponseCodec(self._provider.response_decoder(context),
+                              self._client.response_encoder(self.conversation, self._message_id,
+                                                            context.prompt_estimate))
         decoder = self._answer.decoder
         return self._events([*decoder.feed(answer), *decoder.finish()])
 
@@ -357,13 +376,13 @@ class Translation(ClientAnswer):
 
     def tick(self, now: float) -> bytes:
         """Time passes (seconds on any steady clock): pings after silence, an error after too long a silence."""
-        if self._heard or self._last_in is None:
+        if self._received_output or self._last_in is None:
             self._last_in = now
-            self._heard = False
+            self._received_output = False
         out = self._released()
-        if out or self._spoke or self._last_out is None:
+        if out or self._sent_output or self._last_out is None:
             self._last_out = now
-            self._spoke = False
+            self._sent_output = False
         if self.done:
             return out
         if now - self._last_in >= self._settings.idle_timeout:

@@ -38,7 +38,7 @@ class Head(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-def answer_head(content_type: str, *, stream: bool) -> Head:
+def response_head(content_type: str, *, stream: bool) -> Head:
     """Of an answer that is translated."""
     headers = {"content-type": content_type}
     if stream:

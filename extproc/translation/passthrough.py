@@ -20,13 +20,13 @@ from extproc.apis.base import ClientApi, ProviderRequest, Target
 from extproc.apis.shared.body import checked
 from extproc.apis.shared.body_reader import BROKEN, EMPTY, BodyReader
 from extproc.apis.shared.json_fields import Fields, fields_of, holds, joined, raw
-from extproc.apis.shared.passthrough import COMMENT, RelayEncoder, readable, without_line_ends
+from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder, readable, without_line_ends
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
 from extproc.apis.shared.wire import refused
 from extproc.bounds import Limits
-from extproc.conversation.model import Event, Failure, Finish, FinishReason, Passed, Request, Usage
+from extproc.conversation.model import Event, Failure, Finish, FinishReason, RawEvent, Request, Usage
 from extproc.profiles.anthropic import anthropic_endpoint, messages_path
-from extproc.translation.client_response import Answer
+from extproc.translation.client_response import ResponseCodec
 from extproc.translation.exchange import Translation
 
 _LAST: dict[str, FinishReason] = {"response.completed": "stop", "response.incomplete": "length"}
@@ -66,10 +66,10 @@ class PassThrough(Translation):
             head, path = _openai_headers(headers), _openai_path(self._target, self._path)
         return ProviderRequest(method="POST", path=path, headers=head, body=joined(fields))
 
-    def _answer_of(self, conversation: Request) -> Answer:
+    def _answer_of(self, conversation: Request) -> ResponseCodec:
         reader = _Reader(conversation, self._limits, self._scrubber.body)
         writer = _Writer(reader, self._client, stream=conversation.stream)
-        return Answer(reader, RelayEncoder(writer, COMMENT, stream=conversation.stream))
+        return ResponseCodec(reader, PassThroughEncoder(writer, COMMENT, stream=conversation.stream))
 
 
 class _Asked:
@@ -137,10 +137,10 @@ _counted = msgspec.json.Decoder(_Counted)
 
 
 class _Reader(BodyReader):
-    """An `AnswerDecoder` whose events are `Passed`. `scrub`: takes keys out of what tells of an error."""
+    """An `ResponseDecoder` whose events are `RawEvent`. `scrub`: takes keys out of what tells of an error."""
 
     unoffered_calls = 0
-    heard = False  # nothing is held back: the events tell all
+    received_output = False  # nothing is held back: the events tell all
 
     def __init__(self, request: Request, limits: Limits, scrub: Callable[[bytes], bytes]) -> None:
         super().__init__(limits)
@@ -178,7 +178,7 @@ class _Reader(BodyReader):
         if self._stream:
             self._pass(name, payload, content=kind not in _QUIET)
         elif kind in _LAST and response is not None:
-            self._out.append(Passed(joined(response), True))  # the client wants the whole, which is in there
+            self._out.append(RawEvent(joined(response), True))  # the client wants the whole, which is in there
         if kind in _LAST:
             self._finish(_LAST[kind])
 
@@ -201,7 +201,7 @@ class _Reader(BodyReader):
 
     def _pass(self, name: bytes, payload: bytes, *, content: bool = False) -> None:
         head = b"event: %b\n" % name if name else b""
-        self._out.append(Passed(b"%bdata: %b\n\n" % (head, payload), content))
+        self._out.append(RawEvent(b"%bdata: %b\n\n" % (head, payload), content))
 
     def _end_of_stream(self) -> None:
         self._fail(BROKEN if self._out or self.next_number else EMPTY)
@@ -223,7 +223,7 @@ class _Reader(BodyReader):
         self._count(msgspec.Raw(body))
         if "model" in fields:
             fields["model"] = self._model  # the name that the client asked for
-        self._out.append(Passed(readable(joined(fields)), True))
+        self._out.append(RawEvent(readable(joined(fields)), True))
         self._finish("stop")
 
     # ------------------------------------------------------------------------------------------------------ mechanics
@@ -246,7 +246,7 @@ class _Reader(BodyReader):
 
 
 class _Writer:
-    """An `AnswerEncoder` for what is not the provider's own: the error at the end of a stream."""
+    """An `ResponseEncoder` for what is not the provider's own: the error at the end of a stream."""
 
     def __init__(self, reader: _Reader, client: ClientApi, *, stream: bool) -> None:
         self._reader = reader

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from extproc.apis import CLIENT_APIS, PROVIDER_APIS, SAME_APIS
-from extproc.apis.base import ClientApi, ProviderApi, Relay, Target
+from extproc.apis.base import ClientApi, PassThrough, ProviderApi, Target
 from extproc.bounds import BoundedCache, Limits
 from extproc.dialects.parse_context import ArgumentsMode
 from extproc.translation.target import make_target
@@ -52,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise ValueError(f"unknown upstream API {self.upstream!r}; known: {', '.join(sorted(PROVIDER_APIS))}")
 
     @cached_property
-    def apis(self) -> tuple[ClientApi, ProviderApi, Relay | None]:
+    def apis(self) -> tuple[ClientApi, ProviderApi, PassThrough | None]:
         """The client's, the provider's, and what passes an answer on where both are one."""
         relay = SAME_APIS.get(self.client) if self.client == self.upstream else None
         return self.client_api or CLIENT_APIS[self.client], PROVIDER_APIS[self.upstream], relay

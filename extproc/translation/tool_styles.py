@@ -13,14 +13,14 @@ import msgspec
 from extproc.apis.base import Dropped, NameMap, Target
 from extproc.bounds import Limits
 from extproc.conversation.call_counts import MOST_BAD_CALLS, BadCall, Badness, CallTally
-from extproc.conversation.duplicate_calls import Twins
+from extproc.conversation.duplicate_calls import DuplicateCallDetector
 from extproc.conversation.model import Failure, Request, Tool, ToolChoice
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.dialects.coercion import coerce_value, parameter, tool_shape
 from extproc.dialects.healing import NativeArguments
 from extproc.dialects.parse_context import ArgumentsMode, Repair
 from extproc.dialects.registry import find_dialect, look_for
-from extproc.dialects.scan_plan import Look
+from extproc.dialects.scan_plan import ScanPlan
 from extproc.dialects.scanner import Scanner
 from extproc.dialects.writing import WRITABLE
 from extproc.errors import BadRequest
@@ -90,7 +90,7 @@ class CallReading:
         self._one_call = one_call
         self._drop_repeated = drop_repeated
         self._offered: Mapping[str, Tool] = {}
-        self._look: Look | None = None
+        self._look: ScanPlan | None = None
         self._scanner: Scanner | None = None
         self.tally = CallTally()
         """How the calls fare."""
@@ -124,10 +124,10 @@ class CallReading:
         sequencer.one_call = self._one_call
         sequencer.refuse_unoffered = self._arguments == "strict"
         if self._drop_repeated:
-            sequencer.twins = Twins(self._limits.tool_arguments, self._typed, drop_repeated=True)
+            sequencer.twins = DuplicateCallDetector(self._limits.tool_arguments, self._typed, drop_repeated=True)
         if self._look is not None:
             if self._look.reads_calls and not self._drop_repeated:
-                sequencer.twins = Twins(self._limits.held_back, self._typed)
+                sequencer.twins = DuplicateCallDetector(self._limits.held_back, self._typed)
             self._scanner = Scanner(self._look, sequencer, self._offered, mode=self._arguments or "repair",
                                     limits=self._limits, tally=self.tally)
         return self._scanner

@@ -16,7 +16,7 @@ import pytest
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.gateway import inotify
 from extproc.gateway.envoy_admin import EnvoyAdmin
-from extproc.gateway.envoy_files import Delivery
+from extproc.gateway.envoy_files import EnvoyFiles
 from tests.envoy.running import Answer, Provider, RunningEnvoy
 from tests.ports import free_port
 
@@ -39,7 +39,7 @@ class World:
                              models=[rule(name) for name in backends])
         self.envoy = RunningEnvoy(self.config)
         self.admin = EnvoyAdmin(f"unix:{self.envoy.layout.envoy_admin}")
-        self.delivery = Delivery(self.envoy.layout, self.admin)
+        self.delivery = EnvoyFiles(self.envoy.layout, self.admin)
         self.delivery.first(self.config)  # as they are
 
     def deliver(self, config: Config, *, removing: bool = False) -> None:

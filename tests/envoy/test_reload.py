@@ -16,7 +16,7 @@ import pytest
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.envoy_config import build
 from extproc.gateway.envoy_admin import EnvoyAdmin
-from extproc.gateway.envoy_files import Delivery, Refused
+from extproc.gateway.envoy_files import EnvoyFiles, Refused
 from tests.envoy.running import Answer, Provider, RunningEnvoy
 from tests.ports import free_port
 
@@ -69,7 +69,7 @@ def test_models_teams_and_keys_change_while_a_stream_runs() -> None:
 
 
 class Delivered:
-    """An Envoy whose files a `Delivery` writes."""
+    """An Envoy whose files a `EnvoyFiles` writes."""
 
     def __init__(self, provider: Provider) -> None:
         backend = Backend(api="openai", url=f"http://127.0.0.1:{provider.port}", key="k")
@@ -77,7 +77,7 @@ class Delivered:
             listen=f"127.0.0.1:{free_port()}", backends={"b": backend},
             models=[ModelRule(match="m", attempts=[Attempt(backend="b", model="m")])])
         self.envoy = RunningEnvoy(self.config)
-        self.delivery = Delivery(self.envoy.layout, EnvoyAdmin(f"unix:{self.envoy.layout.envoy_admin}"))
+        self.delivery = EnvoyFiles(self.envoy.layout, EnvoyAdmin(f"unix:{self.envoy.layout.envoy_admin}"))
         self.delivery.first(self.config)  # as they are
         self._heard = 0
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.apis.anthropic.client import API, grammar
-from extproc.apis.base import AnswerEncoder
+from extproc.apis.base import ResponseEncoder
 from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
@@ -65,8 +65,8 @@ def answers(draw: st.DrawFn) -> list[Event]:
     return [Start(), *body, finish]
 
 
-def encoder(stream: bool) -> AnswerEncoder:
-    return API.answer_encoder(Request(model="m", messages=[Message("user", [Text("x")])], stream=stream), "msg_1",
+def encoder(stream: bool) -> ResponseEncoder:
+    return API.response_encoder(Request(model="m", messages=[Message("user", [Text("x")])], stream=stream), "msg_1",
                               lambda: 5)
 
 

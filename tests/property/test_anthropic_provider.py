@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extproc.apis.anthropic.provider.request import encode_request
-from extproc.apis.anthropic.provider.response import AnthropicAnswerDecoder
+from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
 from extproc.apis.anthropic.provider.schema import input_schema, output_schema
 from extproc.apis.base import Dropped
 from extproc.conversation.model import (
@@ -34,7 +34,7 @@ from extproc.conversation.model import (
     ToolChoice,
     ToolResult,
 )
-from extproc.conversation.signatures import loaded_text
+from extproc.conversation.signatures import embed_in_text
 from extproc.errors import BadRequest
 from tests.property.test_openai_request import KEYWORDS, SCHEMAS, healed
 from tests.providers.anthropic_rules import check_grammar, refusal
@@ -58,7 +58,7 @@ MEDIA = st.sampled_from([
     Media("audio", media_type="audio/wav", data="AAAA"), Media("video", url="https://x/v.mp4")])
 THINKING = st.sampled_from([
     Thinking("hm"), Thinking("hm", signature="c2ln"), Thinking("", signature="c2ln"), Thinking("", redacted="ZGF0YQ=="),
-    Thinking("other", signature=loaded_text(Signature("x", "abcd")))])
+    Thinking("other", signature=embed_in_text(Signature("x", "abcd")))])
 CALLS = st.builds(ToolCall, IDS, NAMES, st.sampled_from(["", "{}", '{"a":1}', "[", "null"]), st.booleans())
 RESULTS = st.builds(ToolResult, IDS, st.lists(st.one_of(TEXTS, MEDIA), max_size=3), st.booleans(),
                     cache=st.booleans())
@@ -193,7 +193,7 @@ def streams(draw: st.DrawFn) -> bytes:
 
 
 def read(pieces: list[bytes]) -> list[Event]:
-    decoder = AnthropicAnswerDecoder(context())
+    decoder = AnthropicResponseDecoder(context())
     return [event for piece in pieces for event in decoder.feed(piece)] + decoder.finish()
 
 

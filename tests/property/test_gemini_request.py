@@ -28,9 +28,9 @@ from extproc.conversation.model import (
     ToolChoice,
     ToolResult,
 )
-from extproc.conversation.signatures import loaded_text
+from extproc.conversation.signatures import embed_in_text
 from extproc.errors import BadRequest
-from extproc.profiles.gemini import gemini_door, gemini_model
+from extproc.profiles.gemini import gemini_endpoint, gemini_model
 from tests.google_types import validate_body
 from tests.providers.gemini_rules import refusal
 from tests.unit.apis.gemini.request.helpers import FLASH_25, LATEST, OLD, PDF, PNG, PRO_3, VERTEX, target
@@ -71,7 +71,7 @@ def at(messages: list[Message], where: Target) -> list[Message]:
                             signature=Signature(block.signature.value, origin(where)))
         if isinstance(block, Thinking) and isinstance(block.signature, Signature):
             own = origin(where, thought=block.signature.origin == OWN_THOUGHT)
-            return Thinking(block.text, loaded_text(Signature(block.signature.value, own)))
+            return Thinking(block.text, embed_in_text(Signature(block.signature.value, own)))
         return block
     return [Message(message.role, [signed(block) for block in message.content]) for message in messages]
 
@@ -90,7 +90,7 @@ def sound(messages: list[Message]) -> list[Message]:
 def checked(request: Request, where: Target) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(encode_request(request, where, Dropped()).request.body)
     validate_body(body)
-    vertex = gemini_door(where.endpoint, where.base_path, where.provider).name == "vertex"
+    vertex = gemini_endpoint(where.endpoint, where.base_path, where.provider).name == "vertex"
     own = [block.signature.value for message in request.messages for block in message.content
            if isinstance(block, ToolCall) and block.signature is not None and block.signature.origin == origin(where)]
     own += [block.signature.split(".", 2)[2] for message in request.messages for block in message.content

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extproc import Translation
 from extproc.apis.anthropic.client.grammar import check
 from extproc.conversation.model import Signature
-from extproc.conversation.signatures import loaded_id, loaded_text
+from extproc.conversation.signatures import embed_in_id, embed_in_text
 from tests.providers.anthropic_rules import refusal
 from tests.unit.apis.anthropic.provider.helpers import event, stream, text, thinking, tool_use
 from tests.unit.apis.passthrough.helpers import (
@@ -150,7 +150,7 @@ def test_rule_2_a_part_of_an_answer_never_looks_finished(data: st.DataObject) ->
 
 def foreign(draw: st.DrawFn) -> str:
     """A signature that is not Anthropic's."""
-    return draw(st.sampled_from(["", loaded_text(Signature("x", "abcd")), loaded_text(Signature("{}", "abce"))]))
+    return draw(st.sampled_from(["", embed_in_text(Signature("x", "abcd")), embed_in_text(Signature("{}", "abce"))]))
 
 
 @st.composite
@@ -172,7 +172,7 @@ def history(draw: st.DrawFn) -> list[dict[str, Any]]:
             ids = []
             for _ in range(draw(st.integers(1, 2))):
                 number += 1
-                ids.append(loaded_id(f"toolu_{number}", Signature("Z2Vt", "gem1") if maker == "gemini" else None))
+                ids.append(embed_in_id(f"toolu_{number}", Signature("Z2Vt", "gem1") if maker == "gemini" else None))
             blocks += [{"type": "tool_use", "id": id, "name": "read", "input": {}} for id in ids]
             messages.append({"role": "assistant", "content": blocks})
             results: list[dict[str, Any]] = [{"type": "tool_result", "tool_use_id": id, "content": "r"} for id in ids]
@@ -182,7 +182,7 @@ def history(draw: st.DrawFn) -> list[dict[str, Any]]:
         if draw(st.booleans()):
             blocks = [] if maker == "claude" else [draw(st.sampled_from([
                 {"type": "thinking", "thinking": "hm", "signature": foreign(draw)},
-                {"type": "redacted_thinking", "data": loaded_text(Signature("{}", "abce"))}]))]
+                {"type": "redacted_thinking", "data": embed_in_text(Signature("{}", "abce"))}]))]
             alone = bool(blocks) and draw(st.booleans())
             messages += [{"role": "assistant", "content": blocks if alone else [*blocks, {
                 "type": "text", "text": "done"}]}, {"role": "user", "content": "go on"}]

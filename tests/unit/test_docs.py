@@ -19,7 +19,7 @@ from extproc import Translation
 from extproc.apis import PROVIDER_APIS
 from extproc.cli import app
 from extproc.config import load_config
-from extproc.conversation.signatures import unloaded_id
+from extproc.conversation.signatures import extract_from_id
 from extproc.dialects import registry
 from extproc.profiles import _BY_NAME as PROFILES
 from extproc.profiles.profile import Provider
@@ -144,7 +144,7 @@ def test_what_translate_prints(monkeypatch: pytest.MonkeyPatch, capfdbinary: pyt
 
 def test_the_id_that_is_taken_apart_carries_that_signature() -> None:
     shown, = (block for block in blocks("providers.md", "") if "_xs1_" in block)
-    id_, signature = unloaded_id(shown.split("\n")[0])
+    id_, signature = extract_from_id(shown.split("\n")[0])
     part, = (json.loads(block) for block in blocks("providers.md", "json"))
     assert signature is not None
     assert (id_, signature.value) == (part["functionCall"]["id"], part["thoughtSignature"])

@@ -16,7 +16,7 @@ from extproc import Translation
 from extproc.bounds import Limits
 from extproc.config import ConfigError, load_config
 from extproc.errors import BadRequest
-from extproc.ext_proc.content import read_asked
+from extproc.ext_proc.content import peek_routing_fields
 from extproc.translation.encoding import Decompressor, EncodingError
 
 ASKED = b'"max_tokens":9,"messages":[{"role":"user","content":"hi"}]'
@@ -35,7 +35,7 @@ def test_the_model_twice(client: str, upstream: str, body: bytes) -> None:
     exchange = Translation(client, upstream, "the-providers")
     sent = exchange.request(body, {"content-type": "application/json"})
     assert exchange.conversation is not None
-    assert exchange.conversation.model == read_asked(body, Limits()).model == "last"
+    assert exchange.conversation.model == peek_routing_fields(body, Limits()).model == "last"
     names: list[str] = []
 
     def members(found: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_the_model_twice(client: str, upstream: str, body: bytes) -> None:
 
 def test_a_model_that_is_no_text_the_second_time_is_refused() -> None:
     with pytest.raises(BadRequest, match="model"):
-        read_asked(b'{"model":"a","model":5}', Limits())
+        peek_routing_fields(b'{"model":"a","model":5}', Limits())
 
 
 # ----------------------------------------------------------------------------------------------------------- encodings

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from extproc.apis.anthropic.client import API as CLIENT
-from extproc.apis.anthropic.passthrough import AnthropicRelay
+from extproc.apis.anthropic.passthrough import AnthropicPassThrough
 from extproc.apis.anthropic.provider import PROVIDER
 from extproc.apis.base import Api
 
-API = Api(name="anthropic", clients=(CLIENT,), provider=PROVIDER, passthrough=AnthropicRelay())
+API = Api(name="anthropic", clients=(CLIENT,), provider=PROVIDER, passthrough=AnthropicPassThrough())

@@ -6,7 +6,7 @@ from __future__ import annotations
 from extproc.apis.base import Api
 from extproc.apis.openai.client import API as CLIENT
 from extproc.apis.openai.client import EventsApi
-from extproc.apis.openai.passthrough import OpenAIRelay
+from extproc.apis.openai.passthrough import OpenAIPassThrough
 from extproc.apis.openai.provider import PROVIDER
 
-API = Api(name="openai", clients=(CLIENT, EventsApi()), provider=PROVIDER, passthrough=OpenAIRelay())
+API = Api(name="openai", clients=(CLIENT, EventsApi()), provider=PROVIDER, passthrough=OpenAIPassThrough())

@@ -16,7 +16,7 @@ from extproc.conversation.model import Event
 _decode_object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
 
-class WholeAnswer:
+class WholeResponse:
     """Base of the encoders of answers that do not stream: nothing comes out until the Finish, then all of it."""
 
     _ended = False

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext
+from extproc.apis.base import DecodeContext, ResponseDecoder, ResponseEncoder
 from extproc.apis.shared.body_reader import BROKEN, BodyReader
 from extproc.apis.shared.sse import LF
-from extproc.conversation.model import Event, Failure, Finish, FinishReason, Passed, Start, Usage
+from extproc.conversation.model import Event, Failure, Finish, FinishReason, RawEvent, Start, Usage
 from extproc.conversation.sequencer import too_long_call
 
 COMMENT = b": keepalive\n\n"
 """Keeps a stream alive at any place: every reader of events skips comments."""
 
 
-class RelayReader(BodyReader):
-    """Base of a relay's reader: an `AnswerDecoder` whose events are `Passed`, then a Finish or a Failure."""
+class PassThroughDecoder(BodyReader):
+    """Base of a relay's reader: an `ResponseDecoder` whose events are `RawEvent`, then a Finish or a Failure."""
 
-    def __init__(self, context: DecodeContext, decoder: AnswerDecoder) -> None:
+    def __init__(self, context: DecodeContext, decoder: ResponseDecoder) -> None:
         super().__init__(context.limits)
         self._context = context
         self._stream = context.request.stream
@@ -42,8 +42,8 @@ class RelayReader(BodyReader):
         return self._unoffered + self._other.unoffered_calls
 
     @property
-    def heard(self) -> bool:
-        return self._content_seen or self._other.heard
+    def received_output(self) -> bool:
+        return self._content_seen or self._other.received_output
 
     def close(self) -> None:
         self._other.close()
@@ -66,7 +66,7 @@ class RelayReader(BodyReader):
     def _pass(self, data: bytes, *, content: bool = False, calls: int = 0) -> None:
         if content:
             self._content_seen = True
-        self._out.append(Passed(data, content, calls))
+        self._out.append(RawEvent(data, content, calls))
 
     def _end(self, reason: FinishReason) -> None:
         if not self._ended:
@@ -126,11 +126,11 @@ class RelayReader(BodyReader):
         self._ended = self._ended or any(isinstance(event, (Finish, Failure)) for event in events)
 
 
-class RelayEncoder:
-    """An `AnswerEncoder` for `Passed` events; all others go to the ordinary encoder. `ping`: the keep-alive of the API
-    while an answer passes; before its first event, which is the provider's, only a comment may stand."""
+class PassThroughEncoder:
+    """An `ResponseEncoder` for `RawEvent` events; all others go to the ordinary encoder. `ping`: the keep-alive of the
+    API while an answer passes; before its first event, which is the provider's, only a comment may stand."""
 
-    def __init__(self, encoder: AnswerEncoder, ping: bytes, *, stream: bool) -> None:
+    def __init__(self, encoder: ResponseEncoder, ping: bytes, *, stream: bool) -> None:
         self._other = encoder
         self._ping = ping
         self._stream = stream
@@ -142,7 +142,7 @@ class RelayEncoder:
     def events(self, events: Iterable[Event]) -> bytes:
         out: list[bytes] = []
         for event in events:
-            if type(event) is Passed:
+            if type(event) is RawEvent:
                 self._passing = True
                 out.append(event.data)
             elif isinstance(event, Start) and not self._translating:

@@ -16,14 +16,15 @@ from extproc.apis.shared.json_text import joined_halves, without_half_pairs
 from extproc.conversation.model import Event, Failure, FinishReason, Usage
 from extproc.conversation.sequencer import BlockSequencer
 
-__all__ = ["BROKEN", "EMPTY", "AnswerReader"]
+__all__ = ["BROKEN", "EMPTY", "ResponseReader"]
 
 _ERROR = re.compile(rb'"error"\s*:\s*[{"]')
 """Every API's field of errors, when it holds something; quotes inside of a text are escaped."""
 
 
-class AnswerReader(BodyReader):
-    """Base of an `AnswerDecoder` (see apis/base.py). `_content` and `_reasoned` take the model's text and reasoning."""
+class ResponseReader(BodyReader):
+    """Base of an `ResponseDecoder` (see apis/base.py). `_content` and `_reasoned` take the model's text and
+    reasoning."""
 
     def __init__(self, context: DecodeContext) -> None:
         super().__init__(context.limits)
@@ -86,8 +87,8 @@ class AnswerReader(BodyReader):
         return self._seq.unoffered
 
     @property
-    def heard(self) -> bool:
-        return self._seq.heard or (self._scanner is not None and self._scanner.heard)
+    def received_output(self) -> bool:
+        return self._seq.received_output or (self._scanner is not None and self._scanner.received_output)
 
     def _set_usage(self, usage: Usage | None) -> None:
         if usage is not None:  # figures are cumulative: the last ones win, they are never added

@@ -31,7 +31,7 @@ class _Kept(msgspec.Struct, frozen=True):
     """It is nested no deeper than a request with this limit may be."""
 
 
-class KeptTools:
+class ToolDefinitionCache:
     """`decode` reads one definition: bytes, its place, what is dropped. Safe in several threads: two that miss at the
     same moment both do the work."""
 

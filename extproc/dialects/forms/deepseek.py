@@ -14,7 +14,7 @@ from __future__ import annotations
 from extproc.dialects.buffer import Marks, Steps, TooMuch
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.sections import Tokens, TokenSections
-from extproc.dialects.parse_context import Reading
+from extproc.dialects.parse_context import ParseContext
 
 END_OF_SENTENCE = "<｜end▁of▁sentence｜>"
 
@@ -35,20 +35,20 @@ class DeepSeekSections(TokenSections):
         super().__init__(tokens)
         self._name_ends = Marks([*tokens.structure, *tokens.separators, "\n", "\r", "{", "`"])
 
-    def title(self, io: Reading, header: str) -> Steps[str]:
-        tape = io.tape
-        yield from tape.space()
+    def title(self, io: ParseContext, header: str) -> Steps[str]:
+        buffer = io.buffer
+        yield from buffer.space()
         if io.offered(header) is None:
             try:
-                name, mark = yield from tape.collect(self._name_ends, 256)
+                name, mark = yield from buffer.collect(self._name_ends, 256)
             except TooMuch:
                 name, mark = "", ""
             if mark not in self.tokens.separators:
-                tape.at -= len(mark)
+                buffer.at -= len(mark)
             header = name.strip() or header
-            yield from tape.space()
-        if (yield from tape.literal(*_FENCES)):
-            yield from tape.space()
+            yield from buffer.space()
+        if (yield from buffer.literal(*_FENCES)):
+            yield from buffer.space()
         return header
 
 

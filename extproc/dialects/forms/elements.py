@@ -15,10 +15,10 @@ from collections.abc import Callable, Generator
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.forms.values import End, Kept, LinesOf, is_bare, say_value
 from extproc.dialects.json.body import read_arguments
-from extproc.dialects.parse_context import CallWriter, EmptyBlock, NotACall, PlainText, Reading
+from extproc.dialects.parse_context import CallWriter, EmptyBlock, NoMatch, ParseContext, PlainText
 
 _MAX_TAG = 1024
 _MAX_NOISE = 256
@@ -90,22 +90,22 @@ class ElementCalls:
 
     # ------------------------------------------------------------------------------------------------ the region
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
         grammar = self._grammar
         before = io.calls
-        tag: Tag | None = yield from self._tag(io.tape, opener)
+        tag: Tag | None = yield from self._tag(io.buffer, opener)
         assert tag is not None
         if tag.name in grammar.framing and tag.whole:
             return
         if tag.closes or (tag.name != grammar.call and tag.name not in grammar.wrappers) \
                 or (tag.name != grammar.call and tag.attributes):
-            raise NotACall
+            raise NoMatch
         unoffered = False
         wrapped = tag.name != grammar.call
         if wrapped:
             if not tag.whole:
-                raise NotACall
-            tag = yield from self._first(io.tape)
+                raise NoMatch
+            tag = yield from self._first(io.buffer)
         while tag is not None and not tag.closes and tag.name == grammar.call:
             tag, called = yield from self._call(io, tag)
             unoffered = unoffered or not called
@@ -114,64 +114,64 @@ class ElementCalls:
         if unoffered and io.calls == before:
             raise PlainText
         if tag is not None and not tag.closes:
-            io.tape.push_back(tag.raw)  # something else begins, another wrapper for one
+            io.buffer.push_back(tag.raw)  # something else begins, another wrapper for one
 
-    def _first(self, tape: Tape) -> Steps[Tag | None]:
+    def _first(self, buffer: TextBuffer) -> Steps[Tag | None]:
         """Behind the wrapper's opener: the tag of the first call, or of the wrapper's end; None at the end."""
-        noise = yield from self._noise(tape)
-        tag = yield from self._next_tag(tape)
+        noise = yield from self._noise(buffer)
+        tag = yield from self._next_tag(buffer)
         if tag is None:
             if noise:
-                raise NotACall
+                raise NoMatch
             return None
         if tag.closes and tag.name in self._grammar.wrappers:
             raise PlainText if noise else EmptyBlock
         if tag.closes or tag.name != self._grammar.call:
-            raise NotACall
+            raise NoMatch
         return tag
 
-    def _noise(self, tape: Tape) -> Steps[str]:
+    def _noise(self, buffer: TextBuffer) -> Steps[str]:
         try:
-            noise, mark = yield from tape.collect(self._tags, _MAX_NOISE)
+            noise, mark = yield from buffer.collect(self._tags, _MAX_NOISE)
         except TooMuch:
-            raise NotACall from None
-        tape.at -= len(mark)
+            raise NoMatch from None
+        buffer.at -= len(mark)
         return noise.strip()
 
-    def _another(self, io: Reading, wrapped: bool, before: int) -> Steps[Tag | None]:
+    def _another(self, io: ParseContext, wrapped: bool, before: int) -> Steps[Tag | None]:
         """Behind a call: the tag of the next one, or the wrapper's end; None when text follows."""
         grammar = self._grammar
         while True:
-            blank = yield from io.tape.space()
-            tag = yield from self._next_tag(io.tape)
+            blank = yield from io.buffer.space()
+            tag = yield from self._next_tag(io.buffer)
             if tag is None:
-                if blank and not io.tape.ended and io.calls > before:
+                if blank and not io.buffer.ended and io.calls > before:
                     io.emit_text(blank)
                 return None
             if not tag.closes or tag.name in grammar.wrappers:
                 return tag
             if tag.name not in (grammar.call, grammar.parameter):
-                io.tape.push_back(tag.raw)
+                io.buffer.push_back(tag.raw)
                 return None
 
     # -------------------------------------------------------------------------------------------------- the tags
 
-    def _next_tag(self, tape: Tape) -> Steps[Tag | None]:
+    def _next_tag(self, buffer: TextBuffer) -> Steps[Tag | None]:
         """The tag that stands here; None when none does."""
-        mark = yield from tape.literal(*self._grammar.open, *self._grammar.close)
-        return (yield from self._tag(tape, mark)) if mark else None
+        mark = yield from buffer.literal(*self._grammar.open, *self._grammar.close)
+        return (yield from self._tag(buffer, mark)) if mark else None
 
-    def _tag(self, tape: Tape, mark: str) -> Steps[Tag]:
+    def _tag(self, buffer: TextBuffer, mark: str) -> Steps[Tag]:
         """A tag behind its mark. One that is broken off by the next tag is not whole."""
         grammar = self._grammar
         closes = mark in grammar.close
         try:
-            text, end = yield from tape.collect(self._in_tag, _MAX_TAG)
+            text, end = yield from buffer.collect(self._in_tag, _MAX_TAG)
         except TooMuch:
             return Tag(closes, "", mark, whole=False)
         whole = end == grammar.tag_end
         if not whole:
-            tape.at -= len(end)
+            buffer.at -= len(end)
         raw = mark + text + (end if whole else "")
         name = _NAME.match(text)
         if name is None:
@@ -188,7 +188,7 @@ class ElementCalls:
 
     # -------------------------------------------------------------------------------------------------- the calls
 
-    def _call(self, io: Reading, tag: Tag) -> Steps[tuple[Tag | None, bool]]:
+    def _call(self, io: ParseContext, tag: Tag) -> Steps[tuple[Tag | None, bool]]:
         """One call from behind its opening tag. (the tag behind it that was read already, whether it was a call)."""
         name = tag.attributes.get(self._grammar.call_name, "")
         known = io.offered(name)
@@ -204,20 +204,20 @@ class ElementCalls:
             call.writer.close()
         return following, True
 
-    def _members(self, io: Reading, call: _Call) -> Steps[Tag | None]:
+    def _members(self, io: ParseContext, call: _Call) -> Steps[Tag | None]:
         """The parameters, through the end of the call. Returns a tag behind it that was read to tell its end."""
         grammar = self._grammar
         tag: Tag | None = None
         while True:
             if tag is None:
                 yield from self._between(io, call)
-                tag = yield from self._next_tag(io.tape)
+                tag = yield from self._next_tag(io.buffer)
             if tag is None:
                 return None
             if tag.closes and tag.name == grammar.call:
                 call.closed = True
                 return None
-            if not tag.whole and io.tape.ran_out and call.writer is not None:
+            if not tag.whole and io.buffer.ran_out and call.writer is not None:
                 if not tag.closes:
                     call.writer.break_off()  # something more had begun
                 return None
@@ -228,21 +228,21 @@ class ElementCalls:
             else:
                 tag = None  # a stray closing tag, or one that means nothing here
 
-    def _between(self, io: Reading, call: _Call) -> Steps[None]:
+    def _between(self, io: ParseContext, call: _Call) -> Steps[None]:
         """What stands between parameters: white space, or the arguments as one object; anything else is dropped."""
-        tape = io.tape
-        yield from tape.space()
-        first = yield from tape.peek()
+        buffer = io.buffer
+        yield from buffer.space()
+        first = yield from buffer.peek()
         if first == "{" and call.writer is not None and not call.keys:
             yield from read_arguments(io, call.writer, self._tags)
-            yield from tape.space()
-        mark = yield from tape.until(self._tags, lambda text: None)
-        tape.at -= len(mark)
-        half = "" if mark else tape.half_mark(self._tags)
+            yield from buffer.space()
+        mark = yield from buffer.until(self._tags, lambda text: None)
+        buffer.at -= len(mark)
+        half = "" if mark else buffer.half_mark(self._tags)
         if call.writer is not None and any(tag.startswith(half) for tag in self._grammar.open if half):
             call.writer.break_off()  # something more had begun
 
-    def _parameter(self, io: Reading, call: _Call, tag: Tag) -> Steps[Tag | None]:
+    def _parameter(self, io: ParseContext, call: _Call, tag: Tag) -> Steps[Tag | None]:
         """One parameter behind its opening tag. Returns the tag behind it that was read to tell its end."""
         grammar, writer = self._grammar, call.writer
         key = tag.attributes[grammar.parameter_name]
@@ -251,23 +251,23 @@ class ElementCalls:
         self._send_wrapped(call, alone=False)
         trims = grammar.spaced and tag.raw[len(grammar.open[0]):][:1].isspace()
         if writer is None:
-            following, _ = yield from self._value(io.tape, call, tag, lambda text: None)
+            following, _ = yield from self._value(io.buffer, call, tag, lambda text: None)
             return following
         may_wrap = not call.keys and key in _WRAPPED and not writer.knows(key)
         streams = writer.streams(key) and not may_wrap and not trims and \
-            (is_string or (writer.parameter(key).typed and not tag.empty and (yield from is_bare(io.tape))))
+            (is_string or (writer.parameter(key).typed and not tag.empty and (yield from is_bare(io.buffer))))
         call.keys.add(key)
         if streams:
             writer.begin(key)
             lines = LinesOf(writer.piece)
-            following, end = yield from self._value(io.tape, call, tag, lines.add)
+            following, end = yield from self._value(io.buffer, call, tag, lines.add)
             if end != "cut":
                 lines.end(end)
                 writer.end(closed=end == "closed")
             return following
         kept = Kept()
         lines = LinesOf(kept.add)
-        following, end = yield from self._value(io.tape, call, tag, lines.add)
+        following, end = yield from self._value(io.buffer, call, tag, lines.add)
         if end == "cut":
             writer.break_off()
             return following
@@ -304,7 +304,7 @@ class ElementCalls:
 
     # ------------------------------------------------------------------------------------------------- the values
 
-    def _value(self, tape: Tape, call: _Call, parameter: Tag, out: Callable[[str], None],
+    def _value(self, buffer: TextBuffer, call: _Call, parameter: Tag, out: Callable[[str], None],
                ) -> Steps[tuple[Tag | None, End]]:
         """A value through its closing tag. Also returns the tag behind it that was read already."""
         if parameter.empty:
@@ -313,22 +313,22 @@ class ElementCalls:
         inside = 0
         """Elements that are open in the value: markup that is data."""
         while True:
-            mark = yield from tape.until(self._tags, out)
+            mark = yield from buffer.until(self._tags, out)
             if not mark:
                 return None, "cut"
-            tag = yield from self._tag(tape, mark)
-            if not tag.whole and tape.ended and tape.at >= len(tape.buffer):
+            tag = yield from self._tag(buffer, mark)
+            if not tag.whole and buffer.ended and buffer.at >= len(buffer.buffer):
                 return None, "cut"
             if inside:
                 inside += self._step(tag)
             elif tag.closes:
                 if tag.name == grammar.parameter:
-                    ended, following = yield from self._ends(tape, tag, out)
+                    ended, following = yield from self._ends(buffer, tag, out)
                     if ended:
                         return following, "closed"
                     inside += self._step(following) if following is not None else 0
                     continue
-                if (tag.name == grammar.call or tag.name in grammar.wrappers) and (yield from self._counts(tape)):
+                if (tag.name == grammar.call or tag.name in grammar.wrappers) and (yield from self._counts(buffer)):
                     return tag, "unclosed"
             elif self._begins_next(call, tag):
                 return tag, "unclosed"
@@ -336,19 +336,19 @@ class ElementCalls:
                 inside += self._step(tag)
             out(tag.raw)
 
-    def _counts(self, tape: Tape) -> Steps[bool]:
+    def _counts(self, buffer: TextBuffer) -> Steps[bool]:
         """Whether the end of the call or of the wrapper that was read in a value counts: the value's own closing tag is
         missing. It does where a tag that belongs behind it follows, or the end of the text; else it is data."""
         grammar = self._grammar
-        blank = yield from tape.space()
-        tag = yield from self._next_tag(tape)
+        blank = yield from buffer.space()
+        tag = yield from self._next_tag(buffer)
         if tag is None:
-            counts = not (yield from tape.peek())
+            counts = not (yield from buffer.peek())
         else:
             counts = tag.name in grammar.wrappers or tag.name in grammar.framing or (
                 tag.name == grammar.call and not tag.closes)
-            tape.push_back(tag.raw)
-        tape.push_back(blank)
+            buffer.push_back(tag.raw)
+        buffer.push_back(blank)
         return counts
 
     def _step(self, tag: Tag) -> int:
@@ -363,16 +363,16 @@ class ElementCalls:
         return (tag.name == self._grammar.parameter and call.writer is not None and call.writer.knows(key)
                 and key not in call.keys)
 
-    def _ends(self, tape: Tape, closer: Tag, out: Callable[[str], None],
+    def _ends(self, buffer: TextBuffer, closer: Tag, out: Callable[[str], None],
               ) -> Generator[None, None, tuple[bool, Tag | None]]:
         """Whether a parameter's closing tag ends its value. (False, the tag that was data as well) else."""
         grammar = self._grammar
         while True:
-            blank = yield from tape.space()
-            tag = yield from self._next_tag(tape)
+            blank = yield from buffer.space()
+            tag = yield from self._next_tag(buffer)
             if tag is None:
-                following = yield from tape.peek()
-                if not following or tape.cut_mark(self._tags):
+                following = yield from buffer.peek()
+                if not following or buffer.cut_mark(self._tags):
                     return True, None
                 out(closer.raw + blank)
                 return False, None
@@ -381,7 +381,7 @@ class ElementCalls:
                 closer = tag
                 continue
             if tag.name in (grammar.call, grammar.parameter) or (tag.closes and tag.name in grammar.wrappers) \
-                    or (not tag.whole and tape.ran_out):
+                    or (not tag.whole and buffer.ran_out):
                 return True, tag
             out(closer.raw + blank + tag.raw)
             return False, tag

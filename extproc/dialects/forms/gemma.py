@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 
-from extproc.dialects.buffer import Marks, Steps, Tape
+from extproc.dialects.buffer import Marks, Steps, TextBuffer
 from extproc.dialects.coercion import json_or_text
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.gemma_text import AmbiguousText, BareKeyTokens, CutOff, TextReader
 from extproc.dialects.forms.opening import OpeningReasoning
 from extproc.dialects.json.literals import read_string
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, unclosed
 from extproc.dialects.shapes import STRING
 
 _MAX_DEPTH = 64
@@ -49,54 +49,54 @@ class BareKeys:
         self._scalar_ends = Marks([",", "}", "]", closer, opener])
         self._longest_tag = max(len(closer), len(opener))
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        yield from tape.space()
-        if (yield from tape.literal(opener)):  # models double the opener
-            yield from tape.space()
-        name = yield from self._header(tape)
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
+        yield from buffer.space()
+        if (yield from buffer.literal(opener)):  # models double the opener
+            yield from buffer.space()
+        name = yield from self._header(buffer)
         if io.offered(name) is None:
-            raise NotACall
+            raise NoMatch
         while True:
             known = io.offered(name)
             if known is None:
                 yield from self._skipped(io)
             elif not (yield from self._call(io, io.call(known))):
                 return
-            following = yield from self._next_header(tape)
+            following = yield from self._next_header(buffer)
             if following is None:
                 break
             name = following
-        yield from self._end(tape)
+        yield from self._end(buffer)
 
-    def _header(self, tape: Tape) -> Steps[str]:
+    def _header(self, buffer: TextBuffer) -> Steps[str]:
         """`call:NAME`, up to the brace. Raises NotACall."""
-        yield from tape.literal("call")
-        yield from tape.space()
-        if not (yield from tape.literal(":")):
-            raise NotACall
-        yield from tape.space()
-        name = yield from tape.run(lambda char: char.isalnum() or char in "_-.:/", 256)
-        yield from tape.space()
-        if not name or not (yield from tape.literal("{")):
-            raise NotACall
+        yield from buffer.literal("call")
+        yield from buffer.space()
+        if not (yield from buffer.literal(":")):
+            raise NoMatch
+        yield from buffer.space()
+        name = yield from buffer.run(lambda char: char.isalnum() or char in "_-.:/", 256)
+        yield from buffer.space()
+        if not name or not (yield from buffer.literal("{")):
+            raise NoMatch
         return name
 
-    def _next_header(self, tape: Tape) -> Steps[str | None]:
+    def _next_header(self, buffer: TextBuffer) -> Steps[str | None]:
         """The header of a further call in the same block; None where none stands (nothing is consumed then)."""
-        tape.hold()
+        buffer.mark()
         try:
-            yield from tape.behind_commas()
-            name: str | None = yield from self._header(tape)
-        except NotACall:
+            yield from buffer.behind_commas()
+            name: str | None = yield from self._header(buffer)
+        except NoMatch:
             name = None
-            tape.hand_back()
-        tape.release()
+            buffer.rewind()
+        buffer.commit()
         return name
 
-    def _call(self, io: Reading, writer: CallWriter) -> Steps[bool]:
+    def _call(self, io: ParseContext, writer: CallWriter) -> Steps[bool]:
         """One call from behind its brace. False: it is not whole."""
-        tape = io.tape
+        buffer = io.buffer
         try:
             yield from self._members(io, writer)
         except CutOff:
@@ -105,57 +105,57 @@ class BareKeys:
         except _Unclosed:
             return False
         except AmbiguousText:
-            yield from tape.until(self._tags, _drop)
+            yield from buffer.until(self._tags, _drop)
             writer.break_off(unclosed(""))
             return False
         writer.close()
         return True
 
-    def _skipped(self, io: Reading) -> Steps[None]:
+    def _skipped(self, io: ParseContext) -> Steps[None]:
         """A further call in a block, of a tool that is not offered."""
-        io.tape.at -= 1
+        io.buffer.at -= 1
         try:
-            yield from self._value(io.tape, 0)
+            yield from self._value(io.buffer, 0)
         except (CutOff, AmbiguousText):
-            yield from io.tape.until(self._tags, _drop)
+            yield from io.buffer.until(self._tags, _drop)
         io.left_out("skipped_call")
 
-    def _end(self, tape: Tape) -> Steps[None]:
+    def _end(self, buffer: TextBuffer) -> Steps[None]:
         """The closer, behind brackets too many; text that follows instead is content."""
-        blank = yield from tape.space()
-        while (yield from tape.literal("}", "]")):
-            blank = yield from tape.space()
-        if not (yield from tape.literal(self._closer)):
-            tape.push_back(blank)
+        blank = yield from buffer.space()
+        while (yield from buffer.literal("}", "]")):
+            blank = yield from buffer.space()
+        if not (yield from buffer.literal(self._closer)):
+            buffer.push_back(blank)
 
     # ------------------------------------------------------------------------------------------------- the members
 
-    def _members(self, io: Reading, writer: CallWriter) -> Steps[None]:
+    def _members(self, io: ParseContext, writer: CallWriter) -> Steps[None]:
         """The members of the arguments through the closing brace. A missing brace ends with the region."""
-        tape = io.tape
+        buffer = io.buffer
         key: str | None = None
         while True:
-            key = yield from self._key(tape, complete=key != "")
+            key = yield from self._key(buffer, complete=key != "")
             if key is None:
                 return
             if not key:
                 continue
-            blank = yield from tape.space()
+            blank = yield from buffer.space()
             text = TextReader(self._tokens, io, writer, key)
-            if (yield from self._is_quote(tape)):
+            if (yield from self._is_quote(buffer)):
                 yield from text.quoted()
                 continue
-            mark = yield from tape.peek()
+            mark = yield from buffer.peek()
             if mark in ("[", "{"):
-                writer.value(key, (yield from self._value(tape, 0)))
+                writer.value(key, (yield from self._value(buffer, 0)))
             elif mark == '"':
-                writer.value(key, (yield from self._scalar(tape)))
+                writer.value(key, (yield from self._scalar(buffer)))
             elif (yield from self._is_text(io, writer, key)):
                 yield from text.bare(blank)
             else:
-                yield from self._bare_value(writer, key, tape)
+                yield from self._bare_value(writer, key, buffer)
 
-    def _is_text(self, io: Reading, writer: CallWriter, key: str) -> Steps[bool]:
+    def _is_text(self, io: ParseContext, writer: CallWriter, key: str) -> Steps[bool]:
         """Whether a value without quotes is a string whose quotes are missing: the schema says string, or says nothing
         and the value is no JSON literal. Where the tool declares no parameters nothing tells where a text would end."""
         declared = writer.parameter(key)
@@ -164,108 +164,108 @@ class BareKeys:
         if (declared.typed and "string" not in declared.types) or not io.shape(writer.name).parameters:
             return False
         size = 1
-        while _MAY_BE_LITERAL.fullmatch(text := (yield from io.tape.peek(size))) and len(text) == size < _MAX_LITERAL:
+        while _MAY_BE_LITERAL.fullmatch(text := (yield from io.buffer.peek(size))) and len(text) == size < _MAX_LITERAL:
             size += 1
         return _LITERAL.match(text) is None
 
-    def _bare_value(self, writer: CallWriter, key: str, tape: Tape) -> Steps[None]:
+    def _bare_value(self, writer: CallWriter, key: str, buffer: TextBuffer) -> Steps[None]:
         """A number, a boolean, null, or what the schema makes of the text."""
-        text = yield from self._scalar(tape)
+        text = yield from self._scalar(buffer)
         if writer.parameter(key).typed:
             writer.text(key, text)
         else:
             writer.value(key, _literal(text))
 
-    def _is_quote(self, tape: Tape) -> Steps[bool]:
-        return bool((yield from tape.literal(self._quote)))
+    def _is_quote(self, buffer: TextBuffer) -> Steps[bool]:
+        return bool((yield from buffer.literal(self._quote)))
 
-    def _key(self, tape: Tape, *, complete: bool = False) -> Steps[str | None]:
+    def _key(self, buffer: TextBuffer, *, complete: bool = False) -> Steps[str | None]:
         """A key, its colon consumed; "" where there is none, None when the object ended (its brace is consumed).
         `complete`: of a call, and no comma stands before it, so that the call may end here. Raises AmbiguousText where
         something else stands than a key."""
-        yield from tape.space()
-        if (yield from self._is_quote(tape)):
-            text, mark = yield from tape.collect(self._quotes, MAX_VALUE)
+        yield from buffer.space()
+        if (yield from self._is_quote(buffer)):
+            text, mark = yield from buffer.collect(self._quotes, MAX_VALUE)
             if not mark:
                 raise CutOff
-            yield from tape.space()
-            if not (yield from tape.literal(":", "=")):
+            yield from buffer.space()
+            if not (yield from buffer.literal(":", "=")):
                 raise AmbiguousText
             return text
-        raw, mark = yield from tape.collect(self._key_ends, MAX_VALUE)
+        raw, mark = yield from buffer.collect(self._key_ends, MAX_VALUE)
         if mark in (":", "="):
             return raw.strip().strip("\"'")
-        if not mark and not tape.clean:
-            raise _Unclosed if complete and not raw.strip() and not tape.half_mark(self._key_ends) else CutOff
+        if not mark and not buffer.clean:
+            raise _Unclosed if complete and not raw.strip() and not buffer.half_mark(self._key_ends) else CutOff
         if raw.strip("] \t\r\n"):
             raise AmbiguousText if mark else CutOff
         if mark == ",":
             return ""
         if mark != "}":
-            tape.at -= len(mark)
+            buffer.at -= len(mark)
         return None
 
-    def _value(self, tape: Tape, depth: int) -> Steps[object]:
+    def _value(self, buffer: TextBuffer, depth: int) -> Steps[object]:
         """A value inside of a list or an object."""
-        yield from tape.space()
-        if (yield from self._is_quote(tape)):
-            return (yield from self._string(tape))
-        mark = yield from tape.peek()
+        yield from buffer.space()
+        if (yield from self._is_quote(buffer)):
+            return (yield from self._string(buffer))
+        mark = yield from buffer.peek()
         if depth > _MAX_DEPTH or mark not in ("[", "{"):
-            text = yield from self._scalar(tape)
+            text = yield from self._scalar(buffer)
             return text if mark == '"' else _literal(text)
-        tape.at += 1
+        buffer.at += 1
         if mark == "[":
-            return (yield from self._list(tape, depth))
+            return (yield from self._list(buffer, depth))
         found: dict[str, object] = {}
-        while (key := (yield from self._key(tape))) is not None:
+        while (key := (yield from self._key(buffer))) is not None:
             if key:
-                found[key] = yield from self._value(tape, depth + 1)
+                found[key] = yield from self._value(buffer, depth + 1)
         return found
 
-    def _list(self, tape: Tape, depth: int) -> Steps[object]:
+    def _list(self, buffer: TextBuffer, depth: int) -> Steps[object]:
         items: list[object] = []
         while True:
-            mark = yield from tape.behind_commas()
+            mark = yield from buffer.behind_commas()
             if mark == "]":
-                tape.at += 1
+                buffer.at += 1
                 return items
-            if mark == "}" or (yield from self._at_tag(tape)):
+            if mark == "}" or (yield from self._at_tag(buffer)):
                 return items
             elif not mark:
                 raise CutOff
             else:
-                items.append((yield from self._value(tape, depth + 1)))
+                items.append((yield from self._value(buffer, depth + 1)))
 
-    def _at_tag(self, tape: Tape) -> Steps[bool]:
+    def _at_tag(self, buffer: TextBuffer) -> Steps[bool]:
         """Whether the region ends here, in the middle of a value."""
-        if (yield from tape.peek()) != self._closer[0]:
+        if (yield from buffer.peek()) != self._closer[0]:
             return False
-        text = yield from tape.peek(self._longest_tag)
+        text = yield from buffer.peek(self._longest_tag)
         return text.startswith((self._closer, *self.openers))
 
-    def _string(self, tape: Tape) -> Steps[str]:
+    def _string(self, buffer: TextBuffer) -> Steps[str]:
         """A string in a list or an object. One that is followed by what cannot follow a value lost a quote."""
-        text, mark = yield from tape.collect(self._quotes, MAX_VALUE)
+        text, mark = yield from buffer.collect(self._quotes, MAX_VALUE)
         if not mark:
             raise CutOff
-        yield from tape.space()
-        following = yield from tape.peek()
-        if following not in (",", "}", "]", "") and not (yield from self._at_tag(tape)):
+        yield from buffer.space()
+        following = yield from buffer.peek()
+        if following not in (",", "}", "]", "") and not (yield from self._at_tag(buffer)):
             raise AmbiguousText
         return text
 
-    def _scalar(self, tape: Tape) -> Steps[str]:
+    def _scalar(self, buffer: TextBuffer) -> Steps[str]:
         """A value without quotes of the dialect, up to what ends it (not consumed). JSON's quotes are understood."""
-        if (yield from tape.literal('"')):
+        if (yield from buffer.literal('"')):
             pieces: list[str] = []
-            if not (yield from read_string(tape, '"', pieces.append, ",}]")):
+            if not (yield from read_string(buffer, '"', pieces.append, ",}]")):
                 raise CutOff
             return "".join(pieces)
-        text, mark = yield from tape.collect(self._scalar_ends, MAX_VALUE)
-        if not mark and not tape.clean:
+        text, mark = yield from buffer.collect(self._scalar_ends, MAX_VALUE)
+        if not mark and not buffer.clean:
             raise CutOff
-        tape.at -= len(mark)
+        buffer.at -= len(mark)
         return text.strip()
 
 

@@ -14,7 +14,7 @@ import re
 import msgspec
 
 from extproc.dialects.buffer import Marks, Steps, TooMuch
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, Reading
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, ParseContext
 
 _WINDOW = 16 * 1024
 """Characters that wait behind a place where a string may have ended."""
@@ -44,8 +44,8 @@ class BareKeyTokens(msgspec.Struct, frozen=True):
 class TextReader:
     """One string value."""
 
-    def __init__(self, tokens: BareKeyTokens, io: Reading, writer: CallWriter, key: str) -> None:
-        self._tape = io.tape
+    def __init__(self, tokens: BareKeyTokens, io: ParseContext, writer: CallWriter, key: str) -> None:
+        self._buffer = io.buffer
         self._writer = writer
         self._key = key
         self._quote = tokens.quote
@@ -79,11 +79,11 @@ class TextReader:
             self._writer.value(self._key, "".join(self._pieces))
 
     def _to_end(self) -> Steps[None]:
-        tape = self._tape
+        buffer = self._buffer
         while True:
-            mark = yield from tape.until(self._marks, self._put)
+            mark = yield from buffer.until(self._marks, self._put)
             if not mark:
-                if not tape.finished or not self._region_ended:
+                if not buffer.finished or not self._region_ended:
                     raise CutOff
                 return self._missing_quote("")
             if mark == self._quote:
@@ -109,11 +109,11 @@ class TextReader:
 
     def _doubt(self, text: str, following: str | None) -> None:
         """`text` is kept where the string may have ended, and `following` (None: it has not ended here)."""
-        tape = self._tape
+        buffer = self._buffer
         if following is None and not self._later:
             self._out(text)
             return
-        text += tape.take(len(following or ""))
+        text += buffer.take(len(following or ""))
         self._at_key = bool(following) or (self._at_key and not text.strip())
         self._later.append(text)
         self._later_size += len(text)
@@ -124,7 +124,7 @@ class TextReader:
 
     def _missing_quote(self, mark: str) -> None:
         """The string ended where it first may have: what follows is read again."""
-        self._tape.push_back("".join(self._later) + mark)
+        self._buffer.push_back("".join(self._later) + mark)
         self._writer.repaired("missing_quote")
 
     # -------------------------------------------------------------------------------------------- without quotes
@@ -133,11 +133,11 @@ class TextReader:
         """A string without its opening quote: up to a parameter that the tool declares or to the end of the call.
         Single quotes around it, and a closing quote of the dialect, are not part of it. `blank` was consumed before it;
         white space around a string of one line is not part of it either."""
-        tape = self._tape
+        buffer = self._buffer
         self._keep(blank)
         closed = False
         while True:
-            mark = yield from tape.until(self._marks, self._keep)
+            mark = yield from buffer.until(self._marks, self._keep)
             if not mark:
                 raise CutOff
             if mark == self._quote:
@@ -147,7 +147,7 @@ class TextReader:
                 break
             if mark in self._tags or (mark == "," and (yield from self._known_key()) is not None) \
                     or (mark == "}" and (yield from self._ends_call()) is not None):
-                tape.push_back(mark)
+                buffer.push_back(mark)
                 break
             self._keep(mark)
         text = "".join(self._pieces)
@@ -172,24 +172,24 @@ class TextReader:
     def _ends_value(self) -> Steps[bool]:
         """Whether the quote that was just consumed closes a value: a comma, a closing bracket, a tag, a declared
         parameter or the end follows. Further quotes before that are dropped."""
-        tape = self._tape
+        buffer = self._buffer
         passed = ""
         while True:
-            blank = yield from tape.space(_MAX_KEY)
-            found = yield from tape.literal(self._quote)
+            blank = yield from buffer.space(_MAX_KEY)
+            found = yield from buffer.literal(self._quote)
             passed += blank + found
             if not found or len(passed) > _MAX_KEY:
                 break
-        following = yield from tape.peek()
+        following = yield from buffer.peek()
         ends = following in (",", "}", "]", "") or (yield from self._at_tag()) \
             or (yield from self._known_key()) is not None
         if not ends:
-            tape.push_back(passed)
+            buffer.push_back(passed)
         return ends
 
     def _at_tag(self) -> Steps[bool]:
         size = 1
-        while (begins := self._tag_marks.begins(text := (yield from self._tape.peek(size)))) is None:
+        while (begins := self._tag_marks.begins(text := (yield from self._buffer.peek(size)))) is None:
             if len(text) < size:
                 return False
             size += 1
@@ -199,7 +199,7 @@ class TextReader:
         """The key, with its colon, of a declared parameter that the call does not have yet; not consumed."""
         size = 1
         while True:
-            text = yield from self._tape.peek(size)
+            text = yield from self._buffer.peek(size)
             found = _KEY.match(text)
             if found is not None:
                 key = found[1]
@@ -212,14 +212,14 @@ class TextReader:
     def _ends_call(self) -> Steps[str | None]:
         """Whether the brace that was just consumed ends the call: "" where a tag or a further call follows, else None.
         Before the end of the text it may be part of the string."""
-        tape = self._tape
-        blank = yield from tape.space(_MAX_KEY)
+        buffer = self._buffer
+        blank = yield from buffer.space(_MAX_KEY)
         at_tag = yield from self._at_tag()
-        tape.push_back(blank)
+        buffer.push_back(blank)
         if at_tag:
             return ""
         size = 1
-        while not _NEXT_CALL.match(text := (yield from tape.peek(size))):
+        while not _NEXT_CALL.match(text := (yield from buffer.peek(size))):
             if len(text) < size or size > _MAX_KEY or not _MAY_BE_CALL.fullmatch(text):
                 return None
             size += 1

@@ -14,7 +14,7 @@ import re
 from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.json.body import read_arguments
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, PlainText, Reading
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, PlainText
 
 _ENDS = Marks(["<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"])
 _NEXT = ("<|start|>", "<|channel|>")
@@ -33,84 +33,84 @@ class Message:
     openers: tuple[str, ...] = ("<|channel|>", "<|start|>")
     closers = ("<|end|>", "<|call|>", "<|return|>")
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
         channel, recipient = yield from self._header(opener, io)
         yield from self._message(channel, recipient, io)
 
-    def _message(self, channel: str, recipient: str | None, io: Reading) -> Steps[None]:
+    def _message(self, channel: str, recipient: str | None, io: ParseContext) -> Steps[None]:
         """A message behind its header."""
         if recipient is not None:
             yield from self._call(recipient, io)
         else:
-            io.tape.release()
+            io.buffer.commit()
             if channel == "analysis":
                 yield from self._reasoning(io)
 
-    def _header(self, opener: str, io: Reading) -> Steps[tuple[str, str | None]]:
+    def _header(self, opener: str, io: ParseContext) -> Steps[tuple[str, str | None]]:
         """The channel and the recipient of a message. Raises NotACall for anything but a header."""
-        tape = io.tape
+        buffer = io.buffer
         known = _CHANNELS if opener == "<|channel|>" else ("assistant", "<|channel|>")
-        yield from tape.space()
-        before = yield from tape.literal(*known)
+        yield from buffer.space()
+        before = yield from buffer.literal(*known)
         if not before:
-            raise NotACall
+            raise NoMatch
         pieces = [before]
         yield from self._collect(io, pieces)
         header = "".join(pieces)
         if opener == "<|start|>" and header.strip() != "assistant" and not _CHANNEL.search(header) \
                 and not _RECIPIENT.search(header):
-            raise NotACall
+            raise NoMatch
         return _meaning(header, io)
 
-    def _collect(self, io: Reading, pieces: list[str]) -> Steps[None]:
+    def _collect(self, io: ParseContext, pieces: list[str]) -> Steps[None]:
         """The rest of the header, through `<|message|>`; too long a one, or one that breaks off, is none."""
 
         def keep(piece: str) -> None:
             pieces.append(piece)
             if sum(map(len, pieces)) > _MAX_HEADER:
-                raise NotACall
+                raise NoMatch
 
-        if (yield from io.tape.until(_HEADER_ENDS, keep)) != "<|message|>":
-            raise NotACall
+        if (yield from io.buffer.until(_HEADER_ENDS, keep)) != "<|message|>":
+            raise NoMatch
 
-    def _reasoning(self, io: Reading) -> Steps[None]:
+    def _reasoning(self, io: ParseContext) -> Steps[None]:
         io.begin_thinking()
-        mark = yield from io.tape.until(_ENDS, io.emit_thinking)
+        mark = yield from io.buffer.until(_ENDS, io.emit_thinking)
         if mark in _NEXT:
-            io.tape.at -= len(mark)
+            io.buffer.at -= len(mark)
 
-    def _call(self, recipient: str, io: Reading) -> Steps[None]:
+    def _call(self, recipient: str, io: ParseContext) -> Steps[None]:
         """The message of a call, through the mark that ends it; text behind the arguments is content."""
-        tape = io.tape
+        buffer = io.buffer
         if io.offered(recipient) is None:  # the whole message is text, to the letter
-            yield from tape.until(_ENDS, _pass)
+            yield from buffer.until(_ENDS, _pass)
             raise PlainText
         writer = io.call(recipient)
-        yield from tape.space()
-        mark = yield from tape.peek()
+        yield from buffer.space()
+        mark = yield from buffer.peek()
         if mark in ("{", '"'):
             whole = yield from read_arguments(io, writer, _ENDS)
-            if not whole and tape.ended and tape.at >= len(tape.buffer):
+            if not whole and buffer.ended and buffer.at >= len(buffer.buffer):
                 return
             if whole:  # its token may have been taken out: what comes beside the text need not wait for the end
                 writer.close()
-            mark = yield from tape.until(_ENDS, io.emit_text)
+            mark = yield from buffer.until(_ENDS, io.emit_text)
             writer.close()
         else:
             mark = yield from self._other_arguments(io, writer)
         if mark in _NEXT:
-            tape.at -= len(mark)
+            buffer.at -= len(mark)
 
-    def _other_arguments(self, io: Reading, writer: CallWriter) -> Steps[str]:
+    def _other_arguments(self, io: ParseContext, writer: CallWriter) -> Steps[str]:
         """Arguments that are no JSON object: nothing, or text that the repair may make sense of."""
-        raw, mark = yield from io.tape.collect(_ENDS, MAX_VALUE)
-        if mark or io.tape.clean:
+        raw, mark = yield from io.buffer.collect(_ENDS, MAX_VALUE)
+        if mark or io.buffer.clean:
             writer.arguments(raw)
             writer.close()
         return mark
 
 
-def _meaning(header: str, io: Reading) -> tuple[str, str | None]:
+def _meaning(header: str, io: ParseContext) -> tuple[str, str | None]:
     """The channel of a message and the tool that it is for. Of several channels the last one counts."""
     channels = _CHANNEL.findall(header)
     found = _RECIPIENT.search(header)
@@ -130,7 +130,7 @@ class FirstHeader(Message):
 
     openers: tuple[str, ...] = ("to=", "assistant to=")
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
         pieces = ["to="]
         yield from self._collect(io, pieces)
         channel, recipient = _meaning("".join(pieces), io)

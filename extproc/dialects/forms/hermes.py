@@ -12,7 +12,7 @@ from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.roo import make_line_forms
 from extproc.dialects.json.body import read_array, read_call
 from extproc.dialects.json.value import raw_value
-from extproc.dialects.parse_context import NotACall, Reading
+from extproc.dialects.parse_context import NoMatch, ParseContext
 
 
 class TaggedJson:
@@ -26,69 +26,69 @@ class TaggedJson:
         self._closers = tuple(dict.fromkeys(end for _, end in pairs))
         self._ends = Marks([*self._closers, *self.openers])
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        yield from tape.space()
-        if (yield from tape.literal(*self.openers)):  # models double the tags
-            yield from tape.space()
-        fenced = yield from tape.literal("```json", "```")
-        yield from tape.space()
-        first = yield from tape.peek()
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
+        yield from buffer.space()
+        if (yield from buffer.literal(*self.openers)):  # models double the tags
+            yield from buffer.space()
+        fenced = yield from buffer.literal("```json", "```")
+        yield from buffer.space()
+        first = yield from buffer.peek()
         if first == "[":
-            tape.at += 1
+            buffer.at += 1
             yield from read_array(io, self._ends)
         else:
             yield from read_call(io, self._ends)
         yield from self._more(io)
         yield from self._close(io, fenced)
 
-    def _more(self, io: Reading) -> Steps[None]:
+    def _more(self, io: ParseContext) -> Steps[None]:
         """Further call objects in the same tags; behind stray brackets that models add."""
-        tape = io.tape
+        buffer = io.buffer
         while True:
-            tape.hold()
-            yield from tape.space()
-            while (yield from tape.literal("}", "]")):
-                yield from tape.space()
-                tape.release()
-                tape.hold()
-            yield from tape.literal(",", ";")
-            yield from tape.space()
+            buffer.mark()
+            yield from buffer.space()
+            while (yield from buffer.literal("}", "]")):
+                yield from buffer.space()
+                buffer.commit()
+                buffer.mark()
+            yield from buffer.literal(",", ";")
+            yield from buffer.space()
             try:
                 yield from read_call(io, self._ends)
-            except NotACall:
-                tape.hand_back()
-                tape.release()
+            except NoMatch:
+                buffer.rewind()
+                buffer.commit()
                 if not (yield from self._skips(io)):
                     return
 
-    def _skips(self, io: Reading) -> Steps[bool]:
+    def _skips(self, io: ParseContext) -> Steps[bool]:
         """Behind a call an object that is none, or calls no offered tool: text where a further object follows it."""
-        tape = io.tape
-        tape.hold()
-        blank = yield from tape.space()
+        buffer = io.buffer
+        buffer.mark()
+        blank = yield from buffer.space()
         raw = ""
-        if (yield from tape.peek()) == "{":
+        if (yield from buffer.peek()) == "{":
             raw = yield from raw_value(io, self._ends)
-            yield from tape.space()
-        if not raw or (yield from tape.peek()) != "{":
-            tape.hand_back()
-            tape.release()
+            yield from buffer.space()
+        if not raw or (yield from buffer.peek()) != "{":
+            buffer.rewind()
+            buffer.commit()
             return False
-        tape.release()
+        buffer.commit()
         io.emit_text(blank + raw)
         return True
 
-    def _close(self, io: Reading, fenced: str) -> Steps[None]:
+    def _close(self, io: ParseContext, fenced: str) -> Steps[None]:
         """The closing tags, however many there are; anything else is text again."""
-        tape = io.tape
+        buffer = io.buffer
         if fenced:
-            blank = yield from tape.space()
-            if not (yield from tape.literal("```")):
-                tape.push_back(blank)
-        blank = yield from tape.skip(*self._closers)
-        tape.drop_cut_mark(self._ends)
-        tape.push_back(blank)
+            blank = yield from buffer.space()
+            if not (yield from buffer.literal("```")):
+                buffer.push_back(blank)
+        blank = yield from buffer.skip(*self._closers)
+        buffer.drop_cut_mark(self._ends)
+        buffer.push_back(blank)
 
 
 HERMES = TaggedJson("<tool_call>", "</tool_call>")

@@ -19,7 +19,7 @@ import msgspec
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.elements import ElementCalls, Grammar
 from extproc.dialects.forms.sections import Tokens, TokenSections
-from extproc.dialects.parse_context import Reading
+from extproc.dialects.parse_context import ParseContext
 
 _NUMBERED = re.compile(r"(?:functions\.)?(\S+?)\s*:\s*\d*", re.ASCII)
 _COUNTER = re.compile(r"(?:functions\.?)?:?\d*", re.ASCII)
@@ -38,7 +38,7 @@ TOKENS = Tokens(
 class KimiSections(TokenSections):
     """K2: the header is the call's id."""
 
-    def resolve(self, io: Reading, header: str) -> str | None:
+    def resolve(self, io: ParseContext, header: str) -> str | None:
         found = _NUMBERED.fullmatch(header)
         name = None
         if found is not None:
@@ -48,7 +48,7 @@ class KimiSections(TokenSections):
     def names_a_tool(self, header: str) -> bool:
         return _NUMBERED.fullmatch(header) is not None
 
-    def infer(self, io: Reading, header: str, raw: str) -> str | None:
+    def infer(self, io: ParseContext, header: str, raw: str) -> str | None:
         counter = _COUNTER.fullmatch(header) is not None
         if not counter and _FOREIGN.fullmatch(header) is None:
             return None
@@ -64,13 +64,13 @@ class KimiSections(TokenSections):
         return _most_alike(io, set(keys))
 
 
-def _fits(io: Reading, name: str, keys: set[str]) -> bool:
+def _fits(io: ParseContext, name: str, keys: set[str]) -> bool:
     """Whether the tool takes exactly such arguments."""
     shape = io.shape(name)
     return shape.required <= keys <= shape.parameters.keys()
 
 
-def _most_alike(io: Reading, keys: set[str]) -> str | None:
+def _most_alike(io: ParseContext, keys: set[str]) -> str | None:
     """The one tool that shares most of its parameters with `keys`; None when several do, or none does."""
     shared = sorted(((len(keys & io.shape(name).parameters.keys()), name) for name in io.tools), reverse=True)
     if not shared or not shared[0][0] or (len(shared) > 1 and shared[0][0] == shared[1][0]):

@@ -15,7 +15,7 @@ from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES
 from extproc.dialects.forms.mistral import TOOL_CALLS
 from extproc.dialects.json.body import ReadCall, read_array, read_call, read_keyed_call
-from extproc.dialects.parse_context import NotACall, Reading
+from extproc.dialects.parse_context import NoMatch, ParseContext
 
 
 class TaggedArray:
@@ -32,30 +32,30 @@ class TaggedArray:
         self._read = read
         self._stop = Marks([*([closer] if closer else []), *(o for o in self.openers if len(o) > 1)])
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
         if opener.endswith("{"):
-            tape.push_back("{")
+            buffer.push_back("{")
             yield from read_call(io, self._stop, needs_arguments=True)
             return
         if not opener.endswith("["):
-            yield from tape.space()
-            mark = yield from tape.peek()
+            yield from buffer.space()
+            mark = yield from buffer.peek()
             if mark == "{" and self._single:
                 yield from read_call(io, self._stop, needs_arguments=True)
                 yield from self._close(io)
                 return
             if mark != "[":
-                raise NotACall
-            tape.at += 1
+                raise NoMatch
+            buffer.at += 1
         yield from read_array(io, self._stop, self._read)
         yield from self._close(io)
 
-    def _close(self, io: Reading) -> Steps[None]:
+    def _close(self, io: ParseContext) -> Steps[None]:
         if not self._closer:
             return
-        yield from io.tape.space()
-        yield from io.tape.literal(self._closer)
+        yield from io.buffer.space()
+        yield from io.buffer.literal(self._closer)
 
 
 _CLOSING = {"[": "]", "{": "}"}

@@ -14,7 +14,7 @@ from extproc.dialects.forms.lists import BARE_ARRAY
 from extproc.dialects.forms.pythonic import read_python_calls
 from extproc.dialects.forms.qwen_coder import QWEN_CODER
 from extproc.dialects.json.body import read_array, read_call
-from extproc.dialects.parse_context import NotACall, Reading
+from extproc.dialects.parse_context import NoMatch, ParseContext
 
 _STOP = Marks(["<|eom_id|>", "<|eot_id|>", "<|python_tag|>"])
 
@@ -25,8 +25,8 @@ class BareJson:
     def __init__(self, *openers: str) -> None:
         self.openers = openers
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        io.tape.at -= 1
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        io.buffer.at -= 1
         yield from read_objects(io, needs_arguments=True)
 
 
@@ -35,16 +35,16 @@ class PythonTag:
 
     openers: tuple[str, ...] = ("<|python_tag|>",)
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        yield from tape.space()
-        mark = yield from tape.peek()
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
+        yield from buffer.space()
+        mark = yield from buffer.peek()
         if mark == "{":
             yield from read_objects(io)
         elif mark == "[":
-            tape.at += 1
-            yield from tape.space()
-            if (yield from tape.peek()) == "{":
+            buffer.at += 1
+            yield from buffer.space()
+            if (yield from buffer.peek()) == "{":
                 yield from read_array(io, _STOP)
             else:
                 yield from read_python_calls(io, "]")
@@ -52,24 +52,24 @@ class PythonTag:
             yield from read_python_calls(io, "")
 
 
-def read_objects(io: Reading, *, needs_arguments: bool = False) -> Steps[None]:
+def read_objects(io: ParseContext, *, needs_arguments: bool = False) -> Steps[None]:
     """A call object and those that follow it, joined by semicolons, commas or only white space."""
-    tape = io.tape
+    buffer = io.buffer
     yield from read_call(io, _STOP, needs_arguments=needs_arguments)
     while True:
-        yield from tape.literal("}")
-        tape.hold()
-        yield from tape.space()
-        yield from tape.literal(";", ",", "<|python_tag|>")
-        yield from tape.space()
-        if (yield from tape.peek()) == "{":
+        yield from buffer.literal("}")
+        buffer.mark()
+        yield from buffer.space()
+        yield from buffer.literal(";", ",", "<|python_tag|>")
+        yield from buffer.space()
+        if (yield from buffer.peek()) == "{":
             try:
                 yield from read_call(io, _STOP, needs_arguments=needs_arguments)
                 continue
-            except NotACall:
+            except NoMatch:
                 pass
-        tape.hand_back()
-        tape.release()
+        buffer.rewind()
+        buffer.commit()
         return
 
 

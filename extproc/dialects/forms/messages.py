@@ -24,7 +24,7 @@ from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.headers import read_attribute
 from extproc.dialects.json.body import read_arguments, read_call
-from extproc.dialects.parse_context import NotACall, PlainText, Reading
+from extproc.dialects.parse_context import NoMatch, ParseContext, PlainText
 from extproc.dialects.tags.body import Grammar, TaggedCall
 from extproc.dialects.turns import end_of_turn
 
@@ -65,84 +65,84 @@ class Message:
         """How the next message begins; where the kind of a message has a token, its header may be missing."""
         self._ends = Marks([*family.ends, *self._next])
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
         to, body = yield from self._header(io)
         if body == "text":
-            io.tape.release()
+            io.buffer.commit()
             if self._family.calls is not None:  # markup of calls in it is text
                 yield from self._text(io)
         elif body == "reasoning":
-            io.tape.release()
+            io.buffer.commit()
             io.begin_thinking()
             yield from self._until_end(io, io.emit_thinking)
         else:
             yield from self._call(io, to)
 
-    def _header(self, io: Reading) -> Steps[tuple[str, Body]]:
+    def _header(self, io: ParseContext) -> Steps[tuple[str, Body]]:
         """The recipient and what the message holds. Raises NotACall for anything but a header."""
         family, pieces = self._family, [""]
 
         def keep(piece: str) -> None:
             pieces.append(piece)
             if sum(map(len, pieces)) > _MAX_HEADER:
-                raise NotACall
+                raise NoMatch
 
-        mark = yield from io.tape.until(self._header_ends, keep)
+        mark = yield from io.buffer.until(self._header_ends, keep)
         found = family.header.fullmatch("".join(pieces))
         if found is None or mark not in family.bodies:
-            raise NotACall
+            raise NoMatch
         to, body = found["to"] or "", family.bodies[mark]
         if body == "addressed":
             body = "reasoning" if to in family.reasoning else "text" if not to or to in family.text else "call"
         return to, body
 
-    def _until_end(self, io: Reading, out: Callable[[str], None]) -> Steps[None]:
+    def _until_end(self, io: ParseContext, out: Callable[[str], None]) -> Steps[None]:
         """Passes a message on through the token that ends it; where another one begins, it stands on the tape."""
-        mark = yield from io.tape.until(self._ends, out)
+        mark = yield from io.buffer.until(self._ends, out)
         if mark in self._next:
-            io.tape.at -= len(mark)
+            io.buffer.at -= len(mark)
 
-    def _text(self, io: Reading) -> Steps[None]:
+    def _text(self, io: ParseContext) -> Steps[None]:
         """Visible text. A token that ends a message is text where more text follows it."""
-        ends, tape = self._family.ends, io.tape
+        ends, buffer = self._family.ends, io.buffer
         while True:
-            mark = yield from tape.until(self._ends, io.emit_text)
+            mark = yield from buffer.until(self._ends, io.emit_text)
             if mark not in ends:
-                tape.at -= len(mark)
+                buffer.at -= len(mark)
                 return
-            shown = yield from end_of_turn(tape, mark, ends, self._next, _MAX_WAIT)
+            shown = yield from end_of_turn(buffer, mark, ends, self._next, _MAX_WAIT)
             if not shown:
                 return
             io.emit_text(shown)
 
-    def _call(self, io: Reading, to: str) -> Steps[None]:
+    def _call(self, io: ParseContext, to: str) -> Steps[None]:
         """A message to a tool, through the token that ends it. All of it is text where it calls no offered tool."""
-        tape, family, before = io.tape, self._family, io.calls
-        yield from tape.space()
+        buffer, family, before = io.buffer, self._family, io.calls
+        yield from buffer.space()
         if family.calls is None and to and "call" not in family.bodies.values():
             yield from self._arguments(io, to)
         else:
             opener = ""
-            if family.calls is not None and not (opener := (yield from tape.literal(*family.calls.openers))):
-                raise NotACall
+            if family.calls is not None and not (opener := (yield from buffer.literal(*family.calls.openers))):
+                raise NoMatch
             try:
                 yield from family.calls.read(opener, io) if family.calls is not None else read_call(io, self._ends)
-            except NotACall:
+            except NoMatch:
                 if io.calls == before:
                     yield from self._until_end(io, _drop)
                     raise PlainText from None
-        blank = yield from tape.space(_MAX_WAIT)
-        if not (yield from tape.literal(*family.ends)):
-            tape.push_back(blank)
+        blank = yield from buffer.space(_MAX_WAIT)
+        if not (yield from buffer.literal(*family.ends)):
+            buffer.push_back(blank)
 
-    def _arguments(self, io: Reading, to: str) -> Steps[None]:
+    def _arguments(self, io: ParseContext, to: str) -> Steps[None]:
         """Arguments as JSON. Other text is the value of the one parameter of a tool, of one that runs code for example.
         """
-        tape = io.tape
+        buffer = io.buffer
         name = io.offered(to)
         if name is None:
-            raise NotACall
-        first = yield from tape.peek()
+            raise NoMatch
+        first = yield from buffer.peek()
         if first in ("{", '"'):
             writer = io.call(name)
             if (yield from read_arguments(io, writer, self._ends)):
@@ -150,12 +150,12 @@ class Message:
             return
         declared = list(io.shape(name).parameters)
         if not first or len(declared) != 1 or not io.shape(name).parameters[declared[0]].streams:
-            raise NotACall
+            raise NoMatch
         writer = io.call(name)
         writer.begin(declared[0])
-        mark = yield from tape.until(self._ends, writer.piece)
+        mark = yield from buffer.until(self._ends, writer.piece)
         if mark:  # else nothing says that the text is whole: half a program must not run
-            tape.at -= len(mark)
+            buffer.at -= len(mark)
             writer.end()
             writer.close()
 
@@ -172,22 +172,22 @@ class FirstMessage(Message):
         super().__init__(family)
         self.openers = begins
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        tape.at -= len(opener)
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
+        buffer.at -= len(opener)
         if len(opener) == 1:
-            word = yield from tape.run(lambda char: char.isalnum() or char in "_-.:/", _MAX_HEADER)
+            word = yield from buffer.run(lambda char: char.isalnum() or char in "_-.:/", _MAX_HEADER)
             known = word in self._family.text or word in self._family.reasoning or io.offered(word) is not None
-            tape.push_back(word)
+            buffer.push_back(word)
             if not known:
-                raise NotACall
+                raise NoMatch
         try:
             yield from super().read(opener, io)
         except PlainText:
             raise
-        except NotACall:
+        except NoMatch:
             if len(opener) == 1:  # a word alone is no piece of a call, also where the answer was cut off behind it
-                tape.hand_back()
+                buffer.rewind()
             raise
 
 

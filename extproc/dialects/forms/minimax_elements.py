@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.headers import MAX_NAME, read_attribute
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext
 
 PREFIX = "]<]minimax[>["
 _INVOKE = PREFIX + "<invoke name="
@@ -36,64 +36,65 @@ class NestedElements:
     openers: tuple[str, ...] = (PREFIX + "<tool_call>", "<tool_call>", _INVOKE)
     blocks = ((PREFIX + "<tool_call>", _REGION_END),)
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
         if opener != _INVOKE:
-            yield from tape.space()
-            if not (yield from tape.literal(_INVOKE)):
-                raise NotACall
+            yield from buffer.space()
+            if not (yield from buffer.literal(_INVOKE)):
+                raise NoMatch
         while True:
-            name, raw = yield from read_attribute(tape)
+            name, raw = yield from read_attribute(buffer)
             if name is None or io.offered(name) is None:
-                if tape.holding:
-                    raise NotACall
-                tape.push_back(_INVOKE + raw)
+                if buffer.holding:
+                    raise NoMatch
+                buffer.push_back(_INVOKE + raw)
                 return
             writer = io.call(name)
             root = _Element(name)
-            whole = yield from _read_elements(tape, root)
-            if whole or (whole is False and tape.finished):
+            whole = yield from _read_elements(buffer, root)
+            if whole or (whole is False and buffer.finished):
                 _write(writer, io, root)
                 if whole:
                     writer.close()
             else:
                 writer.break_off()
-            yield from tape.space()
-            if (yield from tape.literal(_REGION_END, _INVOKE)) != _INVOKE:
+            yield from buffer.space()
+            if (yield from buffer.literal(_REGION_END, _INVOKE)) != _INVOKE:
                 return
 
 
-def _read_elements(tape: Tape, root: _Element) -> Steps[bool | None]:
+def _read_elements(buffer: TextBuffer, root: _Element) -> Steps[bool | None]:
     """Everything up to the end of the invoke. False: the text ended first, behind whole elements; None: inside of one,
     or where one may have begun."""
     stack = [root]
     size = 0
     while True:
         pieces: list[str] = []
-        found = yield from tape.until(_MARKS, pieces.append)
+        found = yield from buffer.until(_MARKS, pieces.append)
         text = "".join(pieces)
         size += len(text) + len(PREFIX)
         if size > MAX_VALUE:
             raise TooMuch
         stack[-1].text.append(text)
         if not found:
-            return False if len(stack) == 1 and not "".join(root.text).strip() and not tape.half_mark(_MARKS) else None
-        begin = yield from tape.literal("</", "<")
-        name = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
-        end = yield from tape.literal(">")
+            nothing = len(stack) == 1 and not "".join(root.text).strip() and not buffer.half_mark(_MARKS)
+            return False if nothing else None
+        begin = yield from buffer.literal("</", "<")
+        name = yield from buffer.run(lambda char: char not in "<>\r\n", MAX_NAME)
+        end = yield from buffer.literal(">")
         if begin == "</" and name in ("invoke", "tool_call"):
             if name == "tool_call":
-                tape.push_back(PREFIX + begin + name + end)
+                buffer.push_back(PREFIX + begin + name + end)
             return True
         if begin == "<" and (name == "tool_call" or name.startswith("invoke name=")):
-            tape.push_back(PREFIX + begin + name + end)
+            buffer.push_back(PREFIX + begin + name + end)
             return True
         if begin == "<" and end and name and len(stack) < _MAX_DEPTH:
             stack[-1].children.append(element := _Element(name.strip()))
             stack.append(element)
         elif begin == "</" and end:
             _close(stack, name.strip())
-        elif begin == "</" and tape.ran_out:
+        elif begin == "</" and buffer.ran_out:
             return False if len(stack) == 1 else None
         else:
             stack[-1].text.append(begin + name + end)
@@ -107,7 +108,7 @@ def _close(stack: list[_Element], name: str) -> None:
             return
 
 
-def _write(writer: CallWriter, io: Reading, root: _Element) -> None:
+def _write(writer: CallWriter, io: ParseContext, root: _Element) -> None:
     schema = io.tools[writer.name].schema
     for key, elements in _grouped(root.children).items():
         child = _part(schema, "properties", key)

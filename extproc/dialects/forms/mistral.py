@@ -11,7 +11,7 @@ from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.whole_answer import BARE_ARRAY_ONLY
 from extproc.dialects.json.body import read_arguments, read_array, read_call
-from extproc.dialects.parse_context import NotACall, Reading
+from extproc.dialects.parse_context import NoMatch, ParseContext
 
 _STOP = Marks(["[TOOL_CALLS]", "</s>"])
 _MARKS = Marks(["[CALL_ID]", "[ARGS]"])
@@ -23,39 +23,39 @@ class ToolCalls:
     openers: tuple[str, ...] = ("[TOOL_CALLS]",)
     blocks = (("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("[TOOL_CALLS]", "[]"))
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        yield from tape.space()
-        mark = yield from tape.peek()
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
+        yield from buffer.space()
+        mark = yield from buffer.peek()
         if mark == "[":
-            tape.at += 1
+            buffer.at += 1
             yield from read_array(io, _STOP)
         elif mark == "{":
             yield from read_call(io, _STOP)
         else:
             yield from self._named(opener, io)
-        yield from tape.literal("[/TOOL_CALLS]", "</s>")
+        yield from buffer.literal("[/TOOL_CALLS]", "</s>")
 
-    def _named(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        name = yield from tape.run(lambda char: char.isalnum() or char in "_-.:", 256)
+    def _named(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
+        name = yield from buffer.run(lambda char: char.isalnum() or char in "_-.:", 256)
         if io.offered(name) is None:
-            raise NotACall
-        yield from tape.space()
-        marked = yield from tape.literal("[CALL_ID]", "[ARGS]")
+            raise NoMatch
+        yield from buffer.space()
+        marked = yield from buffer.literal("[CALL_ID]", "[ARGS]")
         if marked == "[CALL_ID]":
-            yield from tape.space()
-            yield from tape.run(lambda char: char.isalnum() or char in "_-.:", 256)
-            yield from tape.space()
-            marked = yield from tape.literal("[ARGS]")
-        yield from tape.space()
-        mark = yield from tape.peek()
+            yield from buffer.space()
+            yield from buffer.run(lambda char: char.isalnum() or char in "_-.:", 256)
+            yield from buffer.space()
+            marked = yield from buffer.literal("[ARGS]")
+        yield from buffer.space()
+        mark = yield from buffer.peek()
         # without its marker only an object can be told from prose; a name alone ends the answer or the call
-        if not marked and mark not in ("{", "") and (yield from tape.peek(len(opener))) != opener:
-            tape.drop_cut_mark(_MARKS)
-            raise NotACall
-        if not mark and not tape.clean:
-            raise NotACall
+        if not marked and mark not in ("{", "") and (yield from buffer.peek(len(opener))) != opener:
+            buffer.drop_cut_mark(_MARKS)
+            raise NoMatch
+        if not mark and not buffer.clean:
+            raise NoMatch
         writer = io.call(name)
         if mark and (mark not in ("{", '"') or (yield from read_arguments(io, writer, _STOP))):
             writer.close()

@@ -19,7 +19,7 @@ from extproc.dialects.forms.hermes import HERMES, TaggedJson
 from extproc.dialects.json.body import NAME_KEYS
 from extproc.dialects.json.lenient import decode_json
 from extproc.dialects.json.value import raw_value
-from extproc.dialects.parse_context import NotACall, Reading
+from extproc.dialects.parse_context import NoMatch, ParseContext
 
 _NO_TOOL = ("directly-answer", "directly_answer")
 _MAX_SOURCES = 256
@@ -29,29 +29,29 @@ _FENCED_ACTION = tuple(f"Action:{gap}```{word}" for gap in (" ", "", "\n") for w
 class Action(TaggedJson):
     """An array of calls, one of which may say that the model answers by itself."""
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
         before = io.calls
         try:
             yield from super().read(opener, io)
-        except NotACall:
+        except NoMatch:
             if io.calls > before:
                 raise
-            io.tape.hand_back()
+            io.buffer.rewind()
             yield from self._answer(io)
 
-    def _answer(self, io: Reading) -> Steps[None]:
+    def _answer(self, io: ParseContext) -> Steps[None]:
         """An array that calls no tool: text that it holds is the answer. Raises NotACall for anything else."""
-        tape = io.tape
-        yield from tape.space()
+        buffer = io.buffer
+        yield from buffer.space()
         try:
             actions = decode_json((yield from raw_value(io)))
             objects = msgspec.convert(actions, list[dict[str, object]])
         except (ValueError, msgspec.ValidationError):
-            raise NotACall from None
+            raise NoMatch from None
         if not objects or not all(any(one.get(key) in _NO_TOOL for key in NAME_KEYS) for one in objects):
-            raise NotACall
+            raise NoMatch
         yield from self._close(io, "")
-        tape.release()
+        buffer.commit()
         parameters = [value for one in objects for value in one.values() if isinstance(value, dict)]
         io.emit_text("\n".join(text for found in parameters for text in found.values() if isinstance(text, str)))
 
@@ -62,12 +62,12 @@ class Citation:
     openers: tuple[str, ...] = ("<co>", "<co:", "</co:")
     inline = True
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
         if opener != "<co>":
-            yield from io.tape.run(lambda char: char in " 0123456789:,[]", _MAX_SOURCES)
-            if not (yield from io.tape.literal(">")):
-                raise NotACall
-        io.tape.release()
+            yield from io.buffer.run(lambda char: char in " 0123456789:,[]", _MAX_SOURCES)
+            if not (yield from io.buffer.literal(">")):
+                raise NoMatch
+        io.buffer.commit()
 
 
 COMMAND_R = Action(_FENCED_ACTION[0], "```", *((opener, "```") for opener in _FENCED_ACTION[1:]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extproc.dialects.buffer import Marks, Steps
-from extproc.dialects.parse_context import Reading
+from extproc.dialects.parse_context import ParseContext
 
 
 class OpeningReasoning:
@@ -21,9 +21,9 @@ class OpeningReasoning:
         self._closers = frozenset(closers)
         self._ends = Marks([*self._closers, *calls])
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        tape.release()
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
+        buffer.commit()
         io.begin_thinking()
         pieces = [opener]
 
@@ -31,10 +31,10 @@ class OpeningReasoning:
             pieces.append(piece)
             io.emit_thinking(piece)
 
-        mark = yield from tape.until(self._ends, say)
+        mark = yield from buffer.until(self._ends, say)
         if mark in self._closers:
-            yield from tape.space()
+            yield from buffer.space()
         elif mark:
-            tape.at -= len(mark)
-        elif tape.clean:
+            buffer.at -= len(mark)
+        elif buffer.clean:
             io.emit_text("".join(pieces))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extproc.dialects.buffer import Marks, Steps
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.json.body import read_call
-from extproc.dialects.parse_context import NotACall, Reading
+from extproc.dialects.parse_context import NoMatch, ParseContext
 
 _STOP = Marks(["<|action_end|>", "<|action_start|>"])
 
@@ -16,18 +16,18 @@ class Action:
     openers: tuple[str, ...] = ("<|action_start|>",)
     blocks = (("<|action_start|>", "<|action_end|>"), ("<|action_start|>", "<|plugin|><|action_end|>"))
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        yield from tape.space()
-        if not (yield from tape.literal("<|plugin|>")):
-            raise NotACall
-        yield from tape.space()
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
+        yield from buffer.space()
+        if not (yield from buffer.literal("<|plugin|>")):
+            raise NoMatch
+        yield from buffer.space()
         yield from read_call(io, _STOP)
         while True:
-            yield from tape.space()
-            if not (yield from tape.literal("}")):
+            yield from buffer.space()
+            if not (yield from buffer.literal("}")):
                 break
-        yield from tape.literal("<|action_end|>")
+        yield from buffer.literal("<|action_end|>")
 
 
 DIALECTS: tuple[Dialect, ...] = (

@@ -15,12 +15,12 @@ last. Sources: the models' chat templates, and the parsers of vLLM, SGLang and o
 from __future__ import annotations
 
 from extproc.bounds import bounded_cache
-from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import TaggedJson
 from extproc.dialects.forms.qwen_coder import QWEN_CODER
 from extproc.dialects.headers import MAX_NAME
-from extproc.dialects.parse_context import EmptyBlock, NotACall, Reading
+from extproc.dialects.parse_context import EmptyBlock, NoMatch, ParseContext
 from extproc.dialects.tags.body import Grammar, Header, TaggedCall
 from extproc.dialects.tags.value import skip_newline
 
@@ -28,15 +28,15 @@ from extproc.dialects.tags.value import skip_newline
 def name_until_tag(separator: str = "") -> Header:
     """The word behind an opening tag, through the `separator` that may follow it."""
 
-    def read(tape: Tape) -> Steps[tuple[str | None, str]]:
-        raw = yield from tape.space()
-        name = yield from tape.run(lambda char: not char.isspace() and char not in "<{(", MAX_NAME)
+    def read(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
+        raw = yield from buffer.space()
+        name = yield from buffer.run(lambda char: not char.isspace() and char not in "<{(", MAX_NAME)
         raw += name
         if separator:
-            blank = yield from tape.space()
-            found = yield from tape.literal(separator)
+            blank = yield from buffer.space()
+            found = yield from buffer.literal(separator)
             if not found:
-                tape.push_back(blank)
+                buffer.push_back(blank)
             raw += blank + found if found else ""
         return name or None, raw
 
@@ -50,38 +50,38 @@ def key_until_value(key_end: str, value: str, others: tuple[str, ...], kind: tup
     wanted = tuple(mark for mark in (key_end, value, *(kind or ())[:1]) if mark)
     ends = Marks([*wanted, *others, "\n", "\r"])
 
-    def read(tape: Tape) -> Steps[tuple[str | None, str]]:
+    def read(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
         try:
-            key, mark = yield from tape.collect(ends, MAX_NAME)
+            key, mark = yield from buffer.collect(ends, MAX_NAME)
         except TooMuch:
             return None, ""
-        tape.at -= len(mark)
-        blank = yield from tape.space()
-        mark = yield from tape.literal(*wanted)
+        buffer.at -= len(mark)
+        blank = yield from buffer.space()
+        mark = yield from buffer.literal(*wanted)
         if not mark:
-            tape.push_back(blank)
-            return None, key if not tape.ran_out or tape.clean else ""
+            buffer.push_back(blank)
+            return None, key if not buffer.ran_out or buffer.clean else ""
         raw = key + blank + mark
         if mark == value:
             return key.strip() or None, raw
         if mark != key_end:
-            tape.push_back(mark)
+            buffer.push_back(mark)
             raw = key + blank
-        blank = yield from tape.space()
-        if kind is not None and (yield from tape.literal(kind[0])):
-            text = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
-            raw += blank + kind[0] + text + (yield from tape.literal(kind[1]))
-            blank = yield from tape.space()
-        if (yield from tape.literal(value)):
+        blank = yield from buffer.space()
+        if kind is not None and (yield from buffer.literal(kind[0])):
+            text = yield from buffer.run(lambda char: char not in "<>\r\n", MAX_NAME)
+            raw += blank + kind[0] + text + (yield from buffer.literal(kind[1]))
+            blank = yield from buffer.space()
+        if (yield from buffer.literal(value)):
             return key.strip() or None, raw + blank + value
-        if tape.ended and not tape.clean and (tape.at >= len(tape.buffer) or tape.cut_mark(ends)):
-            tape.at = len(tape.buffer)
+        if buffer.ended and not buffer.clean and (buffer.at >= len(buffer.buffer) or buffer.cut_mark(ends)):
+            buffer.at = len(buffer.buffer)
             return None, ""
-        following = yield from tape.literal(*others)
-        tape.push_back(blank + following)
+        following = yield from buffer.literal(*others)
+        buffer.push_back(blank + following)
         if following or mark != key_end:
             return None, raw
-        raw += yield from skip_newline(tape)  # the line end that stands between the two tags
+        raw += yield from skip_newline(buffer)  # the line end that stands between the two tags
         return key.strip() or None, raw
 
     return read
@@ -116,14 +116,14 @@ class Suffixed:
 
     openers: tuple[str, ...] = ("<tool_calls:", "<tool_call:")
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        suffix = yield from io.tape.run(lambda char: char.isalnum() or char in "_-.", 64)
-        if not suffix or not (yield from io.tape.literal(">")):
-            raise NotACall
-        blank = yield from io.tape.space()
-        if (yield from io.tape.literal(f"</{opener[1:]}{suffix}>")):
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        suffix = yield from io.buffer.run(lambda char: char.isalnum() or char in "_-.", 64)
+        if not suffix or not (yield from io.buffer.literal(">")):
+            raise NoMatch
+        blank = yield from io.buffer.space()
+        if (yield from io.buffer.literal(f"</{opener[1:]}{suffix}>")):
             raise EmptyBlock
-        io.tape.push_back(blank)
+        io.buffer.push_back(blank)
         yield from _hunyuan(f":{suffix}").read(f"{opener}{suffix}>", io)
 
 

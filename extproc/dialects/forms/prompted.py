@@ -15,14 +15,14 @@ import re
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, Tape
+from extproc.dialects.buffer import Marks, Steps, TextBuffer
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES
 from extproc.dialects.forms.qwen_coder import QWEN_CODER
 from extproc.dialects.forms.roo import make_line_forms
 from extproc.dialects.headers import MAX_NAME
 from extproc.dialects.json.body import read_arguments
-from extproc.dialects.parse_context import CallWriter, NotACall, Reading
+from extproc.dialects.parse_context import CallWriter, NoMatch, ParseContext
 from extproc.dialects.tags.body import at_end
 from extproc.dialects.tags.text import Tags, ValueReader
 from extproc.dialects.tags.value import Framing, Value
@@ -44,10 +44,10 @@ class Header(msgspec.Struct, frozen=True):
     raw: str
 
 
-def read_header(tape: Tape) -> Steps[Header]:
+def read_header(buffer: TextBuffer) -> Steps[Header]:
     """The attributes of a tag, through its `>`."""
-    raw = yield from tape.run(lambda char: char not in "<>\r\n", MAX_NAME)
-    if not (yield from tape.literal(">")):
+    raw = yield from buffer.run(lambda char: char not in "<>\r\n", MAX_NAME)
+    if not (yield from buffer.literal(">")):
         return Header(None, None, False, raw)
     found = {match[1]: next((text for text in match.groups()[1:] if text is not None), "")
              for match in _ATTRIBUTE.finditer(raw)}
@@ -55,8 +55,8 @@ def read_header(tape: Tape) -> Steps[Header]:
     return Header(name, found.get("type"), raw.endswith("/"), raw + ">")
 
 
-def _read_name(tape: Tape) -> Steps[tuple[str | None, str]]:
-    header = yield from read_header(tape)
+def _read_name(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
+    header = yield from read_header(buffer)
     return header.name, header.raw
 
 
@@ -89,44 +89,44 @@ class PromptedCalls:
         self._dropped = Marks([self._ends, closer])
         self._in_section = Marks([_CDATA_END, self._ends])
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
-        header = yield from read_header(tape)
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
+        header = yield from read_header(buffer)
         if header.name is None or io.offered(header.name) is None:
-            raise NotACall
+            raise NoMatch
         if header.empty:
             io.call(header.name).close()
             return
-        yield from tape.space()
-        follows = yield from tape.literal(self._begins, self._closer)
-        tape.push_back(follows)
-        if not follows and (yield from tape.peek()) != "{" and not tape.cut_mark(self._marks) \
-                and not (at_end(tape) and io.at_line_start):
-            raise NotACall
+        yield from buffer.space()
+        follows = yield from buffer.literal(self._begins, self._closer)
+        buffer.push_back(follows)
+        if not follows and (yield from buffer.peek()) != "{" and not buffer.cut_mark(self._marks) \
+                and not (at_end(buffer) and io.at_line_start):
+            raise NoMatch
         yield from self._parameters(io, io.call(header.name))
 
-    def _parameters(self, io: Reading, writer: CallWriter) -> Steps[None]:
+    def _parameters(self, io: ParseContext, writer: CallWriter) -> Steps[None]:
         """Between parameters, to the end of the call. Anything but a tag is text behind a call that was not closed."""
-        tape = io.tape
+        buffer = io.buffer
         alone = True
         while True:
-            yield from tape.space()
-            mark = yield from tape.literal(self._closer, self._opener, self._begins)
+            yield from buffer.space()
+            mark = yield from buffer.literal(self._closer, self._opener, self._begins)
             if mark == self._begins:
                 alone = False
                 if not (yield from self._parameter(io, writer)):
                     return
                 continue
-            if not mark and alone and (yield from tape.peek()) == "{":
+            if not mark and alone and (yield from buffer.peek()) == "{":
                 alone = False
                 if not (yield from read_arguments(io, writer, self._marks)):
                     return
                 continue
             if mark == self._opener:
-                tape.push_back(mark)
-            half = tape.half_mark(self._marks) if tape.cut_mark(self._marks) else ""
+                buffer.push_back(mark)
+            half = buffer.half_mark(self._marks) if buffer.cut_mark(self._marks) else ""
             if half:
-                tape.at = len(tape.buffer)
+                buffer.at = len(buffer.buffer)
                 if not self._closer.startswith(half):
                     writer.break_off()  # something more had begun
             elif mark:
@@ -135,59 +135,59 @@ class PromptedCalls:
 
     # ------------------------------------------------------------------------------------------------------- values
 
-    def _parameter(self, io: Reading, writer: CallWriter) -> Steps[bool]:
+    def _parameter(self, io: ParseContext, writer: CallWriter) -> Steps[bool]:
         """False: the text ended inside."""
-        tape = io.tape
-        header = yield from read_header(tape)
+        buffer = io.buffer
+        header = yield from read_header(buffer)
         key = header.name
         if key is None:
-            if at_end(tape) and not tape.clean:
+            if at_end(buffer) and not buffer.clean:
                 writer.break_off()
                 return False
             writer.repaired("dropped_parameter")
-            if (yield from tape.until(self._dropped, _drop)) == self._closer:
-                tape.push_back(self._closer)
+            if (yield from buffer.until(self._dropped, _drop)) == self._closer:
+                buffer.push_back(self._closer)
             return True
         value = _Typed(writer, key, header.kind)
         if header.empty:
-            yield from value.open(tape)
+            yield from value.open(buffer)
             value.close()
             return True
-        blank = yield from tape.space()
-        if not (yield from tape.literal(_CDATA)):
-            tape.push_back(blank)
+        blank = yield from buffer.space()
+        if not (yield from buffer.literal(_CDATA)):
+            buffer.push_back(blank)
             return (yield from ValueReader(self._tags, io, writer, key, value).read())
         section = _Typed(writer, key, header.kind, framing="verbatim")
-        yield from section.open(tape)
-        return (yield from self._sections(tape, writer, section))
+        yield from section.open(buffer)
+        return (yield from self._sections(buffer, writer, section))
 
-    def _sections(self, tape: Tape, writer: CallWriter, value: Value) -> Steps[bool]:
+    def _sections(self, buffer: TextBuffer, writer: CallWriter, value: Value) -> Steps[bool]:
         """CDATA, from behind its first opener. A closing mark that nothing fitting follows is data: models forget to
         split it. They forget `]]>` itself as well, which shows only when the text ends behind the call."""
         while True:
-            mark = yield from tape.until(self._in_section, value.text)
+            mark = yield from buffer.until(self._in_section, value.text)
             if not mark:
                 writer.break_off()
                 return False
-            blank = yield from tape.space()
+            blank = yield from buffer.space()
             if mark == self._ends:
-                closer = yield from tape.literal(self._closer)
-                rest = yield from tape.space()
-                if closer and at_end(tape):
+                closer = yield from buffer.literal(self._closer)
+                rest = yield from buffer.space()
+                if closer and at_end(buffer):
                     writer.repaired("unclosed_value")
                     break
-                tape.push_back(rest)
+                buffer.push_back(rest)
                 value.text(mark + blank + closer)
                 continue
-            follows = yield from tape.literal(self._ends, _CDATA, self._closer, self._begins)
+            follows = yield from buffer.literal(self._ends, _CDATA, self._closer, self._begins)
             if follows == _CDATA:
                 continue
             if follows in (self._closer, self._begins):
-                tape.push_back(follows)
-            if follows or at_end(tape):
+                buffer.push_back(follows)
+            if follows or at_end(buffer):
                 break
             value.text(mark)
-            tape.push_back(blank)
+            buffer.push_back(blank)
         value.close()
         return True
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import contextlib
 import re
 
-from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.lists import TaggedArray
 from extproc.dialects.json.body import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
 from extproc.dialects.json.literals import read_literal, read_string
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, Reading, unclosed
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, unclosed
 
 _NAME_MARKS = "_-.:"
 _KEYWORD = re.compile(r"([^\W\d][\w-]*)\s*=(?!=)")
@@ -44,83 +44,83 @@ class PythonList:
         self.blocks = ((opener, closer),) if closer else ()
         self._closer = closer
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
         if not self._closer:
-            yield from tape.space()
+            yield from buffer.space()
             yield from read_python_calls(io, "]")
             return
         yield from self._marked(io)
-        yield from tape.space()
-        if (yield from tape.literal(self._closer)):
+        yield from buffer.space()
+        if (yield from buffer.literal(self._closer)):
             yield from self._echo(io)
 
-    def _echo(self, io: Reading) -> Steps[None]:
+    def _echo(self, io: ParseContext) -> Steps[None]:
         """Models repeat the list right behind its closer, with a further closer. Such a list was not opened as a call:
         it is dropped."""
-        tape = io.tape
-        tape.hold()
-        yield from tape.space()
+        buffer = io.buffer
+        buffer.mark()
+        yield from buffer.space()
         found = ""
-        if (yield from tape.literal("[")):
-            name = yield from tape.run(_is_name, 256)
-            if io.offered(name) is not None and (yield from tape.literal("(")):
+        if (yield from buffer.literal("[")):
+            name = yield from buffer.run(_is_name, 256)
+            if io.offered(name) is not None and (yield from buffer.literal("(")):
                 with contextlib.suppress(TooMuch):
-                    _, found = yield from tape.collect(Marks([self._closer]), _MAX_ECHO)
+                    _, found = yield from buffer.collect(Marks([self._closer]), _MAX_ECHO)
         if not found:
-            tape.hand_back()
-        tape.release()
+            buffer.rewind()
+        buffer.commit()
         if found:
             io.left_out("dropped_call")
 
-    def _marked(self, io: Reading) -> Steps[None]:
+    def _marked(self, io: ParseContext) -> Steps[None]:
         """Between markers the brackets may be missing, and the calls may be JSON."""
-        tape = io.tape
+        buffer = io.buffer
         stop = Marks([self._closer])
-        yield from tape.space()
-        if (yield from tape.peek()) == "{":
+        yield from buffer.space()
+        if (yield from buffer.peek()) == "{":
             yield from read_call(io, stop)
             return
-        end = "]" if (yield from tape.literal("[")) else ""
-        if (yield from tape.literal(*self.openers)):  # models double the opener
-            end = "]" if (yield from tape.literal("[")) else end
-        yield from tape.space()
-        if end and (yield from tape.peek()) == "{":
+        end = "]" if (yield from buffer.literal("[")) else ""
+        if (yield from buffer.literal(*self.openers)):  # models double the opener
+            end = "]" if (yield from buffer.literal("[")) else end
+        yield from buffer.space()
+        if end and (yield from buffer.peek()) == "{":
             yield from read_array(io, stop)
         else:
             yield from read_python_calls(io, end, self._closer)
 
 
-def read_python_calls(io: Reading, end: str, closer: str = "") -> Steps[None]:
+def read_python_calls(io: ParseContext, end: str, closer: str = "") -> Steps[None]:
     """Calls up to the bracket `end` ("" where there is none), which is consumed, or the mark `closer`, which is not.
     Raises NotACall."""
-    tape = io.tape
+    buffer = io.buffer
     before = io.calls
     pending: Pending = []
     while True:
-        yield from tape.space()
-        mark = yield from tape.peek()
+        yield from buffer.space()
+        mark = yield from buffer.peek()
         if mark in (",", ";"):
-            tape.at += 1
+            buffer.at += 1
         elif not mark or not _starts_name(mark):
             break
         elif not (yield from _one_call(io, pending)):
             return
     if mark and mark == end:
-        tape.at += 1
+        buffer.at += 1
     if io.calls == before:
         if not pending:
-            raise NotACall
+            raise NoMatch
         if end and not closer:
             yield from _certain_list(io, closed=mark == end)
     _write(io, pending)
 
 
-def _certain_list(io: Reading, *, closed: bool) -> Steps[None]:
+def _certain_list(io: ParseContext, *, closed: bool) -> Steps[None]:
     """A list without markers counts when it is closed and no text of a Markdown link, or when the answer ends there."""
-    following = yield from io.tape.peek()
-    if following == "(" or (not closed and (following or not io.tape.clean)):
-        raise NotACall
+    following = yield from io.buffer.peek()
+    if following == "(" or (not closed and (following or not io.buffer.clean)):
+        raise NoMatch
 
 
 def _starts_name(char: str) -> bool:
@@ -131,21 +131,21 @@ def _is_name(char: str) -> bool:
     return char.isalnum() or char in _NAME_MARKS
 
 
-def _one_call(io: Reading, pending: Pending) -> Steps[bool]:
+def _one_call(io: ParseContext, pending: Pending) -> Steps[bool]:
     """One call, from its name to its closing parenthesis. False: the text ended inside."""
-    tape = io.tape
-    certain = not tape.holding
+    buffer = io.buffer
+    certain = not buffer.holding
     if certain:
-        tape.hold()
-    name = yield from tape.run(_is_name, 256)
+        buffer.mark()
+    name = yield from buffer.run(_is_name, 256)
     if io.offered(name) is None:
         name = name.removesuffix(".call")
-    if io.offered(name) is None or not (yield from tape.literal("(")):
+    if io.offered(name) is None or not (yield from buffer.literal("(")):
         if not certain:
-            raise NotACall
-        tape.hand_back()
-        tape.release()
-        raw, _ = yield from _raw_value(tape, whole_call=True)
+            raise NoMatch
+        buffer.rewind()
+        buffer.commit()
+        raw, _ = yield from _raw_value(buffer, whole_call=True)
         io.emit_text(raw)  # a further element that calls no tool is text
         return True
     whole = yield from _parameters(io, name, pending)
@@ -154,19 +154,19 @@ def _one_call(io: Reading, pending: Pending) -> Steps[bool]:
     return whole
 
 
-def _parameters(io: Reading, name: str, pending: Pending) -> Steps[bool]:
+def _parameters(io: ParseContext, name: str, pending: Pending) -> Steps[bool]:
     """The parameters of a call through its closing parenthesis; the call is certain with its first keyword."""
-    tape = io.tape
+    buffer = io.buffer
     writer: CallWriter | None = None
     positional: list[str] = []
     before = mark = ""
     while True:
-        yield from tape.space()
-        before, mark = mark, (yield from tape.peek())
+        yield from buffer.space()
+        before, mark = mark, (yield from buffer.peek())
         if mark in (",", "]", "}"):
-            tape.at += 1  # a stray bracket
+            buffer.at += 1  # a stray bracket
         elif mark == ")":
-            tape.at += 1
+            buffer.at += 1
             if writer is None:
                 pending.append((name, positional))
             else:
@@ -174,53 +174,53 @@ def _parameters(io: Reading, name: str, pending: Pending) -> Steps[bool]:
             return True
         elif not mark:
             if writer is None:
-                raise NotACall
+                raise NoMatch
             if before == ",":  # a further parameter was to follow
                 writer.break_off()
             return False
-        elif key := (yield from _keyword(tape)):
+        elif key := (yield from _keyword(buffer)):
             if writer is None:
                 _write(io, pending)
                 writer = _begin(io, name, positional)
-            if not (yield from _value(writer, key, tape)):
+            if not (yield from _value(writer, key, buffer)):
                 return False
         else:
-            raw, whole = yield from _raw_value(tape)
+            raw, whole = yield from _raw_value(buffer)
             if writer is not None and not whole:
                 writer.break_off(unclosed(raw))
                 return False
             positional.append(raw)
 
 
-def _keyword(tape: Tape) -> Steps[str]:
+def _keyword(buffer: TextBuffer) -> Steps[str]:
     """The name of a keyword, consumed with its `=`; "" when something else stands here."""
     size = 1
     while True:
-        text = yield from tape.peek(size)
+        text = yield from buffer.peek(size)
         found = _KEYWORD.match(text)
         if found is not None and (found.end() < size or len(text) < size):
-            tape.at += found.end()
+            buffer.at += found.end()
             return found.group(1)
         if len(text) < size or size > 256 or _KEYWORD_BEGINS.fullmatch(text) is None:
             return ""
         size += 1
 
 
-def _value(writer: CallWriter, key: str, tape: Tape) -> Steps[bool]:
+def _value(writer: CallWriter, key: str, buffer: TextBuffer) -> Steps[bool]:
     """The value of a keyword; strings of string parameters go out while they arrive. False: the text ended inside."""
-    yield from tape.space()
-    if (yield from tape.peek()) in ("'", '"') and writer.streams(key):
-        quote = yield from tape.literal(*_QUOTES)
-        if tape.ended and tape.buffer[tape.at:] == quote:  # an empty string, or half of three quotes
-            tape.at += 1
+    yield from buffer.space()
+    if (yield from buffer.peek()) in ("'", '"') and writer.streams(key):
+        quote = yield from buffer.literal(*_QUOTES)
+        if buffer.ended and buffer.buffer[buffer.at:] == quote:  # an empty string, or half of three quotes
+            buffer.at += 1
             writer.break_off()
             return False
         writer.begin(key)
-        if not (yield from read_string(tape, quote, writer.piece, _STRING_FOLLOWERS)):
+        if not (yield from read_string(buffer, quote, writer.piece, _STRING_FOLLOWERS)):
             return False
         writer.end()
         return True
-    raw, whole = yield from _raw_value(tape)
+    raw, whole = yield from _raw_value(buffer)
     if not whole:
         try:
             read_literal(raw)
@@ -241,7 +241,7 @@ def _put(writer: CallWriter, key: str, raw: str) -> None:
         writer.text(key, raw)
 
 
-def _begin(io: Reading, name: str, positional: list[str]) -> CallWriter:
+def _begin(io: ParseContext, name: str, positional: list[str]) -> CallWriter:
     """Values without a keyword belong to the tool's parameters in their order; more than these are dropped."""
     writer = io.call(name)
     for key, raw in zip(io.shape(writer.name).parameters, positional, strict=False):
@@ -249,13 +249,13 @@ def _begin(io: Reading, name: str, positional: list[str]) -> CallWriter:
     return writer
 
 
-def _write(io: Reading, pending: Pending) -> None:
+def _write(io: ParseContext, pending: Pending) -> None:
     for name, positional in pending:
         _begin(io, name, positional).close()
     pending.clear()
 
 
-def _raw_value(tape: Tape, *, whole_call: bool = False) -> Steps[tuple[str, bool]]:
+def _raw_value(buffer: TextBuffer, *, whole_call: bool = False) -> Steps[tuple[str, bool]]:
     """One value as text, up to the comma or closing bracket that ends it (not consumed); whether such a one came.
     `whole_call`: also through the parenthesis that closes it."""
     pieces: list[str] = []
@@ -269,11 +269,11 @@ def _raw_value(tape: Tape, *, whole_call: bool = False) -> Steps[tuple[str, bool
         pieces.append(piece)
 
     while True:
-        mark = yield from tape.until(_VALUE_MARKS, keep)
+        mark = yield from buffer.until(_VALUE_MARKS, keep)
         if not mark:
             return "".join(pieces).strip(), False
         if depth == 0 and mark in (",", ")", "]", "}"):
-            tape.at -= 1
+            buffer.at -= 1
             return "".join(pieces).strip(), True
         keep(mark)
         if mark in "([{":
@@ -283,28 +283,28 @@ def _raw_value(tape: Tape, *, whole_call: bool = False) -> Steps[tuple[str, bool
             if whole_call and depth == 0:
                 return "".join(pieces).strip(), True
         elif mark in _STRING_ENDS:
-            while (inner := (yield from tape.until(_STRING_ENDS[mark], keep))) == "\\":
-                keep(inner + (yield from tape.peek()))
-                tape.at = min(tape.at + 1, len(tape.buffer))
+            while (inner := (yield from buffer.until(_STRING_ENDS[mark], keep))) == "\\":
+                keep(inner + (yield from buffer.peek()))
+                buffer.at = min(buffer.at + 1, len(buffer.buffer))
             keep(inner)
 
 
-def read_dictionary(io: Reading, stop: Marks | None = None) -> Steps[None]:
+def read_dictionary(io: ParseContext, stop: Marks | None = None) -> Steps[None]:
     """A call as a Python dictionary with its name and its arguments. Nothing goes out before it is closed."""
-    tape = io.tape
-    if (yield from tape.peek()) != "{":
-        raise NotACall
-    raw, _ = yield from _raw_value(tape)
+    buffer = io.buffer
+    if (yield from buffer.peek()) != "{":
+        raise NoMatch
+    raw, _ = yield from _raw_value(buffer)
     try:
         members = read_literal(raw)
     except ValueError:
-        raise NotACall from None
+        raise NoMatch from None
     if not isinstance(members, dict):
-        raise NotACall
+        raise NoMatch
     name = next((members[key] for key in NAME_KEYS if key in members), None)
     arguments: object = next((members[key] for key in ARGUMENT_KEYS if key in members), {})
     if not isinstance(name, str) or not isinstance(arguments, dict):
-        raise NotACall
+        raise NoMatch
     writer = io.call(name)
     writer.whole = True
     for key, value in arguments.items():

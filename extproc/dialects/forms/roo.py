@@ -17,9 +17,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal
 
-from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.parse_context import CallWriter, Form, NotACall, Reading
+from extproc.dialects.parse_context import CallWriter, NoMatch, ParseContext, ToolCallParser
 from extproc.dialects.tags.value import Framing, Value
 
 _WINDOW = 16 * 1024
@@ -42,22 +42,22 @@ class NamedTags:
         self._care = care
         self._framing: Framing = framing
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
         name = opener[1:-1]
         if self._care != "none" and not io.at_line_start:
-            raise NotACall
+            raise NoMatch
         closer = f"</{name}>"
         parameters = {f"<{key}>": key for key in io.shape(name).parameters}
-        yield from tape.space()
-        mark = yield from tape.literal(closer, *parameters)
-        if not mark and parameters and (yield from _undeclared(tape, (*parameters, *self.openers))):
-            mark = yield from tape.literal(*parameters)
+        yield from buffer.space()
+        mark = yield from buffer.literal(closer, *parameters)
+        if not mark and parameters and (yield from _undeclared(buffer, (*parameters, *self.openers))):
+            mark = yield from buffer.literal(*parameters)
         if not mark:
-            tape.drop_cut_mark(Marks([closer, *parameters]))
-            raise NotACall
+            buffer.drop_cut_mark(Marks([closer, *parameters]))
+            raise NoMatch
         if not self._counts(name, parameters.get(mark)):
-            raise NotACall
+            raise NoMatch
         writer = io.call(name)
         marks = Marks([closer, *parameters, *(tag for tag in self.openers if tag not in parameters)])
         while mark in parameters:
@@ -65,16 +65,16 @@ class NamedTags:
                 return
             # between parameters text means nothing; where nothing follows it, it stands behind the call
             try:
-                behind, mark = yield from tape.collect(marks, _WINDOW)
+                behind, mark = yield from buffer.collect(marks, _WINDOW)
             except TooMuch:
                 mark, behind = closer, ""
-            half = "" if mark or not tape.ended else tape.half_mark(marks)
+            half = "" if mark or not buffer.ended else buffer.half_mark(marks)
             if half and not closer.startswith(half):
                 writer.break_off()  # something more had begun
-            elif not mark and not half and tape.finished and behind.strip():
-                tape.push_back(behind)
+            elif not mark and not half and buffer.finished and behind.strip():
+                buffer.push_back(behind)
         if mark and mark != closer:
-            tape.push_back(mark)
+            buffer.push_back(mark)
         if mark:
             writer.close()
 
@@ -92,25 +92,25 @@ _BEGINS = re.compile(r"<\w{0,64}")
 _ELEMENT = re.compile(r"<(\w{1,64})>")
 
 
-def _undeclared(tape: Tape, known: Collection[str]) -> Steps[bool]:
+def _undeclared(buffer: TextBuffer, known: Collection[str]) -> Steps[bool]:
     """Consumes short elements that are not `known`; whether any stood here."""
     found = False
     while True:
         size = 2
-        while _BEGINS.fullmatch(text := (yield from tape.peek(size))) and len(text) == size:
+        while _BEGINS.fullmatch(text := (yield from buffer.peek(size))) and len(text) == size:
             size += 1
         name = _ELEMENT.match(text)
         if name is None or name.group() in known:
             return found
-        tape.at += name.end()
+        buffer.at += name.end()
         try:
-            _, mark = yield from tape.collect(Marks([f"</{name.group(1)}>"]), _SHORT)
+            _, mark = yield from buffer.collect(Marks([f"</{name.group(1)}>"]), _SHORT)
         except TooMuch:
             return False
         if not mark:
             return False
         found = True
-        yield from tape.space()
+        yield from buffer.space()
 
 
 class _Later:
@@ -142,32 +142,32 @@ class _Later:
         return "".join(self._pieces)
 
 
-def _value(io: Reading, writer: CallWriter, key: str, closer: str, framing: Framing) -> Steps[bool]:
+def _value(io: ParseContext, writer: CallWriter, key: str, closer: str, framing: Framing) -> Steps[bool]:
     """One value, from behind its opening tag. True: it is done, what follows stands on the tape; False: the text ended
     inside. The tool's closing tag inside a value is text when the value's own comes later."""
-    tape = io.tape
+    buffer = io.buffer
     own = f"</{key}>"
     marks = Marks([own, closer])
     # a further such parameter before the closing tag belongs to the next call
     again = Marks([own, closer] if key == "content" else [own, closer, f"<{key}>"])
-    if (yield from tape.literal(_CDATA)):
-        whole = yield from _sections(tape, Value(writer, key, "verbatim"), own)
+    if (yield from buffer.literal(_CDATA)):
+        whole = yield from _sections(buffer, Value(writer, key, "verbatim"), own)
         if not whole:
             writer.break_off()
         return whole
     value = Value(writer, key, "newline" if key == "content" else framing)
-    yield from value.open(tape)
+    yield from value.open(buffer)
 
-    mark = yield from tape.until(marks, value.text)
+    mark = yield from buffer.until(marks, value.text)
     while mark and (mark != own or key == "content"):
         later = _Later(mark, value.text)
-        found = yield from tape.until(again, later.put)
+        found = yield from buffer.until(again, later.put)
         if found == own or later.passed:
             later.flush()
-        elif found or tape.finished:
+        elif found or buffer.finished:
             # the doubtful tag counts: what followed it is read again, and a tool's closing tag with it
-            tape.push_back(found)
-            tape.push_back(later.text if mark == own else mark + later.text)
+            buffer.push_back(found)
+            buffer.push_back(later.text if mark == own else mark + later.text)
             value.close(closed=mark == own)
             return True
         else:
@@ -184,32 +184,32 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _SECTION_ENDS = Marks([_CDATA_END])
 
 
-def _sections(tape: Tape, value: Value, own: str) -> Steps[bool]:
+def _sections(buffer: TextBuffer, value: Value, own: str) -> Steps[bool]:
     """A value in CDATA sections, from behind the first opener. An end that nothing fitting follows is data. False: the
     text ended inside."""
-    yield from value.open(tape)
-    while (yield from tape.until(_SECTION_ENDS, value.text)):
-        blank = yield from tape.space()
-        following = yield from tape.literal(own, _CDATA)
+    yield from value.open(buffer)
+    while (yield from buffer.until(_SECTION_ENDS, value.text)):
+        blank = yield from buffer.space()
+        following = yield from buffer.literal(own, _CDATA)
         if following == own:
             value.close()
             return True
         if not following:
-            tape.push_back(blank)
+            buffer.push_back(blank)
             value.text(_CDATA_END)
     return False
 
 
-def make_forms(names: Sequence[str]) -> tuple[Form, ...]:
+def make_forms(names: Sequence[str]) -> tuple[ToolCallParser, ...]:
     return (NamedTags(names),)
 
 
-def make_line_forms(names: Sequence[str]) -> tuple[Form, ...]:
+def make_line_forms(names: Sequence[str]) -> tuple[ToolCallParser, ...]:
     """For models that are asked for another form and fall back into this one: values keep their white space."""
     return (NamedTags(names, care="lines", framing="newline"),)
 
 
-def make_careful_forms(names: Sequence[str]) -> tuple[Form, ...]:
+def make_careful_forms(names: Sequence[str]) -> tuple[ToolCallParser, ...]:
     return (NamedTags(names, care="no_html", framing="newline"),)
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.json.body import read_arguments
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, PlainText, Reading
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, PlainText
 
 _MAX_NOISE = 256
 """Characters between a section's opener and its first call: more of it is prose."""
@@ -49,7 +49,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 class _Region:
     """What was found so far between an opener and its end."""
 
-    def __init__(self, io: Reading) -> None:
+    def __init__(self, io: ParseContext) -> None:
         self._io = io
         self._before = io.calls
         self.unoffered = False
@@ -79,12 +79,12 @@ class TokenSections:
 
     # ------------------------------------------------------------------------------------------------ the header
 
-    def title(self, io: Reading, header: str) -> Steps[str]:
+    def title(self, io: ParseContext, header: str) -> Steps[str]:
         """The whole header, once the separator was read; goes on to the arguments."""
         return header
         yield
 
-    def resolve(self, io: Reading, header: str) -> str | None:
+    def resolve(self, io: ParseContext, header: str) -> str | None:
         """The offered tool that a header names."""
         return io.offered(header)
 
@@ -92,58 +92,58 @@ class TokenSections:
         """Whether the header has the shape of a call, offered or not."""
         return True
 
-    def infer(self, io: Reading, header: str, raw: str) -> str | None:
+    def infer(self, io: ParseContext, header: str, raw: str) -> str | None:
         """The tool of a header that names none, by its arguments."""
         return None
 
     # ------------------------------------------------------------------------------------------------ the region
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
         region = _Region(io)
         if opener not in self.tokens.sections:
             region.noise = True
-        elif not (yield from self._first(io.tape, region)):
+        elif not (yield from self._first(io.buffer, region)):
             return
         while (yield from self._call(io, region)) and (yield from self._another(io, region)):
             pass
         if region.unoffered and not region.committed:
             raise PlainText
 
-    def _first(self, tape: Tape, region: _Region) -> Steps[bool]:
+    def _first(self, buffer: TextBuffer, region: _Region) -> Steps[bool]:
         """Up to the first call. False: the section is empty, or the text ended."""
         for _ in range(_MAX_REPEATED):
             try:
-                noise, mark = yield from tape.collect(self._before_call, _MAX_NOISE)
+                noise, mark = yield from buffer.collect(self._before_call, _MAX_NOISE)
             except TooMuch:
-                raise NotACall from None
+                raise NoMatch from None
             region.noise = region.noise or bool(noise.strip())
             if mark in self.tokens.calls:
                 return True
             if mark in self.tokens.section_ends:
                 raise PlainText  # nothing but noise, or an empty block
             if noise.strip():
-                raise NotACall
+                raise NoMatch
             if mark not in self.tokens.sections:
                 return False
-        raise NotACall
+        raise NoMatch
 
-    def _call(self, io: Reading, region: _Region) -> Steps[bool]:
+    def _call(self, io: ParseContext, region: _Region) -> Steps[bool]:
         """One call, from behind its opening token. False: the region ends here."""
-        tape, tokens = io.tape, self.tokens
+        buffer, tokens = io.buffer, self.tokens
         header, mark = yield from self._header(io, region)
         prose = _is_prose(header)
         if not mark and not prose:
-            if header and tape.clean and not self._without_arguments(io, header, closed=False) \
+            if header and buffer.clean and not self._without_arguments(io, header, closed=False) \
                     and not region.committed \
                     and (region.noise or not _NAME.fullmatch(header)):
-                raise NotACall
+                raise NoMatch
             return False
         if mark not in tokens.separators and mark != "{":
             return self._bare_header(io, region, "" if prose else header, mark)
         if prose and not region.committed:
-            raise NotACall
+            raise NoMatch
         if mark == "{":
-            tape.at -= 1
+            buffer.at -= 1
         header = yield from self.title(io, header)
         name = self.resolve(io, header)
         if name is None:
@@ -152,73 +152,74 @@ class TokenSections:
             yield from self._known(io, io.call(name))
         return True
 
-    def _header(self, io: Reading, region: _Region) -> Steps[tuple[str, str]]:
+    def _header(self, io: ParseContext, region: _Region) -> Steps[tuple[str, str]]:
         """(header, the mark behind it). A header that another call follows counts for nothing."""
         for _ in range(_MAX_REPEATED):
             try:
-                header, mark = yield from io.tape.collect(self._header_ends, _MAX_HEADER)
+                header, mark = yield from io.buffer.collect(self._header_ends, _MAX_HEADER)
             except TooMuch:
                 if not region.committed:
-                    raise NotACall from None
+                    raise NoMatch from None
                 return "", self.tokens.call_ends[0]
             header = header.strip()
             if mark not in self.tokens.calls or not header or _is_prose(header):
                 return header, mark
             io.note("orphan_header")
         if not region.committed:
-            raise NotACall
+            raise NoMatch
         return header, mark
 
-    def _bare_header(self, io: Reading, region: _Region, header: str, mark: str) -> bool:
+    def _bare_header(self, io: ParseContext, region: _Region, header: str, mark: str) -> bool:
         """A header without arguments, ended by `mark`."""
         if mark not in self.tokens.call_ends:
-            io.tape.at -= len(mark)
+            io.buffer.at -= len(mark)
         called = bool(header) and self._without_arguments(io, header, closed=True)
         if not called and not region.committed:
             raise PlainText
         return True
 
-    def _another(self, io: Reading, region: _Region) -> Steps[bool]:
+    def _another(self, io: ParseContext, region: _Region) -> Steps[bool]:
         """What follows a call: True for a further one. Text is content."""
-        tape, tokens = io.tape, self.tokens
+        buffer, tokens = io.buffer, self.tokens
         while True:
-            blank = yield from tape.space()
-            mark = yield from tape.literal(*tokens.structure)
+            blank = yield from buffer.space()
+            mark = yield from buffer.literal(*tokens.structure)
             if mark in tokens.calls:
                 return True
             if mark not in tokens.call_ends:
                 break
         if mark in tokens.sections:
-            tape.at -= len(mark)
+            buffer.at -= len(mark)
         if not mark and blank and region.committed:
             io.emit_text(blank)
         return False
 
     # --------------------------------------------------------------------------------------------- the arguments
 
-    def _known(self, io: Reading, writer: CallWriter) -> Steps[None]:
-        tape = io.tape
-        yield from tape.space()
-        first = yield from tape.peek()
+    def _known(self, io: ParseContext, writer: CallWriter) -> Steps[None]:
+        buffer = io.buffer
+        yield from buffer.space()
+        first = yield from buffer.peek()
         if first in ("{", '"') and io.mode != "as-is":
             whole = yield from read_arguments(io, writer, self._stop)
-            if not whole and not tape.ended:
-                yield from self._rest(tape)
+            if not whole and not buffer.ended:
+                yield from self._rest(buffer)
         else:
-            writer.arguments((yield from self._raw(tape)))
-        yield from self._call_end(tape)
-        if tape.clean or not tape.ended:
+            writer.arguments((yield from self._raw(buffer)))
+        yield from self._call_end(buffer)
+        if buffer.clean or not buffer.ended:
             writer.close()
 
-    def _unnamed(self, io: Reading, region: _Region, header: str) -> Steps[None]:
+    def _unnamed(self, io: ParseContext, region: _Region, header: str) -> Steps[None]:
         """A call whose header names no offered tool: its arguments may tell which one is meant, else it is skipped."""
-        raw = yield from self._raw(io.tape)
-        if raw[:1] not in ("", "{", '"') and io.tape.ran_out and io.tape.clean:  # no arguments, and nothing ends them
+        raw = yield from self._raw(io.buffer)
+        if raw[:1] not in ("", "{",
+                           '"') and io.buffer.ran_out and io.buffer.clean:  # no arguments, and nothing ends them
             if not region.committed:
-                raise NotACall
+                raise NoMatch
             io.emit_text(raw)
             return
-        yield from self._call_end(io.tape)
+        yield from self._call_end(io.buffer)
         name = self.infer(io, header, raw)
         if name is None:
             region.unoffered = region.unoffered or self.names_a_tool(header)
@@ -227,10 +228,10 @@ class TokenSections:
         writer = io.call(name)
         writer.repaired("inferred_name")
         writer.arguments(raw)
-        if io.tape.clean or not io.tape.ended:
+        if io.buffer.clean or not io.buffer.ended:
             writer.close()
 
-    def _without_arguments(self, io: Reading, header: str, *, closed: bool) -> bool:
+    def _without_arguments(self, io: ParseContext, header: str, *, closed: bool) -> bool:
         """A header that is no more than a header: a call where the tool requires nothing. `closed`: a token follows it,
         else the text ended there."""
         name = self.resolve(io, header)
@@ -241,7 +242,7 @@ class TokenSections:
             writer.close()
         return True
 
-    def _raw(self, tape: Tape) -> Steps[str]:
+    def _raw(self, buffer: TextBuffer) -> Steps[str]:
         """The arguments as text, up to the token that ends them (not consumed); tokens in JSON strings are data."""
         pieces: list[str] = []
         size = 0
@@ -254,48 +255,48 @@ class TokenSections:
             pieces.append(piece)
 
         while True:
-            mark = yield from tape.until(self._stop_or_string, keep)
+            mark = yield from buffer.until(self._stop_or_string, keep)
             if mark != '"':
-                tape.at -= len(mark)
+                buffer.at -= len(mark)
                 return "".join(pieces).strip()
             keep(mark)
-            yield from _string(tape, keep)
+            yield from _string(buffer, keep)
 
-    def _rest(self, tape: Tape) -> Steps[None]:
+    def _rest(self, buffer: TextBuffer) -> Steps[None]:
         """What a damaged call left before the token that ends it."""
-        mark = yield from tape.until(self._stop, lambda text: None)
-        tape.at -= len(mark)
+        mark = yield from buffer.until(self._stop, lambda text: None)
+        buffer.at -= len(mark)
 
-    def _call_end(self, tape: Tape) -> Steps[None]:
+    def _call_end(self, buffer: TextBuffer) -> Steps[None]:
         """The end of a call, behind brackets too many and the closing fence."""
         while True:
-            mark = yield from tape.peek()
+            mark = yield from buffer.peek()
             if mark not in ("}", "]", "`") and not mark.isspace():
                 break
             if mark.isspace():
-                following = yield from _after_space(tape)
+                following = yield from _after_space(buffer)
                 if following not in ("}", "]", "`", "<"):
                     return
-                yield from tape.space()
+                yield from buffer.space()
             elif mark == "`":
-                fence = yield from tape.literal("```", "``", "`")
-                if fence != "```" and not (tape.ended and tape.at >= len(tape.buffer)):
-                    tape.at -= len(fence)
+                fence = yield from buffer.literal("```", "``", "`")
+                if fence != "```" and not (buffer.ended and buffer.at >= len(buffer.buffer)):
+                    buffer.at -= len(fence)
                     return
             else:
-                tape.at += 1
-        yield from tape.literal(*self.tokens.call_ends)
+                buffer.at += 1
+        yield from buffer.literal(*self.tokens.call_ends)
 
 
 def _is_prose(header: str) -> bool:
     return any(char.isspace() for char in header)
 
 
-def _after_space(tape: Tape) -> Steps[str]:
+def _after_space(buffer: TextBuffer) -> Steps[str]:
     """The first character behind the white space that stands here; nothing is consumed. "" where it is far."""
     size = 2
     while size < 64:
-        text = yield from tape.peek(size)
+        text = yield from buffer.peek(size)
         if text.strip():
             return text.strip()[0]
         if len(text) < size:
@@ -307,12 +308,12 @@ def _after_space(tape: Tape) -> Steps[str]:
 _STRING_MARKS = Marks(['"', "\\"])
 
 
-def _string(tape: Tape, keep: Callable[[str], None]) -> Steps[None]:
+def _string(buffer: TextBuffer, keep: Callable[[str], None]) -> Steps[None]:
     """The rest of a JSON string behind its opening quote, as it stands."""
     while True:
-        mark = yield from tape.until(_STRING_MARKS, keep)
+        mark = yield from buffer.until(_STRING_MARKS, keep)
         keep(mark)
         if mark != "\\":
             return
-        keep((yield from tape.peek()))
-        tape.at = min(tape.at + 1, len(tape.buffer))
+        keep((yield from buffer.peek()))
+        buffer.at = min(buffer.at + 1, len(buffer.buffer))

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from extproc.dialects.buffer import Steps, Tape, TooMuch
+from extproc.dialects.buffer import Steps, TextBuffer, TooMuch
 from extproc.dialects.parse_context import MAX_VALUE, CallWriter
 
 End = Literal["closed", "unclosed", "cut"]
@@ -78,7 +78,7 @@ def say_value(writer: CallWriter, key: str, text: str, is_string: bool) -> None:
         writer.text(key, value if isinstance(value, str) else text)
 
 
-def is_bare(tape: Tape) -> Steps[bool]:
+def is_bare(buffer: TextBuffer) -> Steps[bool]:
     """Whether the value that begins here is text for a string parameter whatever follows: it opens no JSON string."""
-    first = yield from tape.peek()
+    first = yield from buffer.peek()
     return bool(first) and first != '"' and not first.isspace()

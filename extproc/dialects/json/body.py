@@ -13,10 +13,10 @@ from collections.abc import Callable
 import msgspec
 
 from extproc.conversation.pending_call import closing_bracket
-from extproc.dialects.buffer import Marks, Steps, Tape
+from extproc.dialects.buffer import Marks, Steps, TextBuffer
 from extproc.dialects.json.repair import read_object
 from extproc.dialects.json.value import NoString, raw_rest, raw_value, short_string, stream_string
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, Reading, is_closed
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, is_closed
 
 NAME_KEYS = ("name", "tool_name", "function")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
@@ -26,24 +26,24 @@ _QUOTES = ("\"", "'")
 """JSON's, and those of models that write a Python dict."""
 
 
-def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool = False) -> Steps[CallWriter]:
+def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: bool = False) -> Steps[CallWriter]:
     """One call object, from its `{` to its `}`. `stop`: marks that end a damaged body (they are not consumed, what
     stands before them is). Returns the writer, closed. Raises NotACall before the name of an offered tool is known, and
     at the end of an object without arguments when it `needs_arguments` (where no marker says that it is a call)."""
-    tape = io.tape
-    if not (yield from tape.literal("{")):
-        raise NotACall
+    buffer = io.buffer
+    if not (yield from buffer.literal("{")):
+        raise NoMatch
     name: str | None = None
     early: str | None = None
     others: dict[str, str] = {}
     writer: CallWriter | None = None
     while True:
-        if (yield from tape.behind_commas()) == "}":
-            tape.at += 1
+        if (yield from buffer.behind_commas()) == "}":
+            buffer.at += 1
             break
         try:
-            key = yield from _key(tape)
-        except NotACall:
+            key = yield from _key(buffer)
+        except NoMatch:
             if writer is not None:  # damage behind the arguments
                 break
             raise
@@ -53,7 +53,7 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
                 continue
             name = value
             if io.offered(name) is None:
-                raise NotACall
+                raise NoMatch
             if early is not None:
                 writer = io.call(name)
                 writer.arguments(early)
@@ -69,18 +69,18 @@ def read_call(io: Reading, stop: Marks | None = None, *, needs_arguments: bool =
             others[key] = yield from raw_value(io)
     if writer is None:
         if name is None or needs_arguments:
-            raise NotACall
+            raise NoMatch
         misplaced = _misplaced(io, name, others)
         writer = io.call(name)
         if misplaced is not None:
             writer.repaired("misplaced_arguments")
             writer.arguments(misplaced)
-    if tape.clean or not tape.ended:
+    if buffer.clean or not buffer.ended:
         writer.close()
     return writer
 
 
-def _misplaced(io: Reading, name: str, others: dict[str, str]) -> str | None:
+def _misplaced(io: ParseContext, name: str, others: dict[str, str]) -> str | None:
     """The arguments of a call object that has none, where its other members can only be these: an object that holds
     nothing but parameters of the tool, under a key that is misspelt, or the parameters beside the name, all that the
     tool requires and nothing else."""
@@ -98,19 +98,19 @@ def _misplaced(io: Reading, name: str, others: dict[str, str]) -> str | None:
     return None
 
 
-def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:
+def read_keyed_call(io: ParseContext, stop: Marks | None = None) -> Steps[None]:
     """As `read_call`, of an object whose keys are names: `{"NAME": {...}}`. Several members are several calls."""
-    tape = io.tape
+    buffer = io.buffer
     before = io.calls
-    if not (yield from tape.literal("{")):
-        raise NotACall
+    if not (yield from buffer.literal("{")):
+        raise NoMatch
     while True:
-        if (yield from tape.behind_commas()) == "}":
-            tape.at += 1
+        if (yield from buffer.behind_commas()) == "}":
+            buffer.at += 1
             break
         try:
-            name = yield from _key(tape)
-        except NotACall:
+            name = yield from _key(buffer)
+        except NoMatch:
             break
         if io.offered(name) is None and io.calls > before:
             yield from raw_value(io, stop)
@@ -119,115 +119,115 @@ def read_keyed_call(io: Reading, stop: Marks | None = None) -> Steps[None]:
         writer = io.call(name)
         if not (yield from read_arguments(io, writer, stop)):
             return
-        if tape.clean or not tape.ended:
+        if buffer.clean or not buffer.ended:
             writer.close()
     if io.calls == before:
-        raise NotACall
+        raise NoMatch
 
 
-def _key(tape: Tape) -> Steps[str]:
+def _key(buffer: TextBuffer) -> Steps[str]:
     """The key of a member, through its colon. Raises NotACall."""
-    if (yield from tape.peek()) not in _QUOTES:
-        raise NotACall
-    key = yield from short_string(tape)
-    yield from tape.space()
-    if not (yield from tape.literal(":")):
-        raise NotACall
-    yield from tape.space()
+    if (yield from buffer.peek()) not in _QUOTES:
+        raise NoMatch
+    key = yield from short_string(buffer)
+    yield from buffer.space()
+    if not (yield from buffer.literal(":")):
+        raise NoMatch
+    yield from buffer.space()
     return key
 
 
-ReadCall = Callable[[Reading, Marks | None], Steps[object]]
+ReadCall = Callable[[ParseContext, Marks | None], Steps[object]]
 """Reads one call object from its `{`; raises NotACall."""
 
 
-def read_array(io: Reading, stop: Marks | None = None, read: ReadCall = read_call) -> Steps[None]:
+def read_array(io: ParseContext, stop: Marks | None = None, read: ReadCall = read_call) -> Steps[None]:
     """Call objects behind the `[` of an array, through its `]`. Raises NotACall when the first element is none; a later
     one that is none, or names no offered tool, is text. `read`: how one is written."""
-    tape = io.tape
+    buffer = io.buffer
     before = io.calls
     while True:
-        mark = yield from tape.behind_commas()
+        mark = yield from buffer.behind_commas()
         if mark == "{" and io.calls == before:
             yield from read(io, stop)
         elif mark == "{":
             yield from _call_or_text(io, stop, read)
         else:
             if mark == "]":
-                tape.at += 1
+                buffer.at += 1
             if io.calls == before:
-                raise NotACall
+                raise NoMatch
             return
 
 
-def _call_or_text(io: Reading, stop: Marks | None, read: ReadCall) -> Steps[None]:
+def _call_or_text(io: ParseContext, stop: Marks | None, read: ReadCall) -> Steps[None]:
     """A further call object; the text of it when it is none."""
-    tape = io.tape
-    tape.hold()
+    buffer = io.buffer
+    buffer.mark()
     try:
         yield from read(io, stop)
-    except NotACall:
-        tape.hand_back()
-        tape.release()
+    except NoMatch:
+        buffer.rewind()
+        buffer.commit()
         io.emit_text((yield from raw_value(io)))
-    tape.release()
+    buffer.commit()
 
 
-def _name_value(io: Reading) -> Steps[str | None]:
+def _name_value(io: ParseContext) -> Steps[str | None]:
     """The name, also of `"function": {"name": ..., ...}` (then None: its members are read as if they stood outside)."""
-    tape = io.tape
-    mark = yield from tape.peek()
+    buffer = io.buffer
+    mark = yield from buffer.peek()
     if mark == "{":
-        tape.at += 1
+        buffer.at += 1
         return None
     if mark not in _QUOTES:
-        raise NotACall
-    return (yield from short_string(tape))
+        raise NoMatch
+    return (yield from short_string(buffer))
 
 
-def read_arguments(io: Reading, writer: CallWriter, stop: Marks | None = None) -> Steps[bool]:
+def read_arguments(io: ParseContext, writer: CallWriter, stop: Marks | None = None) -> Steps[bool]:
     """The value of the arguments: an object, a string that holds one, null. True: the value is whole and what follows
     it may be read; False: the text ended or broke inside of it (the writer is closed as far as that is right)."""
-    tape = io.tape
-    mark = yield from tape.peek()
+    buffer = io.buffer
+    mark = yield from buffer.peek()
     if mark != "{" or io.mode == "as-is":
         return (yield from _whole_arguments(io, writer))
-    tape.at += 1
+    buffer.at += 1
     while True:
-        mark = yield from tape.behind_commas()
+        mark = yield from buffer.behind_commas()
         if mark == "}":
-            tape.at += 1
+            buffer.at += 1
             writer.whole = True
             return True
         if not mark:
-            if tape.comma:  # a further member was to follow
+            if buffer.comma:  # a further member was to follow
                 writer.break_off()
             writer.text_ends()
             return False
         if mark != '"':
             return (yield from _mend(io, writer, "", stop))
         try:
-            key = yield from short_string(tape)
+            key = yield from short_string(buffer)
         except NoString as damaged:
-            if not tape.ran_out:
+            if not buffer.ran_out:
                 return (yield from _mend(io, writer, damaged.raw, stop))
-            if tape.finished and stop is not None and stop.search(damaged.raw, 0) is not None:
-                tape.push_back(damaged.raw[1:])  # the closing bracket became a quote
+            if buffer.finished and stop is not None and stop.search(damaged.raw, 0) is not None:
+                buffer.push_back(damaged.raw[1:])  # the closing bracket became a quote
             return (yield from _mend(io, writer, "", stop))
-        yield from tape.space()
-        if not (yield from tape.literal(":")):
+        yield from buffer.space()
+        if not (yield from buffer.literal(":")):
             return (yield from _mend(io, writer, _quoted(key), stop))
-        yield from tape.space()
-        mark = yield from tape.peek()
+        yield from buffer.space()
+        mark = yield from buffer.peek()
         if mark == '"' and writer.streams(key):
-            tape.at += 1
+            buffer.at += 1
             writer.begin(key)
             if not (yield from stream_string(io, writer, stop)):
                 return False
             writer.end()
             continue
         raw = yield from raw_value(io, stop)
-        if tape.ran_out and not is_closed(raw):
+        if buffer.ran_out and not is_closed(raw):
             writer.break_off(f"{{{_quoted(key)}: {raw}")
             return False
         try:
@@ -240,7 +240,7 @@ def _quoted(key: str) -> str:
     return msgspec.json.encode(key).decode()
 
 
-def _whole_arguments(io: Reading, writer: CallWriter) -> Steps[bool]:
+def _whole_arguments(io: ParseContext, writer: CallWriter) -> Steps[bool]:
     """Arguments that are no object in the open: null, a string that holds the object, or anything in as-is mode."""
     raw = yield from raw_value(io)
     if raw.startswith('"'):
@@ -251,33 +251,33 @@ def _whole_arguments(io: Reading, writer: CallWriter) -> Steps[bool]:
         if text.strip().startswith("{"):
             writer.repaired("double_encoded")
             raw = text
-    if io.tape.ran_out and not is_closed(raw):
+    if io.buffer.ran_out and not is_closed(raw):
         writer.break_off(raw)
         return False
     writer.arguments(raw)
     return True
 
 
-def _mend(io: Reading, writer: CallWriter, consumed: str, stop: Marks | None) -> Steps[bool]:
+def _mend(io: ParseContext, writer: CallWriter, consumed: str, stop: Marks | None) -> Steps[bool]:
     """Damaged arguments: what is left of them goes to the repair. That is all up to the bracket that closes them, where
     what stands before it can be read (True: what follows it may be read); else up to the mark that ends the region, or
     the end."""
-    tape = io.tape
+    buffer = io.buffer
     if stop is None:
         raw, mark = (yield from raw_rest(io)), ""
     else:
-        raw, mark = yield from tape.collect(stop, MAX_VALUE)
-    tape.at -= len(mark)
-    if tape.ended and not mark and not tape.finished:
+        raw, mark = yield from buffer.collect(stop, MAX_VALUE)
+    buffer.at -= len(mark)
+    if buffer.ended and not mark and not buffer.finished:
         return False
     text = "{" + consumed + raw
     end = closing_bracket(text)
     if end and (read_object(text[:end]) is not None or (not mark and text[end:].strip())):
-        tape.push_back(text[end:])
+        buffer.push_back(text[end:])
         writer.arguments(text[:end])
         writer.whole = True
         return True
-    if tape.ended and not mark and not end:
+    if buffer.ended and not mark and not end:
         writer.break_off(text)
         return False
     trimmed = text.rstrip()

@@ -43,7 +43,7 @@ def decode_json(text: str) -> object:
         raise ValueError(str(error)) from None
 
 
-class Reading(NamedTuple):
+class LenientValue(NamedTuple):
     value: object
     repairs: tuple[str, ...]
     """What was read although JSON does not allow it, in the order of appearance: `quotes`, `python_literals`,
@@ -54,13 +54,13 @@ class Reading(NamedTuple):
     """The text ended before the value's brackets closed."""
 
 
-def read_relaxed(text: str, start: int = 0) -> Reading:
+def read_relaxed(text: str, start: int = 0) -> LenientValue:
     """The first value of `text`. Raises ValueError where the text has no single plain reading."""
     if len(text) - start > MAX_TEXT:
         raise ValueError("longer than what is repaired")
     reader = _Reader(text, start)
     value = reader.value(0)
-    return Reading(value, tuple(reader.repairs), reader.at, reader.unclosed)
+    return LenientValue(value, tuple(reader.repairs), reader.at, reader.unclosed)
 
 
 class _Reader:

@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Callable
 
-from extproc.dialects.buffer import Marks, Steps, Tape
+from extproc.dialects.buffer import Marks, Steps, TextBuffer
 from extproc.dialects.json.lenient import read_relaxed
 
 _MAX_PARSED = 64 * 1024
@@ -88,60 +88,60 @@ def _key(node: ast.expr | None) -> str:
     return {True: "true", False: "false", None: "null"}[key] if key is None or isinstance(key, bool) else str(key)
 
 
-def read_string(tape: Tape, quote: str, out: Callable[[str], None], after: str = ",)]}") -> Steps[bool]:
+def read_string(buffer: TextBuffer, quote: str, out: Callable[[str], None], after: str = ",)]}") -> Steps[bool]:
     """A string behind its opening quote, decoded while it arrives. Raw newlines are data, and so is a quote that none
     of the characters `after`, which may follow a value, follows. False: the text ended inside."""
     marks = _STRING_MARKS[quote]
     while True:
-        mark = yield from tape.until(marks, out)
+        mark = yield from buffer.until(marks, out)
         if not mark:
             return False
         if mark == "\\":
-            piece = yield from _escape(tape)
+            piece = yield from _escape(buffer)
             if piece is None:
                 return False
             out(piece)
-        elif len(quote) > 1 or (yield from _value_ends(tape, after)):
+        elif len(quote) > 1 or (yield from _value_ends(buffer, after)):
             return True
         else:
             out(mark)
 
 
-def _escape(tape: Tape) -> Steps[str | None]:
+def _escape(buffer: TextBuffer) -> Steps[str | None]:
     """What stands behind a backslash; None: the text ended. What is no escape stays as it is."""
-    letter = yield from tape.peek()
+    letter = yield from buffer.peek()
     if not letter:
         return None
-    tape.at += 1
+    buffer.at += 1
     if letter in _SIMPLE:
         return _SIMPLE[letter]
     size = _HEX.get(letter)
     if size is None:
         return "\\" + letter
-    code = yield from _hex(tape, size)
+    code = yield from _hex(buffer, size)
     if code is None:
         return "\\" + letter
-    if 0xD800 <= code < 0xDC00 and (yield from tape.peek(2)) == "\\u":
-        tape.at += 2
-        low = yield from _hex(tape, 4)
+    if 0xD800 <= code < 0xDC00 and (yield from buffer.peek(2)) == "\\u":
+        buffer.at += 2
+        low = yield from _hex(buffer, 4)
         if low is not None and 0xDC00 <= low < 0xE000:
             return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00))
-        tape.at -= 2
+        buffer.at -= 2
     return "\ufffd" if 0xD800 <= code < 0xE000 or code > 0x10FFFF else chr(code)
 
 
-def _hex(tape: Tape, size: int) -> Steps[int | None]:
-    digits = yield from tape.peek(size)
+def _hex(buffer: TextBuffer, size: int) -> Steps[int | None]:
+    digits = yield from buffer.peek(size)
     if len(digits) < size or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
         return None
-    tape.at += size
+    buffer.at += size
     return int(digits, 16)
 
 
-def _value_ends(tape: Tape, after: str) -> Steps[bool]:
+def _value_ends(buffer: TextBuffer, after: str) -> Steps[bool]:
     size = 1
     while True:
-        text = yield from tape.peek(size)
+        text = yield from buffer.peek(size)
         rest = text.lstrip()
         if rest:
             return rest[0] in after

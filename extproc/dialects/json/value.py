@@ -10,9 +10,9 @@ import re
 from functools import lru_cache
 from string import hexdigits
 
-from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.json.lenient import decode_json, read_relaxed
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NotACall, Reading
+from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext
 
 _CONTROL = {**{chr(code): f"\\u{code:04x}" for code in range(0x20)}, "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 """Characters that JSON forbids inside strings, and how they are written."""
@@ -21,7 +21,7 @@ _ESCAPES = '"\\/bfnrtu'
 _VALUE_MARKS = Marks(['"', "{", "}", "[", "]", ",", "'"])
 
 
-class NoString(NotACall):
+class NoString(NoMatch):
     """`raw` is what was consumed of it."""
 
     def __init__(self, raw: str) -> None:
@@ -29,23 +29,23 @@ class NoString(NotACall):
         self.raw = raw
 
 
-def short_string(tape: Tape, limit: int = 1024) -> Steps[str]:
+def short_string(buffer: TextBuffer, limit: int = 1024) -> Steps[str]:
     """A string from its opening quote, JSON's or Python's; raises NotACall when it is none or longer than a name or key
     may be."""
     raw = ""
-    quote = tape.buffer[tape.at]
-    tape.at += 1
+    quote = buffer.buffer[buffer.at]
+    buffer.at += 1
     while True:
-        char = yield from tape.peek()
+        char = yield from buffer.peek()
         if not char or len(raw) > limit or char in "\n\r":
             raise NoString(quote + raw)
-        tape.at += 1
+        buffer.at += 1
         if char == quote:
             break
         raw += char
         if char == "\\":
-            raw += yield from tape.peek()
-            tape.at += 1
+            raw += yield from buffer.peek()
+            buffer.at += 1
     try:
         return str(decode_json(f'"{raw}"') if quote == '"' else read_relaxed(f"'{raw}'").value)
     except ValueError:
@@ -58,20 +58,20 @@ def with_stop(marks: Marks, stop: Marks | None) -> Marks:
     return marks if stop is None else Marks([*marks.options, *(mark for mark in stop.options if len(mark) > 3)])
 
 
-def raw_value(io: Reading, stop: Marks | None = None) -> Steps[str]:
+def raw_value(io: ParseContext, stop: Marks | None = None) -> Steps[str]:
     """One JSON value as text: up to the comma, closing bracket or mark of `stop` that ends it (not consumed), or the
     end. A mark in a string ends it where the string does not go on behind it."""
-    tape = io.tape
+    buffer = io.buffer
     pieces: list[str] = []
     depth = 0
     marks = with_stop(_VALUE_MARKS, stop)
     while True:
-        mark = yield from tape.until(marks, pieces.append)
+        mark = yield from buffer.until(marks, pieces.append)
         if len(mark) > 1:
-            tape.at -= len(mark)
+            buffer.at -= len(mark)
             break
         if (mark in ("}", "]") and depth == 0) or (mark == "," and depth == 0):
-            tape.at -= 1
+            buffer.at -= 1
             break
         if not mark:
             break
@@ -97,33 +97,33 @@ _QUOTE_MARKS = Marks(['"', "\\"])
 _SINGLE_MARKS = Marks(["'", "\\"])
 
 
-def _string_text(io: Reading, pieces: list[str], marks: Marks, stop: Marks | None = None) -> Steps[None]:
+def _string_text(io: ParseContext, pieces: list[str], marks: Marks, stop: Marks | None = None) -> Steps[None]:
     """The rest of a string behind its opening quote, as it stands. A mark of `stop` is data when the string goes on
     behind it, else the closing quote is missing and the mark stands on the tape."""
-    tape = io.tape
+    buffer = io.buffer
     ends = with_stop(marks, stop)
     while True:
-        mark = yield from tape.until(ends, pieces.append)
+        mark = yield from buffer.until(ends, pieces.append)
         if len(mark) > 1:
-            if not (yield from _goes_on(io, stop, _AFTER_ANY)) and (tape.finished or not tape.ended):
-                tape.push_back(mark)
+            if not (yield from _goes_on(io, stop, _AFTER_ANY)) and (buffer.finished or not buffer.ended):
+                buffer.push_back(mark)
                 return
             ends = marks
         pieces.append(mark)
         if mark == "\\":
-            pieces.append((yield from tape.peek()))
-            tape.at = min(tape.at + 1, len(tape.buffer))
+            pieces.append((yield from buffer.peek()))
+            buffer.at = min(buffer.at + 1, len(buffer.buffer))
         elif len(mark) < 2:
             return
 
 
-def raw_rest(io: Reading) -> Steps[str]:
+def raw_rest(io: ParseContext) -> Steps[str]:
     """The rest of an object whose `{` was consumed, as text, through its closing bracket. Strings are respected."""
-    tape = io.tape
+    buffer = io.buffer
     pieces: list[str] = []
     depth = 1
     while depth:
-        mark = yield from tape.until(_VALUE_MARKS, pieces.append)
+        mark = yield from buffer.until(_VALUE_MARKS, pieces.append)
         if not mark:
             break
         pieces.append(mark)
@@ -136,51 +136,51 @@ def raw_rest(io: Reading) -> Steps[str]:
     return "".join(pieces)
 
 
-def stream_string(io: Reading, writer: CallWriter, stop: Marks | None) -> Steps[bool]:
+def stream_string(io: ParseContext, writer: CallWriter, stop: Marks | None) -> Steps[bool]:
     """A string behind its opening quote, sent while it arrives. Raw control characters are escaped; a quote that is
     followed by neither a comma nor a closing bracket is data. A mark of `stop` is data when the string goes on behind
     it, else the closing quote is missing. False: the text ended inside."""
-    tape = io.tape
+    buffer = io.buffer
     marks = with_stop(_STRING_MARKS, stop)
     while True:
-        mark = yield from tape.until(marks, writer.json_piece)
+        mark = yield from buffer.until(marks, writer.json_piece)
         if not mark:
             return False
         if len(mark) > 1:
             if (yield from _goes_on(io, stop)):
                 marks = _STRING_MARKS
                 writer.json_piece(mark)
-            elif tape.ended and not tape.finished:
+            elif buffer.ended and not buffer.finished:
                 return False
             else:
-                tape.push_back(mark)
+                buffer.push_back(mark)
                 writer.repaired("missing_quote")
                 return True
         elif mark in _CONTROL:
             writer.json_piece(_CONTROL[mark])
             writer.repaired("control_characters")
         elif mark == "\\":
-            following = yield from tape.peek()
+            following = yield from buffer.peek()
             if not following:
                 return False
-            tape.at += 1
-            if following in _ESCAPES and (following != "u" or (yield from _is_code(tape))):
+            buffer.at += 1
+            if following in _ESCAPES and (following != "u" or (yield from _is_code(buffer))):
                 writer.json_piece("\\" + following)
             elif following == "'":
                 writer.json_piece("'")
             else:
                 writer.json_piece("\\\\" + _CONTROL.get(following, following))
                 writer.repaired("escapes")
-        elif (yield from _ends_string(tape, stop)):
+        elif (yield from _ends_string(buffer, stop)):
             return True
         else:
             writer.json_piece('\\"')
             writer.repaired("quotes")
 
 
-def _is_code(tape: Tape) -> Steps[bool]:
+def _is_code(buffer: TextBuffer) -> Steps[bool]:
     """Whether the four digits of an escape stand here."""
-    digits = yield from tape.peek(4)
+    digits = yield from buffer.peek(4)
     return len(digits) == 4 and all(char in hexdigits for char in digits)
 
 
@@ -190,10 +190,10 @@ _MEMBER = re.compile(r'\s*"[^"\\\n]{0,128}"\s*:')
 _MAY_BE_MEMBER = re.compile(r'\s*(?:"[^"\\\n]{0,128}(?:"\s*)?)?\Z')
 
 
-def _goes_on(io: Reading, stop: Marks | None, followers: str = _AFTER_VALUE) -> Steps[bool]:
+def _goes_on(io: ParseContext, stop: Marks | None, followers: str = _AFTER_VALUE) -> Steps[bool]:
     """Whether the string's closing quote still comes. It does not where a further call comes first: a quote that opens
     a string, behind another mark or a brace. Nothing is consumed in the end; what is read twice is counted."""
-    tape = io.tape
+    buffer = io.buffer
     marks = with_stop(_QUOTE_MARKS, stop)
     ahead: list[str] = []
     size = 0
@@ -210,39 +210,39 @@ def _goes_on(io: Reading, stop: Marks | None, followers: str = _AFTER_VALUE) -> 
         if size > io.look_ahead:
             found = True
             break
-        mark = yield from tape.until(marks, keep)
+        mark = yield from buffer.until(marks, keep)
         if not mark:
             break
         another = another or len(mark) > 1
         calls = another or last == "{"
         keep(mark)
         if mark == "\\":
-            keep((yield from tape.peek()))
-            tape.at = min(tape.at + 1, len(tape.buffer))
+            keep((yield from buffer.peek()))
+            buffer.at = min(buffer.at + 1, len(buffer.buffer))
         elif mark == '"':
-            found = yield from _ends_string(tape, stop, followers)
+            found = yield from _ends_string(buffer, stop, followers)
             if calls and not found:
                 break
     io.look_ahead -= min(size, io.look_ahead)
-    tape.push_back("".join(ahead))
+    buffer.push_back("".join(ahead))
     return found
 
 
-def _ends_string(tape: Tape, stop: Marks | None = None, followers: str = _AFTER_VALUE) -> Steps[bool]:
+def _ends_string(buffer: TextBuffer, stop: Marks | None = None, followers: str = _AFTER_VALUE) -> Steps[bool]:
     """Whether the quote just consumed ends the string: a comma, a closing bracket, a mark that ends the body, the end,
     or (a comma is missing) a further member follows."""
     while True:
-        rest = tape.buffer[tape.at:tape.at + 256]
+        rest = buffer.buffer[buffer.at:buffer.at + 256]
         stripped = rest.lstrip()
         if stripped[:1] == '"':
             if _MEMBER.match(rest):
                 return True
-            if tape.ended or not _MAY_BE_MEMBER.match(rest):
+            if buffer.ended or not _MAY_BE_MEMBER.match(rest):
                 return False
         elif stripped:
             begins = stop.begins(stripped) if stop is not None else False
-            if begins is not None or tape.ended:
+            if begins is not None or buffer.ended:
                 return bool(begins) or stripped[0] in followers
-        elif tape.ended or len(rest) == 256:
+        elif buffer.ended or len(rest) == 256:
             return True
         yield

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, Tape, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.json.body import read_arguments
-from extproc.dialects.parse_context import CallWriter, NotACall, Reading
+from extproc.dialects.parse_context import CallWriter, NoMatch, ParseContext
 from extproc.dialects.tags.text import WINDOW, Tags, ValueReader
 from extproc.dialects.tags.value import Framing, Ignored
 
@@ -23,7 +23,7 @@ _OBJECT_DECIDED = re.compile(r"""(?:\(?\s*\{\s*[^\s]|\(?\s*[^\s{(])""")
 _MAX_OBJECT_START = 64
 """Characters within which an object in place of the parameters must have begun."""
 
-Header = Callable[[Tape], Steps[tuple[str | None, str]]]
+Header = Callable[[TextBuffer], Steps[tuple[str | None, str]]]
 """Reads a name: (the name, or None when it is damaged; what was consumed)."""
 
 
@@ -73,141 +73,142 @@ class TaggedCall:
                                marks=Marks([*self._tags, grammar.parameter_end]),
                                name=grammar.name, key=grammar.key, framing=grammar.framing)
 
-    def read(self, opener: str, io: Reading) -> Steps[None]:
-        tape = io.tape
+    def read(self, opener: str, io: ParseContext) -> Steps[None]:
+        buffer = io.buffer
         in_region = opener in self._begins
         if in_region:  # models double the tags of a region
-            yield from tape.space()
-            if (yield from tape.literal(*self._begins)):
-                yield from tape.space()
-            if self._grammar.lead and (yield from tape.literal(self._grammar.lead)):
-                yield from tape.space()
-        if in_region and self._call and not (yield from tape.literal(*self._call)):
-            if io.at_line_start and (tape.cut_mark(self._marks) or (at_end(tape) and not tape.clean)):
-                tape.at = len(tape.buffer)
+            yield from buffer.space()
+            if (yield from buffer.literal(*self._begins)):
+                yield from buffer.space()
+            if self._grammar.lead and (yield from buffer.literal(self._grammar.lead)):
+                yield from buffer.space()
+        if in_region and self._call and not (yield from buffer.literal(*self._call)):
+            if io.at_line_start and (buffer.cut_mark(self._marks) or (at_end(buffer) and not buffer.clean)):
+                buffer.at = len(buffer.buffer)
                 return
-            raise NotACall
-        name, raw = yield from self._grammar.name(tape)
+            raise NoMatch
+        name, raw = yield from self._grammar.name(buffer)
         if name is None:
             yield from self._damaged(io, raw, in_region)
             return
         if io.offered(name) is None:
-            raise NotACall
-        yield from tape.space()
-        if (yield from self._is_json(tape, in_region)):
+            raise NoMatch
+        yield from buffer.space()
+        if (yield from self._is_json(buffer, in_region)):
             yield from self._json_body(io, io.call(name), in_region)
             return
-        follows = yield from tape.literal(*self._tags)
-        tape.push_back(follows)
-        if not follows and not (in_region and at_end(tape)) and not tape.cut_mark(self._marks):
-            raise NotACall
+        follows = yield from buffer.literal(*self._tags)
+        buffer.push_back(follows)
+        if not follows and not (in_region and at_end(buffer)) and not buffer.cut_mark(self._marks):
+            raise NoMatch
         yield from self._parameters(io, io.call(name), in_region)
         while in_region and self._call and (yield from self._next_call(io)):
             pass
 
-    def _next_call(self, io: Reading) -> Steps[bool]:
+    def _next_call(self, io: ParseContext) -> Steps[bool]:
         """A further call of the same region. Nothing is consumed where none follows: the region may be over."""
-        tape = io.tape
-        tape.hold()
-        yield from tape.space()
-        if (yield from tape.literal(*self._call)):
-            name, _ = yield from self._grammar.name(tape)
-            yield from tape.space()
-            follows = yield from tape.literal(*self._tags)
+        buffer = io.buffer
+        buffer.mark()
+        yield from buffer.space()
+        if (yield from buffer.literal(*self._call)):
+            name, _ = yield from self._grammar.name(buffer)
+            yield from buffer.space()
+            follows = yield from buffer.literal(*self._tags)
             if name is not None and follows and io.offered(name) is not None:
-                tape.push_back(follows)
+                buffer.push_back(follows)
                 yield from self._parameters(io, io.call(name), in_region=True)
                 return True
-        tape.hand_back()
-        tape.release()
+        buffer.rewind()
+        buffer.commit()
         return False
 
-    def _is_json(self, tape: Tape, in_region: bool) -> Steps[bool]:
+    def _is_json(self, buffer: TextBuffer, in_region: bool) -> Steps[bool]:
         """Whether one JSON object stands in place of the parameters, also between parentheses (which are consumed)."""
         size = 1
-        while not _OBJECT_DECIDED.match(text := (yield from tape.peek(size))) and len(text) == size < _MAX_OBJECT_START:
+        while (not _OBJECT_DECIDED.match(text := (yield from buffer.peek(size)))
+               and len(text) == size < _MAX_OBJECT_START):
             size += 1
         found = _OBJECT_START.match(text)
         if found is None or (found[2].isalpha() and not in_region):
             return False
-        tape.at += len(found[1])
+        buffer.at += len(found[1])
         return True
 
-    def _json_body(self, io: Reading, writer: CallWriter, in_region: bool) -> Steps[None]:
+    def _json_body(self, io: ParseContext, writer: CallWriter, in_region: bool) -> Steps[None]:
         """The arguments as one JSON object, to the end of the call."""
-        tape = io.tape
+        buffer = io.buffer
         if not (yield from read_arguments(io, writer, self._body_ends)):
-            if not tape.ran_out:
-                yield from self._after_call(tape)
+            if not buffer.ran_out:
+                yield from self._after_call(buffer)
             return
-        blank = yield from tape.space()
-        if not (yield from tape.literal(")")):
-            tape.push_back(blank)
+        blank = yield from buffer.space()
+        if not (yield from buffer.literal(")")):
+            buffer.push_back(blank)
         yield from self._parameters(io, writer, in_region)
 
-    def _damaged(self, io: Reading, raw: str, in_region: bool) -> Steps[None]:
+    def _damaged(self, io: ParseContext, raw: str, in_region: bool) -> Steps[None]:
         """A header that never ends is no prose when whole parameters, the end of the call or a further call follow: it
         is dropped with them, the calls and the text behind it count. So is one that a limit cut off. A parameter that
         does not end makes all of it text."""
-        tape = io.tape
-        if in_region and at_end(tape) and not tape.clean:
+        buffer = io.buffer
+        if in_region and at_end(buffer) and not buffer.clean:
             return
-        yield from tape.space()
-        tag = yield from tape.literal(*self._damaged_tags)
+        yield from buffer.space()
+        tag = yield from buffer.literal(*self._damaged_tags)
         if not raw.strip() or not tag:
-            raise NotACall
-        tape.at -= len(tag)
-        blank, mark = yield from self._dropped(tape)
-        tape.release()
+            raise NoMatch
+        buffer.at -= len(tag)
+        blank, mark = yield from self._dropped(buffer)
+        buffer.commit()
         io.left_out("dropped_call")
         if mark == self._grammar.call_end:
-            yield from self._after_call(tape)
+            yield from self._after_call(buffer)
         else:
-            tape.push_back(mark if mark in self.openers else blank)
+            buffer.push_back(mark if mark in self.openers else blank)
 
-    def _dropped(self, tape: Tape) -> Steps[tuple[str, str]]:
+    def _dropped(self, buffer: TextBuffer) -> Steps[tuple[str, str]]:
         """The parameters of a call that is dropped: (white space behind them, the tag behind that; "" where text
         follows). Raises NotACall where one does not end."""
         first = True
         while True:
-            blank = yield from tape.space()
-            mark = yield from tape.literal(*self._tags)
+            blank = yield from buffer.space()
+            mark = yield from buffer.literal(*self._tags)
             if mark and mark != self._grammar.parameter:
                 return blank, mark
             if not mark and not first:
                 return blank, ""
             first = False
-            end = yield from tape.until(self._value_marks, _drop)
+            end = yield from buffer.until(self._value_marks, _drop)
             if not end or end in self.openers:
-                raise NotACall
+                raise NoMatch
             if end != self._grammar.parameter_end:
                 return "", end
 
-    def _after_call(self, tape: Tape) -> Steps[None]:
+    def _after_call(self, buffer: TextBuffer) -> Steps[None]:
         """Behind a call its closing tags mean nothing more, however many there are."""
-        blank = yield from tape.skip(*self._closers)
-        tape.drop_cut_mark(self._marks)
-        tape.push_back(blank)
+        blank = yield from buffer.skip(*self._closers)
+        buffer.drop_cut_mark(self._marks)
+        buffer.push_back(blank)
 
-    def _parameters(self, io: Reading, writer: CallWriter, in_region: bool) -> Steps[None]:
+    def _parameters(self, io: ParseContext, writer: CallWriter, in_region: bool) -> Steps[None]:
         """Between parameters, to the end of the call."""
-        tape = io.tape
+        buffer = io.buffer
         while True:
-            blank = yield from tape.space()
-            mark = yield from tape.literal(*self._tags)
-            if not mark and not at_end(tape):
-                if not in_region and not tape.cut_mark(self._marks):  # prose follows
-                    tape.push_back(blank)
+            blank = yield from buffer.space()
+            mark = yield from buffer.literal(*self._tags)
+            if not mark and not at_end(buffer):
+                if not in_region and not buffer.cut_mark(self._marks):  # prose follows
+                    buffer.push_back(blank)
                     return
                 try:
-                    stray, mark = yield from tape.collect(self._marks, WINDOW)
+                    stray, mark = yield from buffer.collect(self._marks, WINDOW)
                 except TooMuch:  # the end of the call is missing, what follows it is prose
                     return
                 if not mark:
                     self._end_of_text(io, writer, blank, stray)
                     return
                 writer.repaired("stray_text")
-            if mark == self._grammar.parameter and mark.endswith(">") and (yield from self._is_json(tape, in_region)):
+            if mark == self._grammar.parameter and mark.endswith(">") and (yield from self._is_json(buffer, in_region)):
                 if not (yield from read_arguments(io, writer, self._body_ends)):
                     return
                 continue
@@ -216,34 +217,34 @@ class TaggedCall:
                     return
                 continue
             if mark in self.openers:
-                tape.push_back(mark)
-            if mark or tape.clean:
+                buffer.push_back(mark)
+            if mark or buffer.clean:
                 writer.close()
             if mark in self._closers:
-                yield from self._after_call(tape)
+                yield from self._after_call(buffer)
             return
 
-    def _end_of_text(self, io: Reading, writer: CallWriter, blank: str, stray: str) -> None:
+    def _end_of_text(self, io: ParseContext, writer: CallWriter, blank: str, stray: str) -> None:
         """The text ended behind the header or a whole parameter: with `stray` text, which is prose behind the call, or
         with half a tag, which is not shown."""
-        half = io.tape.half_mark(self._marks)
+        half = io.buffer.half_mark(self._marks)
         if any(tag.startswith(half) for tag in (*self.openers, self._grammar.parameter) if half):
             writer.break_off()  # something more had begun
-        elif io.tape.finished and not half:
-            io.tape.push_back(blank + stray)
+        elif io.buffer.finished and not half:
+            io.buffer.push_back(blank + stray)
 
-    def _parameter(self, io: Reading, writer: CallWriter) -> Steps[bool]:
+    def _parameter(self, io: ParseContext, writer: CallWriter) -> Steps[bool]:
         """False: the text ended inside."""
-        key, raw = yield from self._grammar.key(io.tape)
+        key, raw = yield from self._grammar.key(io.buffer)
         if key is None:
-            if io.tape.ended and not io.tape.clean:
-                io.tape.at = len(io.tape.buffer)
+            if io.buffer.ended and not io.buffer.clean:
+                io.buffer.at = len(io.buffer.buffer)
                 writer.break_off()
                 return False
             key = raw.strip().strip("\"'")
-            blank = yield from io.tape.space()
-            follows = yield from io.tape.literal(*self._tags)
-            io.tape.push_back(blank + follows)
+            blank = yield from io.buffer.space()
+            follows = yield from io.buffer.literal(*self._tags)
+            io.buffer.push_back(blank + follows)
             if follows or not writer.knows(key):
                 writer.repaired("dropped_parameter")
                 return True
@@ -252,8 +253,8 @@ class TaggedCall:
         return (yield from ValueReader(self._text_tags, io, writer, key, value).read())
 
 
-def at_end(tape: Tape) -> bool:
-    return tape.ended and tape.at >= len(tape.buffer)
+def at_end(buffer: TextBuffer) -> bool:
+    return buffer.ended and buffer.at >= len(buffer.buffer)
 
 
 def _drop(text: str) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, Tape
-from extproc.dialects.parse_context import CallWriter, Reading
+from extproc.dialects.buffer import Marks, Steps, TextBuffer
+from extproc.dialects.parse_context import CallWriter, ParseContext
 from extproc.dialects.tags.value import Framing, Value
 
 WINDOW = 16 * 1024
@@ -35,18 +35,18 @@ class Tags(msgspec.Struct, frozen=True, kw_only=True):
     parameter: str
     parameter_end: str
     marks: Marks
-    name: Callable[[Tape], Steps[tuple[str | None, str]]]
-    key: Callable[[Tape], Steps[tuple[str | None, str]]]
+    name: Callable[[TextBuffer], Steps[tuple[str | None, str]]]
+    key: Callable[[TextBuffer], Steps[tuple[str | None, str]]]
     framing: Framing
 
 
 class ValueReader:
     """The value of one parameter, from behind its opening tag."""
 
-    def __init__(self, tags: Tags, io: Reading, writer: CallWriter, key: str, value: Value | None = None) -> None:
+    def __init__(self, tags: Tags, io: ParseContext, writer: CallWriter, key: str, value: Value | None = None) -> None:
         self._tags = tags
         self._io = io
-        self._tape = io.tape
+        self._buffer = io.buffer
         self._writer = writer
         self._key = key
         self._value = value or Value(writer, key, tags.framing)
@@ -61,9 +61,9 @@ class ValueReader:
 
     def read(self) -> Steps[bool]:
         """True: the value is done, what follows it stands on the tape. False: the text ended in the value."""
-        yield from self._value.open(self._tape)
+        yield from self._value.open(self._buffer)
         while True:
-            mark = yield from self._tape.until(self._tags.marks, self._put)
+            mark = yield from self._buffer.until(self._tags.marks, self._put)
             if not mark:
                 return self._end_of_text()
             if (yield from self._ends(mark)):
@@ -113,7 +113,7 @@ class ValueReader:
         later = self._take_later()
         self._io.look_ahead -= len(later)
         self._doubt = None
-        self._tape.push_back(later)
+        self._buffer.push_back(later)
         self._value.close(closed=False)
 
     def _take_later(self) -> str:
@@ -124,7 +124,7 @@ class ValueReader:
 
     def _end_of_text(self) -> bool:
         """The text ended in the value: the call was cut off, unless a doubtful tag ended it."""
-        if self._doubt is None or not self._tape.finished:
+        if self._doubt is None or not self._buffer.finished:
             self._writer.break_off()
             return False
         self._ended_before()
@@ -150,38 +150,38 @@ class ValueReader:
 
     def _own_end(self, mark: str) -> Steps[bool]:
         """The value's closing tag counts when a declared parameter, the end of the call or of the text follows."""
-        tape = self._tape
+        buffer = self._buffer
         if self._scalar:
             self._was_text()
             return True
-        blank = yield from tape.space()
-        follows = yield from tape.literal(*self._tags.outer, self._tags.parameter)
-        ends = bool(follows) or (tape.ended and tape.at >= len(tape.buffer))
+        blank = yield from buffer.space()
+        follows = yield from buffer.literal(*self._tags.outer, self._tags.parameter)
+        ends = bool(follows) or (buffer.ended and buffer.at >= len(buffer.buffer))
         raw = ""
         if follows == self._tags.parameter:
-            key, raw = yield from self._tags.key(tape)
+            key, raw = yield from self._tags.key(buffer)
             ends = self._cut_off if key is None else self._any_key or self._writer.knows(key)
-        elif tape.cut_mark(self._tags.marks):
+        elif buffer.cut_mark(self._tags.marks):
             ends = True
         if ends:
-            tape.push_back(follows + raw)
+            buffer.push_back(follows + raw)
             self._was_text()
         else:
-            tape.push_back(raw)
+            buffer.push_back(raw)
             self._tag(mark + blank + follows)
         return ends
 
     def _next_parameter(self, mark: str) -> Steps[bool]:
         """A parameter begins though this one was not closed. One that the call has already is text."""
-        key, raw = yield from self._tags.key(self._tape)
+        key, raw = yield from self._tags.key(self._buffer)
         cut_off = self._cut_off
-        self._tape.push_back(raw)
+        self._buffer.push_back(raw)
         if key is None and cut_off:
-            self._tape.push_back(mark)
+            self._buffer.push_back(mark)
             return True
         if key is not None and key != self._key and self._writer.knows(key) and not self._writer.has(key):
             self._was_text()
-            self._tape.push_back(mark)
+            self._buffer.push_back(mark)
             return True
         self._tag(mark)
         return False
@@ -189,25 +189,25 @@ class ValueReader:
     @property
     def _cut_off(self) -> bool:
         """A limit ended the text here."""
-        return self._tape.ended and not self._tape.clean and self._tape.at >= len(self._tape.buffer)
+        return self._buffer.ended and not self._buffer.clean and self._buffer.at >= len(self._buffer.buffer)
 
     def _opener(self, mark: str) -> Steps[None]:
         """A call inside the value: text when it is complete and the value goes on behind it, else the next call."""
-        tape, tags = self._tape, self._tags
+        buffer, tags = self._buffer, self._tags
         blank = call = ""
         if mark in tags.begins and tags.call is not None:
-            blank = yield from tape.space()
-            if tags.lead and (lead := (yield from tape.literal(tags.lead))):
-                blank += lead + (yield from tape.space())
-            call = yield from tape.literal(tags.call)
+            blank = yield from buffer.space()
+            if tags.lead and (lead := (yield from buffer.literal(tags.lead))):
+                blank += lead + (yield from buffer.space())
+            call = yield from buffer.literal(tags.call)
             if not call:
-                tape.push_back(blank)
+                buffer.push_back(blank)
                 self._tag(mark)
                 return
-        name, raw = yield from tags.name(tape)
-        gap = yield from tape.space()
-        follows = yield from tape.literal(*tags.outer, tags.parameter)
-        tape.push_back(blank + call + raw + gap + follows)
+        name, raw = yield from tags.name(buffer)
+        gap = yield from buffer.space()
+        follows = yield from buffer.literal(*tags.outer, tags.parameter)
+        buffer.push_back(blank + call + raw + gap + follows)
         if name is None or not follows:
             self._tag(mark)
         elif self._io.offered(name) is None:
@@ -229,12 +229,12 @@ class ValueReader:
 
     def _outer_end(self, mark: str) -> Steps[bool]:
         """The call or the region ends though the value was not closed: certain when further tags or the end follow."""
-        tape, tags = self._tape, self._tags
-        blank = yield from tape.space()
-        follows = yield from tape.literal(*tags.outer)
-        tape.push_back(follows)
-        if follows or self._scalar or (tape.ran_out and tape.finished):
-            tape.push_back(mark + blank)
+        buffer, tags = self._buffer, self._tags
+        blank = yield from buffer.space()
+        follows = yield from buffer.literal(*tags.outer)
+        buffer.push_back(follows)
+        if follows or self._scalar or (buffer.ran_out and buffer.finished):
+            buffer.push_back(mark + blank)
             if mark in tags.ends and self._doubt is not None and self._doubt not in tags.begins:
                 # the doubtful tag ended the call, or began the next call of this region
                 self._ended_before()
@@ -246,7 +246,7 @@ class ValueReader:
         return False
 
 
-def _open_ended(io: Reading, writer: CallWriter) -> bool:
+def _open_ended(io: ParseContext, writer: CallWriter) -> bool:
     """The tool takes parameters that it does not declare."""
     schema = io.tools[writer.name].schema
     return any(map(schema.get, ("additionalProperties", "patternProperties"))) or not schema.get("properties")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from extproc.dialects.buffer import Steps, Tape, TooMuch
+from extproc.dialects.buffer import Steps, TextBuffer, TooMuch
 from extproc.dialects.parse_context import MAX_VALUE, CallWriter
 
 Framing = Literal["verbatim", "newline", "newlines", "trim"]
@@ -29,15 +29,15 @@ class Value:
         self._tail: list[str] = []
         self._closed = False
 
-    def open(self, tape: Tape) -> Steps[None]:
+    def open(self, buffer: TextBuffer) -> Steps[None]:
         """Consumes the framing at the beginning."""
         if self._framing == "newline":
-            yield from skip_newline(tape)
+            yield from skip_newline(buffer)
         elif self._framing == "newlines":
-            framed = yield from skip_newline(tape)
+            framed = yield from skip_newline(buffer)
             self._framing = "newline" if framed else "verbatim"
         elif self._framing == "trim":
-            yield from tape.space()
+            yield from buffer.space()
         if self._streams:
             self._writer.begin(self._key)
 
@@ -107,9 +107,9 @@ def _framing_length(text: str, framing: Framing) -> int:
     return len(text) - len(text.rstrip()) if framing == "trim" else 0
 
 
-def skip_newline(tape: Tape) -> Steps[str]:
+def skip_newline(buffer: TextBuffer) -> Steps[str]:
     """Consumes one newline; returns it."""
-    first = yield from tape.peek()
-    if first == "\r" and (yield from tape.peek(2)) == "\r\n":
-        return tape.take(2)
-    return tape.take(1) if first == "\n" else ""
+    first = yield from buffer.peek()
+    if first == "\r" and (yield from buffer.peek(2)) == "\r\n":
+        return buffer.take(2)
+    return buffer.take(1) if first == "\n" else ""

@@ -104,7 +104,7 @@ COST_TINY = 1
 TINY = 4096
 
 
-class Allowance:
+class AbuseBudget:
     """Points of one connection: spent by what brings nothing, earned by time and by bytes sent to the peer."""
 
     __slots__ = ("_earned", "_points", "_then")

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from extproc.transport.http2 import control, opening
-from extproc.transport.http2.abuse_budget import COST_EMPTY, COST_LATE, COST_REFUSED, Allowance, Limits
-from extproc.transport.http2.connection_timers import Life
+from extproc.transport.http2.abuse_budget import COST_EMPTY, COST_LATE, COST_REFUSED, AbuseBudget, Limits
+from extproc.transport.http2.connection_timers import ConnectionTimers
 from extproc.transport.http2.data_runs import run
-from extproc.transport.http2.frame_scheduler import Inbox
+from extproc.transport.http2.frame_scheduler import FrameScheduler
 from extproc.transport.http2.headers import HeaderReader
 from extproc.transport.http2.interfaces import HeaderBlock
-from extproc.transport.http2.receive_budget import Holding
-from extproc.transport.http2.send_scheduler import Outbox
+from extproc.transport.http2.receive_budget import ReceiveBudget
+from extproc.transport.http2.send_scheduler import SendScheduler
 from extproc.transport.http2.stream import NOBODY, Stream
 from extproc.transport.http2.wire import (
     ACK,
@@ -67,7 +67,7 @@ class Connection:
         self.limits = limits
         self.log = log or (lambda _event, **_details: None)
         self.now = self.heard = now
-        self.out = Outbox(wake)
+        self.out = SendScheduler(wake)
         self.streams: dict[int, Stream] = {}
         self.calm = 0
         """So many of them are in no hurry."""
@@ -80,13 +80,13 @@ class Connection:
         self.plain = False
         """Any frame may come: the first SETTINGS did, and no header block is open."""
         self.deadlines: dict[int, float] = {}
-        self.holding = Holding(limits.buffered)
-        self.life = Life(self)
+        self.holding = ReceiveBudget(limits.buffered)
+        self.life = ConnectionTimers(self)
         self.next_deadline = self.life.due
         self.finished = False
         """Write what is left and close."""
-        self._allowance = Allowance(now)
-        self._inbox = Inbox()
+        self._allowance = AbuseBudget(now)
+        self._inbox = FrameScheduler()
         self._preface = PREFACE
         """What is still to come of it."""
         self._begun = False

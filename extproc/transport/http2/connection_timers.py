@@ -9,7 +9,7 @@ _ALIVE, _LEAVING = b"alive  ?", b"leaving?"
 """What our PINGs carry."""
 
 
-class Life:
+class ConnectionTimers:
     """`due`: when `on_time` wants to be called."""
 
     def __init__(self, connection: ConnectionState) -> None:

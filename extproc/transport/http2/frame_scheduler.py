@@ -26,7 +26,7 @@ from extproc.transport.http2.wire import (
 _OF_A_STREAM = frozenset((DATA, RST_STREAM, WINDOW_UPDATE))
 
 
-class Inbox:
+class FrameScheduler:
     """What was read and not worked on yet."""
 
     __slots__ = ("_rest", "_taken", "more")

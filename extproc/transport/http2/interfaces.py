@@ -9,7 +9,7 @@ from typing import Protocol
 
 from extproc.transport.http2.abuse_budget import Limits
 from extproc.transport.http2.headers import HeaderReader
-from extproc.transport.http2.send_scheduler import Outbox
+from extproc.transport.http2.send_scheduler import SendScheduler
 from extproc.transport.http2.stream import Stream, StreamOwner
 from extproc.transport.rpc import Methods
 
@@ -45,7 +45,7 @@ class ConnectionState(StreamOwner, Protocol):
     streams: dict[int, Stream]
     methods: Methods
     limits: Limits
-    out: Outbox
+    out: SendScheduler
     reader: HeaderReader
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from extproc.transport.http2.send_scheduler import QueuedStream
 
 
-class Holding:
+class ReceiveBudget:
     """`bound`: bytes."""
 
     def __init__(self, bound: int) -> None:

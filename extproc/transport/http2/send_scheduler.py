@@ -38,7 +38,7 @@ class QueuedStream(Protocol):
     def grant(self) -> None: ...
 
 
-class Outbox:
+class SendScheduler:
     """`wake` is called once when something begins to wait while nobody is about to `take` it."""
 
     __slots__ = ("_lead", "_parked", "_wake", "awake", "frames", "granted", "initial_window", "max_frame", "parts",

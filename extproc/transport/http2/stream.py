@@ -11,8 +11,8 @@ from typing import Protocol
 
 from extproc.transport.http2.abuse_budget import Limits
 from extproc.transport.http2.headers import RESPONSE, trailers
-from extproc.transport.http2.receive_budget import Holding
-from extproc.transport.http2.send_scheduler import Outbox
+from extproc.transport.http2.receive_budget import ReceiveBudget
+from extproc.transport.http2.send_scheduler import SendScheduler
 from extproc.transport.http2.wire import (
     DATA,
     END_STREAM,
@@ -55,7 +55,7 @@ class StreamOwner(Protocol):
 
     calm: int
     limits: Limits
-    holding: Holding
+    holding: ReceiveBudget
 
     def stir(self, stream: Stream) -> None: ...
     def drop(self, stream: Stream) -> None: ...
@@ -63,13 +63,14 @@ class StreamOwner(Protocol):
 
 
 class Stream:
-    """From its HEADERS until both sides have ended it. Public attributes are for `Connection` and `Outbox` alone."""
+    """From its HEADERS until both sides have ended it. Public attributes are for `Connection` and `SendScheduler`
+    alone."""
 
     __slots__ = ("_answered", "_buffer", "_busy", "_clogged", "_connection", "_needed", "_out", "_pieces", "_resumed",
                  "_told_half", "_trailers", "call", "ended", "gone", "id", "queued", "receive_window", "remote_ended",
                  "send_window", "stirred", "swift", "takes", "urgent", "waits")
 
-    def __init__(self, stream_id: int, connection: StreamOwner, out: Outbox, receive_window: int) -> None:
+    def __init__(self, stream_id: int, connection: StreamOwner, out: SendScheduler, receive_window: int) -> None:
         self.id = stream_id
         self.call = NOBODY
         self._connection = connection

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tests.e2e.matrix.asked import Asked
+from tests.e2e.matrix.asked import RoutingFields
 from tests.e2e.matrix.backends import LIMIT, PROMPT, RETRY_AFTER, SAID, SIGNATURE, Backend, Break, Fault
 from tests.e2e.matrix.clients import BROKEN, Client, Failed, Figures, Result, Talk, Tool, Wish
 from tests.providers import gemini
@@ -65,7 +65,7 @@ class Cell:
         self.note()
         return said
 
-    def asked(self, turn: int = -1, *, model: str | None = None) -> Asked:
+    def asked(self, turn: int = -1, *, model: str | None = None) -> RoutingFields:
         """What the provider was asked, by default the last time."""
         return self.backend.asked(self.backend.server(model or self.backend.model).seen[turn])
 

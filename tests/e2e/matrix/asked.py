@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 @dataclass
-class Asked:
+class RoutingFields:
     """One request. `calls` and `results` are (tool, arguments) and (tool, text) in order; media are base64."""
 
     system: str = ""
@@ -38,9 +38,9 @@ class Asked:
         (self.images if media_type.startswith("image/") else self.documents).append(data)
 
 
-def of_openai(body: Json) -> Asked:
+def of_openai(body: Json) -> RoutingFields:
     """Chat Completions."""
-    found = Asked(tools=[tool["function"]["name"] for tool in body.get("tools", [])],
+    found = RoutingFields(tools=[tool["function"]["name"] for tool in body.get("tools", [])],
                   parallel=body.get("parallel_tool_calls", True),
                   schema=body.get("response_format", {}).get("json_schema", {}).get("schema"),
                   settings=_set(body, temperature="temperature", top_p="top_p", stop="stop", max_tokens="limit",
@@ -66,7 +66,7 @@ def of_openai(body: Json) -> Asked:
     return found
 
 
-def _openai_parts(found: Asked, content: Any) -> None:
+def _openai_parts(found: RoutingFields, content: Any) -> None:
     parts: list[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for part in parts:
         if part["type"] == "text":
@@ -81,10 +81,10 @@ def _words(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
-def of_anthropic(body: Json) -> Asked:
+def of_anthropic(body: Json) -> RoutingFields:
     """Messages."""
     choice = body.get("tool_choice", {})
-    found = Asked(system=_words(body.get("system", "")), tools=[tool["name"] for tool in body.get("tools", [])],
+    found = RoutingFields(system=_words(body.get("system", "")), tools=[tool["name"] for tool in body.get("tools", [])],
                   forced=choice.get("name"), parallel=not choice.get("disable_parallel_tool_use", False),
                   schema=body.get("output_config", {}).get("format", {}).get("schema"),
                   settings=_set(body, temperature="temperature", top_p="top_p", stop_sequences="stop",
@@ -114,16 +114,16 @@ def of_anthropic(body: Json) -> Asked:
     return found
 
 
-def _anthropic_media(found: Asked, block: Json) -> None:
+def _anthropic_media(found: RoutingFields, block: Json) -> None:
     if "source" in block:
         found.add_media(block["source"]["media_type"], block["source"]["data"])
 
 
-def of_gemini(body: Json) -> Asked:
+def of_gemini(body: Json) -> RoutingFields:
     """generateContent. Results are known by the name of their tool."""
     config = body.get("generationConfig", {})
     calling = body.get("toolConfig", {}).get("functionCallingConfig", {})
-    found = Asked(system=_gemini_words(body.get("systemInstruction", {"parts": []})),
+    found = RoutingFields(system=_gemini_words(body.get("systemInstruction", {"parts": []})),
                   tools=[one["name"] for tool in body.get("tools", []) for one in tool["functionDeclarations"]],
                   schema=config.get("responseJsonSchema"),
                   settings=_set(config, temperature="temperature", topP="top_p", stopSequences="stop",
@@ -151,7 +151,7 @@ def _gemini_words(content: Json) -> str:
     return "".join(part["text"] for part in content["parts"])
 
 
-def _gemini_media(found: Asked, part: Json) -> None:
+def _gemini_media(found: RoutingFields, part: Json) -> None:
     if "inlineData" in part:
         found.add_media(part["inlineData"]["mimeType"], part["inlineData"]["data"])
 

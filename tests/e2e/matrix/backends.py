@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from tests.e2e.gateway import PROVIDER_KEY
-from tests.e2e.matrix.asked import Asked, of_anthropic, of_gemini, of_openai
+from tests.e2e.matrix.asked import RoutingFields, of_anthropic, of_gemini, of_openai
 from tests.providers import anthropic, gemini, gemini_wire, openai
 from tests.providers.http import Reply
 from tests.providers.openai_endpoints import OpenAIEndpoints
@@ -67,7 +67,7 @@ class Backend(ABC):
         """An answer that says `HALF` and breaks."""
 
     @abstractmethod
-    def asked(self, seen: Any) -> Asked:
+    def asked(self, seen: Any) -> RoutingFields:
         """What the request says."""
 
     def server(self, model: str) -> Any:
@@ -168,7 +168,7 @@ class OpenAI(Backend):
             items.append({"error": {"message": SAID, "code": 503}})
         return openai.sse(items, done=False, end="cut" if how == "connection lost" else "end")
 
-    def asked(self, seen: Any) -> Asked:
+    def asked(self, seen: Any) -> RoutingFields:
         return of_openai(seen.body)
 
 
@@ -258,7 +258,7 @@ class Anthropic(Backend):
             items.append(anthropic.error_event("overloaded_error", SAID))
         return anthropic.sse(items, end="cut" if how == "connection lost" else "end")
 
-    def asked(self, seen: Any) -> Asked:
+    def asked(self, seen: Any) -> RoutingFields:
         return of_anthropic(seen.body)
 
 
@@ -304,7 +304,7 @@ class Gemini(Backend):
             items.append(gemini_wire.error_body(503, SAID))
         return gemini_wire.sse(items, end="cut" if how == "connection lost" else "end")
 
-    def asked(self, seen: Any) -> Asked:
+    def asked(self, seen: Any) -> RoutingFields:
         return of_gemini(seen.body)
 
 

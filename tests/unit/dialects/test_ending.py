@@ -14,10 +14,10 @@ OPENERS = sorted({opener for dialect in DIALECTS.values() for form in dialect.fo
 
 def closes(text: str, *known: str) -> bool:
     behind = Behind(OPENERS, known)
-    behind.heard("an answer, a call {")
+    behind.feed("an answer, a call {")
     behind.call_over("call}" + text[:1], 5)
     for char in text[1:]:
-        behind.heard(char)
+        behind.feed(char)
     return behind.closes
 
 
@@ -70,7 +70,7 @@ def test_what_comes_behind_much_white_space_is_heard(size: int, more: int) -> No
     behind = Behind(OPENERS)
     behind.call_over(text[:size])
     for at in range(size, len(text), size):
-        behind.heard(text[at:at + size])
+        behind.feed(text[at:at + size])
     assert not behind.closes
 
 
@@ -82,14 +82,14 @@ def test_tokens_of_the_template_mean_nothing() -> None:
 
 def test_without_a_call_nothing_stands_behind_it() -> None:
     behind = Behind(OPENERS)
-    behind.heard("Text.")
+    behind.feed("Text.")
     assert behind.closes
 
 
 def test_the_last_call_counts() -> None:
     behind = Behind(OPENERS)
     behind.call_over("a")
-    behind.heard("<tool_call>")
+    behind.feed("<tool_call>")
     assert not behind.closes
     behind.call_over("")
     assert behind.closes

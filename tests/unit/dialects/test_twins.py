@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extproc.conversation.duplicate_calls import Twins
+from extproc.conversation.duplicate_calls import DuplicateCallDetector
 from extproc.conversation.pending_call import PendingCall
 from tests.playbook import call, delta, sse
 from tests.told_twice import UPSTREAMS, Native, body_of, got, talk_to, written
@@ -197,6 +197,6 @@ def test_arguments_past_the_limit_are_not_even_read() -> None:
 
     call = PendingCall()
     call.add_arguments(json.dumps({"path": "x" * 100}))
-    assert not Twins(99, typed).repeats("read", call)
+    assert not DuplicateCallDetector(99, typed).repeats("read", call)
     with pytest.raises(AssertionError, match="takes as long"):
-        Twins(1000, typed).repeats("read", call)
+        DuplicateCallDetector(1000, typed).repeats("read", call)

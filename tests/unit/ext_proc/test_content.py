@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extproc.apis.shared.body import containers
 from extproc.bounds import Limits
 from extproc.errors import BadRequest
-from extproc.ext_proc.content import Body, read_asked
+from extproc.ext_proc.content import Body, peek_routing_fields
 
 TEXTS = st.text(alphabet='ab"\\[]{}\n,:é', max_size=8)
 VALUES = st.recursive(TEXTS | st.integers() | st.none(),
@@ -43,7 +43,7 @@ def test_any_chunking_gives_the_same_body(value: Any, cuts: list[int], packed: b
     body.add(rest)
     assert body.raw() == sent
     assert body.decoded("gzip" if packed else None) == plain
-    assert read_asked(plain, Limits()).model == "m"
+    assert peek_routing_fields(plain, Limits()).model == "m"
 
 
 def test_the_limit_is_exact() -> None:
@@ -67,9 +67,9 @@ def test_the_limit_is_exact() -> None:
 
 def test_half_an_emoji_does_not_stand_in_the_way() -> None:
     body = b'{"model": "m", "messages": [{"role": "user", "content": "cut \\ud83d"}, "\\\\ud83d \\ud83d\\ude00"]}'
-    assert read_asked(body, Limits()).model == "m"
+    assert peek_routing_fields(body, Limits()).model == "m"
     with pytest.raises(BadRequest, match=r"line 2, column 7 \(byte 26\)"):
-        read_asked(b'{"model": "\\ud83d",\n"a": tru}', Limits())
+        peek_routing_fields(b'{"model": "\\ud83d",\n"a": tru}', Limits())
 
 
 @pytest.mark.parametrize(("body", "place"), [
@@ -79,8 +79,8 @@ def test_half_an_emoji_does_not_stand_in_the_way() -> None:
 ])
 def test_rule_3_malformed_json_is_named_with_its_place(body: bytes, place: str) -> None:
     with pytest.raises(BadRequest, match=place):
-        read_asked(body, Limits())
+        peek_routing_fields(body, Limits())
 
 
 def test_a_null_for_stream_means_no_stream() -> None:
-    assert not read_asked(b'{"model": "m", "stream": null}', Limits()).stream
+    assert not peek_routing_fields(b'{"model": "m", "stream": null}', Limits()).stream

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extproc.ext_proc import incoming
-from extproc.ext_proc.base import HEAVY_ANSWER
+from extproc.ext_proc.base import LARGE_RESPONSE
 from extproc.ext_proc.pb import external_processor_pb2 as pb
 from tests.bench.requests import conversation
 from tests.unit.ext_proc.playbook import Playbook, request_body, request_headers, response_body, response_headers
@@ -89,7 +89,7 @@ def whole(size: int) -> bytes:
 
 @pytest.mark.parametrize("model", ["one", "two"])
 def test_a_large_whole_answer_leaves_the_loop(model: str) -> None:
-    for size, heavy in ((1000, False), (HEAVY_ANSWER, True)):
+    for size, heavy in ((1000, False), (LARGE_RESPONSE, True)):
         play = asked(model, stream=False)
         play >> response_headers(content_type="application/json")
         body = whole(size)

@@ -17,7 +17,7 @@ from extproc.gateway import envoy_files as delivery_module
 from extproc.gateway import inotify
 from extproc.gateway.child_processes import StartError
 from extproc.gateway.envoy_admin import EnvoyAdmin
-from extproc.gateway.envoy_files import Delivery, Refused
+from extproc.gateway.envoy_files import EnvoyFiles, Refused
 from extproc.gateway.ratelimit_process import Limits
 from extproc.gateway.reload import ConfigFile, Reloader, Watch
 from extproc.gateway.workers import Workers
@@ -93,7 +93,7 @@ class World:
         self.said: list[str] = []
         self.envoy = Envoy(layout.config)
         self.workers = TheWorkers(layout.accepted)
-        self.delivery = Delivery(layout, cast(EnvoyAdmin, self.envoy))
+        self.delivery = EnvoyFiles(layout, cast(EnvoyAdmin, self.envoy))
         self.envoy.log = self.delivery.heard
         self.first = configuration()
         self.reloader = Reloader(self.first, layout.accepted)

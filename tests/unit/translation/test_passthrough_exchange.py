@@ -10,7 +10,7 @@ import pytest
 
 from extproc.bounds import Limits
 from extproc.conversation.model import Signature, Usage
-from extproc.conversation.signatures import loaded_id, loaded_text
+from extproc.conversation.signatures import embed_in_id, embed_in_text
 from extproc.errors import RequestError
 from extproc.translation.passthrough import PassThrough
 from tests.providers.anthropic_rules import refusal
@@ -100,11 +100,11 @@ def test_rule_3_what_is_wrong_is_said(body: bytes, words: str) -> None:
 
 def test_p17_p10_tokens_are_counted_of_what_anthropic_would_take() -> None:
     """Billing line, loaded ids and thinking of others would change the count, or be refused."""
-    id = loaded_id("toolu_1", Signature("Z2Vt", "gem1"))
+    id = embed_in_id("toolu_1", Signature("Z2Vt", "gem1"))
     body = {"model": "mine", "system": [{"type": "text", "text": "x-anthropic-billing-header: a=1;"}], "messages": [
         {"role": "user", "content": "x"},
         {"role": "assistant", "content": [
-            {"type": "thinking", "thinking": "hm", "signature": loaded_text(Signature("x", "abcd"))},
+            {"type": "thinking", "thinking": "hm", "signature": embed_in_text(Signature("x", "abcd"))},
             {"type": "tool_use", "id": id, "name": "read", "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "r"}]}],
         "tools": [{"name": "read", "input_schema": {"type": "object", "properties": {}}}]}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extproc.ext_proc.base import HEAVY_BODY, Exchange
+from extproc.ext_proc.base import LARGE_BODY, Exchange
 from extproc.process.log import Log
 from extproc.worker.metrics import PrometheusMetrics
 from extproc.worker.stream import Stream, Streams
@@ -107,7 +107,7 @@ def test_the_answer_to_a_heavy_request_is_prepared_for_in_the_thread(monkeypatch
             monkeypatch.setattr(peer, "resume", back.set)
             stream = streams.open({}, peer)
             assert stream.message(routed(play).SerializeToString())
-            said = {"role": "user", "content": "x" * HEAVY_BODY}
+            said = {"role": "user", "content": "x" * LARGE_BODY}
             assert not stream.message(request_body({**ASK, "messages": [said]}).SerializeToString())
             await asyncio.wait_for(back.wait(), 10)
             await asyncio.sleep(0)

@@ -12,7 +12,7 @@ from extproc.apis.anthropic.client import request as _request
 from extproc.apis.anthropic.client.errors import http_error
 from extproc.apis.anthropic.client.models import count_body, models_body
 from extproc.apis.anthropic.client.response import MessageEncoder, StreamEncoder
-from extproc.apis.base import AnswerEncoder, Dropped, HttpError
+from extproc.apis.base import Dropped, HttpError, ResponseEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Failure, Request
 
@@ -29,7 +29,8 @@ class AnthropicApi:
         """POST /v1/messages. Raises BadRequest (the place and what to do)."""
         return _request.decode_request(body, headers, dropped, limits)
 
-    def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
+    def response_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[],
+                                                                                            int]) -> ResponseEncoder:
         """A stream or one message, as the request wants; `model` is the name that the client asked for."""
         encoder = StreamEncoder if request.stream else MessageEncoder
         return encoder(request.model, message_id, prompt_estimate)

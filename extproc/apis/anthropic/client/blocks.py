@@ -18,7 +18,7 @@ from extproc.apis.base import Dropped
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.wire import Shape, given, is_string, refused, type_of
 from extproc.conversation.model import Block, CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
-from extproc.conversation.signatures import unloaded_id
+from extproc.conversation.signatures import extract_from_id
 from extproc.errors import BadRequest
 
 Role = Literal["system", "user", "assistant"]
@@ -159,7 +159,7 @@ def _read_tool_use(block: wire.ToolUseBlock, where: Where, at: int, dropped: Dro
         arguments = ""
     if arguments and arguments[0] != "{":
         raise refused(f"{_place(where, at)}.input", "expected an object")
-    call_id, signature = unloaded_id(block.id)
+    call_id, signature = extract_from_id(block.id)
     return [ToolCall(call_id, block.name, arguments, cache=read_mark(block.cache_control), signature=signature)]
 
 
@@ -170,7 +170,7 @@ def _read_tool_result(block: wire.ToolResultBlock[Any], where: Where, at: int, d
     else:
         content = _result_parts(block.content, _place(where, at), dropped)
     name = _string.decode(block.name) if block.name and is_string(block.name) else None
-    return [ToolResult(unloaded_id(block.tool_use_id)[0], content, is_error=bool(block.is_error), name=name or None,
+    return [ToolResult(extract_from_id(block.tool_use_id)[0], content, is_error=bool(block.is_error), name=name or None,
                        cache=read_mark(block.cache_control))]
 
 

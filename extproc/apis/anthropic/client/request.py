@@ -20,7 +20,7 @@ from extproc.apis.anthropic.client.tool_changes import applied
 from extproc.apis.base import Dropped
 from extproc.apis.shared.body import check_parts, checked, in_one_pass
 from extproc.apis.shared.cache_marks import read_mark
-from extproc.apis.shared.tool_definition_cache import KeptTools
+from extproc.apis.shared.tool_definition_cache import ToolDefinitionCache
 from extproc.apis.shared.tool_results import matched_in_place
 from extproc.apis.shared.wire import Shape, given, refused
 from extproc.bounds import Limits
@@ -236,7 +236,7 @@ def _any_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerToo
                 deferred=bool(tool.defer_loading), cache=read_mark(tool.cache_control))
 
 
-_kept = KeptTools(_any_tool)
+_kept = ToolDefinitionCache(_any_tool)
 
 
 def _schema(raw: msgspec.Raw, tool: str, dropped: Dropped) -> dict[str, object]:

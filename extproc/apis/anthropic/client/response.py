@@ -15,7 +15,7 @@ import msgspec
 
 from extproc.apis.anthropic.client import grammar
 from extproc.apis.anthropic.client.errors import error_event
-from extproc.apis.shared.client_responses import Estimate, WholeAnswer, call_input
+from extproc.apis.shared.client_responses import Estimate, WholeResponse, call_input
 from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
@@ -33,7 +33,7 @@ from extproc.conversation.model import (
     ToolCallStart,
     Usage,
 )
-from extproc.conversation.signatures import loaded_id
+from extproc.conversation.signatures import embed_in_id
 
 STOP_REASONS: dict[FinishReason, str] = {
     "stop": "end_turn",
@@ -191,7 +191,7 @@ class StreamEncoder:
                 self._open("start tool_use", ArgumentsDelta)
                 self._called = True
                 return _block_start(self._index, b'{"type":"tool_use","id":%b,"name":%b,"input":{}}' % (
-                    _encode(loaded_id(event.id, event.signature)), _encode(event.name)))
+                    _encode(embed_in_id(event.id, event.signature)), _encode(event.name)))
             case RedactedThinking():
                 self._open("start complete", None)
                 return _block_start(self._index, b'{"type":"redacted_thinking","data":%b}' % _encode(event.data))
@@ -248,7 +248,7 @@ class _Open(msgspec.Struct):
     signature: str = ""
 
 
-class MessageEncoder(WholeAnswer):
+class MessageEncoder(WholeResponse):
     """Collects the answer and writes one message at its end. A failure writes nothing: the caller answers with
     `API.error` instead."""
 
@@ -301,4 +301,4 @@ class MessageEncoder(WholeAnswer):
                 at_limit = finish.reason not in ("stop", "stop_sequence", "tool_calls")
                 arguments = call_input(text, at_limit, last=block is self._blocks[-1])
                 return None if arguments is None else {
-                    "type": "tool_use", "id": loaded_id(call_id, signature), "name": name, "input": arguments}
+                    "type": "tool_use", "id": embed_in_id(call_id, signature), "name": name, "input": arguments}

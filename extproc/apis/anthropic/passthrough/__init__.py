@@ -10,22 +10,30 @@ from collections.abc import Mapping
 
 from extproc.apis.anthropic.client.response import PING
 from extproc.apis.anthropic.passthrough.request import Told, changed, clean, fits, outline, restrict, sent_headers, told
-from extproc.apis.anthropic.passthrough.response import MessagesReader
-from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropped, Patched, ProviderRequest, Target
+from extproc.apis.anthropic.passthrough.response import MessagesPassThroughDecoder
+from extproc.apis.base import (
+    DecodeContext,
+    Dropped,
+    PatchedRequest,
+    ProviderRequest,
+    ResponseDecoder,
+    ResponseEncoder,
+    Target,
+)
 from extproc.apis.shared.body import checked
 from extproc.apis.shared.json_fields import Fields, fields_of, joined
-from extproc.apis.shared.passthrough import RelayEncoder
+from extproc.apis.shared.passthrough import PassThroughEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
 from extproc.profiles.anthropic import anthropic_endpoint, messages_path
 from extproc.profiles.models import family_of
 
 
-class AnthropicRelay:
-    """`Relay` for the Messages API."""
+class AnthropicPassThrough:
+    """`PassThrough` for the Messages API."""
 
-    def patched(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
-                dropped: Dropped) -> Patched | None:
+    def patch_request(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
+                dropped: Dropped) -> PatchedRequest | None:
         if not _is_native(target):
             return None
         read = _read(body, limits)
@@ -39,11 +47,11 @@ class AnthropicRelay:
         request = ProviderRequest(method="POST", path=messages_path(target.base_path), body=joined(fields),
                                   headers=sent_headers(headers, endpoint, dropped, stream=bool(asked.stream)))
         seen = outline(asked, None)
-        if not self.passes_answer(seen, target, patched=True):
+        if not self.passes_response(seen, target, patched=True):
             seen = outline(asked, fields.get("tools"))
-        return Patched(request, seen, frozenset(history.ids))
+        return PatchedRequest(request, seen, frozenset(history.ids))
 
-    def passes_answer(self, request: Request, target: Target, *, patched: bool) -> bool:
+    def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
         """What a server of unknown make says is looked at, unless its model is known to need no mending."""
         if not _is_native(target):
             return False
@@ -52,16 +60,16 @@ class AnthropicRelay:
         family = family_of(target.model)
         return family.native if family is not None else not request.tools
 
-    def reader(self, context: DecodeContext, decoder: AnswerDecoder) -> MessagesReader:
-        return MessagesReader(context, decoder)
+    def reader(self, context: DecodeContext, decoder: ResponseDecoder) -> MessagesPassThroughDecoder:
+        return MessagesPassThroughDecoder(context, decoder)
 
-    def encoder(self, encoder: AnswerEncoder, *, stream: bool) -> RelayEncoder:
-        return RelayEncoder(encoder, PING, stream=stream)
+    def encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
+        return PassThroughEncoder(encoder, PING, stream=stream)
 
 
 def counted(body: bytes, target: Target, limits: Limits, dropped: Dropped) -> Fields | None:
     """The members of a request to count tokens, as its provider takes them (but for the model's name); None for one of
-    another shape. Raises `BadRequest` as `Relay.patched`."""
+    another shape. Raises `BadRequest` as `PassThrough.patch_request`."""
     read = _read(body, limits)
     if read is None:
         return None

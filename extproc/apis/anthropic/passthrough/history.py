@@ -15,7 +15,7 @@ import msgspec
 
 from extproc.apis.anthropic.provider.wire import ThinkingBlock
 from extproc.apis.shared.json_fields import elements_of, fields_of, joined, member_of, raw
-from extproc.conversation.signatures import MARK, unloaded_id, unloaded_text
+from extproc.conversation.signatures import MARK, extract_from_id, extract_from_text
 from extproc.profiles.anthropic import AnthropicEndpoint
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -118,7 +118,8 @@ class History:
         elif kind == "thinking":
             self._thinking(at, place, block.signature if isinstance(block.signature, str) else "")
         elif kind == "redacted_thinking" and (
-                not self._endpoint.signed or (isinstance(block.data, str) and unloaded_text(block.data) is not None)):
+                not self._endpoint.signed or (isinstance(block.data, str)
+                                              and extract_from_text(block.data) is not None)):
             self._change(at, place, None)  # encrypted by someone else
             self.lost_thinking = True
 
@@ -133,12 +134,12 @@ class History:
     def _plain_id(self, at: int, place: int, member: str, value: str) -> str:
         if MARK not in value:
             return value
-        plain = unloaded_id(value)[0]
+        plain = extract_from_id(value)[0]
         self._change(at, place, {member: plain})
         return plain
 
     def _thinking(self, at: int, place: int, signature: str) -> None:
-        carried = unloaded_text(signature) if signature else None
+        carried = extract_from_text(signature) if signature else None
         if carried is not None and carried.origin == self._origin:
             self._change(at, place, {"signature": carried.value})
         elif self._endpoint.signed and (carried is not None or not signature):

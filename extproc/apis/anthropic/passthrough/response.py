@@ -17,15 +17,15 @@ from extproc.apis.anthropic.client.response import stop_reason, usage_fields
 from extproc.apis.anthropic.provider.chunks import Damaged, Figures, decode_chunk, object_of
 from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.anthropic.provider.response import ANOTHER_MESSAGE, STOP_REASONS
-from extproc.apis.base import AnswerDecoder, DecodeContext
+from extproc.apis.base import DecodeContext, ResponseDecoder
 from extproc.apis.shared.body_reader import BROKEN, EMPTY
 from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
 from extproc.apis.shared.json_text import without_half_pairs
-from extproc.apis.shared.passthrough import RelayReader, readable, without_line_ends
+from extproc.apis.shared.passthrough import PassThroughDecoder, readable, without_line_ends
 from extproc.apis.shared.provider_errors import failure_from_chunk
 from extproc.apis.shared.sse import LF
-from extproc.conversation.model import Failure, FinishReason, Passed, Signature, Usage
-from extproc.conversation.signatures import loaded_text
+from extproc.conversation.model import Failure, FinishReason, RawEvent, Signature, Usage
+from extproc.conversation.signatures import embed_in_text
 from extproc.profiles.anthropic import anthropic_endpoint
 
 _SSE = b"event: %b\ndata: %b\n\n"
@@ -77,10 +77,10 @@ _message = msgspec.json.Decoder(_Message)
 _arguments = msgspec.json.Decoder(_ArgumentsDelta)
 
 
-class MessagesReader(RelayReader):
+class MessagesPassThroughDecoder(PassThroughDecoder):
     """One answer."""
 
-    def __init__(self, context: DecodeContext, decoder: AnswerDecoder) -> None:
+    def __init__(self, context: DecodeContext, decoder: ResponseDecoder) -> None:
         super().__init__(context, decoder)
         target = context.target
         self._signed = anthropic_endpoint(target.endpoint, target.provider, target.model).signed
@@ -130,7 +130,7 @@ class MessagesReader(RelayReader):
             payload = self._marked(payload)
         self._characters += len(payload) - _FRAME
         self._content_seen = True
-        self._out.append(Passed(_DELTA % payload, True))
+        self._out.append(RawEvent(_DELTA % payload, True))
 
     def _count_arguments(self, payload: bytes) -> None:
         try:
@@ -250,7 +250,7 @@ class MessagesReader(RelayReader):
             new = self._new_id(block.id if isinstance(block.id, str) else None, self._calls - 1)
             return {} if new is None else {"id": raw(new)}
         if block.type == "thinking" and not self._signed and isinstance(block.signature, str) and block.signature:
-            return {"signature": raw(loaded_text(Signature(block.signature, self._origin)))}
+            return {"signature": raw(embed_in_text(Signature(block.signature, self._origin)))}
         return {}
 
     def _marked(self, payload: bytes) -> bytes:
@@ -260,7 +260,7 @@ class MessagesReader(RelayReader):
         value = msgspec.json.decode(delta["signature"]) if "signature" in delta else None
         if not isinstance(value, str) or not value:
             return payload
-        delta["signature"] = raw(loaded_text(Signature(value, self._origin)))
+        delta["signature"] = raw(embed_in_text(Signature(value, self._origin)))
         fields["delta"] = msgspec.Raw(joined(delta))
         return joined(fields)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extproc.apis.anthropic.provider.request import encode_request
-from extproc.apis.anthropic.provider.response import AnthropicAnswerDecoder
-from extproc.apis.base import AnswerDecoder, DecodeContext, Dropped, EncodedRequest, Target
+from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
+from extproc.apis.base import DecodeContext, Dropped, EncodedRequest, ResponseDecoder, Target
 from extproc.apis.shared.provider_errors import decode_error
 from extproc.conversation.model import Failure, Request
 
@@ -21,13 +21,13 @@ class AnthropicProvider:
     def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
         return encode_request(request, target, dropped)
 
-    def answer_decoder(self, context: DecodeContext) -> AnswerDecoder:
-        return AnthropicAnswerDecoder(context)
+    def response_decoder(self, context: DecodeContext) -> ResponseDecoder:
+        return AnthropicResponseDecoder(context)
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return decode_error(status, headers, body)
 
-    def rescued_answer(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+    def rescued_response(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
         return None
 
 

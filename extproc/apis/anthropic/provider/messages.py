@@ -31,7 +31,7 @@ from extproc.conversation.ids import ProviderIds
 from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.conversation.notes import CONTINUE, NO_OUTPUT
 from extproc.conversation.past_arguments import arguments_text
-from extproc.conversation.signatures import origin_of, unloaded_text
+from extproc.conversation.signatures import extract_from_text, origin_of
 from extproc.conversation.tool_results import Exchange, Turn
 from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
 
@@ -278,14 +278,14 @@ def _lead_with_thinking(message: WireMessage) -> None:
 def own_thinking(thinking: Thinking, endpoint: AnthropicEndpoint, origin: str) -> ThinkingBlock | RedactedBlock | None:
     """The block that this endpoint takes back, None for thinking of somebody else: an unsigned one, or one whose
     signature names another issuer. Where no signature is checked, every thinking with a text is taken."""
-    carried = unloaded_text(thinking.signature) if thinking.signature else None
+    carried = extract_from_text(thinking.signature) if thinking.signature else None
     if not endpoint.signed:
         if not thinking.text.strip():
             return None
         own = carried is not None and carried.origin == origin
         return ThinkingBlock(thinking.text, carried.value if own and carried is not None else "")
     if thinking.redacted is not None:
-        return RedactedBlock(thinking.redacted) if unloaded_text(thinking.redacted) is None else None
+        return RedactedBlock(thinking.redacted) if extract_from_text(thinking.redacted) is None else None
     if not thinking.signature or carried is not None:
         return None
     return ThinkingBlock(thinking.text, thinking.signature)

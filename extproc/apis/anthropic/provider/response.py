@@ -1,6 +1,6 @@
 """Messages answers, streamed or whole: provider bytes -> conversation events.
 
-Created by `ProviderApi.answer_decoder` for every 2xx answer. A stream is complete with `message_stop`; also with the
+Created by `ProviderApi.response_decoder` for every 2xx answer. A stream is complete with `message_stop`; also with the
 end of the body after a stop reason, because then the model has said that it finished and compatible endpoints leave the
 last event out. Anything else is broken and ends in a Failure. A call is whole only once its block has stopped.
 
@@ -29,10 +29,10 @@ from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.base import DecodeContext
 from extproc.apis.shared.json_text import HalfPair
 from extproc.apis.shared.provider_errors import decode_error, failure_from_chunk
-from extproc.apis.shared.response_reader import BROKEN, EMPTY, AnswerReader
+from extproc.apis.shared.response_reader import BROKEN, EMPTY, ResponseReader
 from extproc.conversation.model import Failure, FinishReason, Refusal, Signature
 from extproc.conversation.pending_call import PendingCall
-from extproc.conversation.signatures import loaded_text
+from extproc.conversation.signatures import embed_in_text
 from extproc.profiles.anthropic import anthropic_endpoint
 
 STOP_REASONS: dict[str, FinishReason] = {
@@ -72,8 +72,8 @@ class _Open(msgspec.Struct):
     """Some of its reasoning went out."""
 
 
-class AnthropicAnswerDecoder(AnswerReader):
-    """One answer. See `AnswerDecoder` in apis/base.py for the contract."""
+class AnthropicResponseDecoder(ResponseReader):
+    """One answer. See `ResponseDecoder` in apis/base.py for the contract."""
 
     def __init__(self, context: DecodeContext) -> None:
         super().__init__(context)
@@ -243,7 +243,7 @@ class AnthropicAnswerDecoder(AnswerReader):
             self._seq.thinking("")
         signature = block.signature
         if not self._signed:
-            signature = loaded_text(Signature(signature, origin_at(self._context.target.endpoint)))
+            signature = embed_in_text(Signature(signature, origin_at(self._context.target.endpoint)))
         self._seq.signature(signature)
 
     def _pause(self) -> None:

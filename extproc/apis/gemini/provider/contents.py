@@ -23,7 +23,7 @@ from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking
 from extproc.conversation.notes import CONTINUE
 from extproc.conversation.past_arguments import arguments_text
 from extproc.conversation.tool_results import Exchange, Turn
-from extproc.profiles.gemini import GeminiDoor, GeminiModel
+from extproc.profiles.gemini import GeminiEndpoint, GeminiModel
 
 FIRST = "(The conversation begins with your message.)"
 """The user content before a conversation that the assistant begins."""
@@ -37,7 +37,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 def encode_contents(system: list[str], turns: list[Turn], names: NameMap, target: Target, model: GeminiModel,
-                    door: GeminiDoor, dropped: Dropped) -> Conversation:
+                    door: GeminiEndpoint, dropped: Dropped) -> Conversation:
     """All contents of a request; `system` holds the texts that lead the system instruction."""
     return _Encoder(names, target, model, door, dropped).encode(system, turns)
 
@@ -46,7 +46,8 @@ class _Encoder:
     """Builds the list. `_parts` collects the open user content: it is written when the model's turn follows, so that
     all that the user says between two model turns shares one content."""
 
-    def __init__(self, names: NameMap, target: Target, model: GeminiModel, door: GeminiDoor, dropped: Dropped) -> None:
+    def __init__(self, names: NameMap, target: Target, model: GeminiModel, door: GeminiEndpoint,
+                 dropped: Dropped) -> None:
         self._names = names.to_provider
         self._target = target
         self._model = model

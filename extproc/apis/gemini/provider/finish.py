@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from extproc.apis.shared.provider_errors import readable
 from extproc.conversation.model import Failure, FinishReason
-from extproc.profiles.gemini import GeminiDoor
+from extproc.profiles.gemini import GeminiEndpoint
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "STOP": "stop",  # also with calls
@@ -52,7 +52,7 @@ _STOPPED_ANSWER = "The provider stopped this answer"
 _LONGEST = 500
 
 
-def reason_name(reason: object, door: GeminiDoor) -> str:
+def reason_name(reason: object, door: GeminiEndpoint) -> str:
     """The name of a finish reason, which relays also write as its number in the enum of the protocol buffers."""
     if isinstance(reason, str) and not reason.isdecimal():
         return reason.upper()

@@ -20,7 +20,7 @@ from extproc.apis.base import Dropped, Target
 from extproc.apis.gemini.provider.wire import Blob, FileData, Part
 from extproc.apis.shared.media import lost_media, text_of_media
 from extproc.conversation.model import Media
-from extproc.profiles.gemini import GeminiDoor, GeminiModel
+from extproc.profiles.gemini import GeminiEndpoint, GeminiModel
 
 _TYPES = frozenset({
     "image/png", "image/jpeg", "image/webp", "image/heic", "image/heif",
@@ -69,7 +69,7 @@ _FILE_NAME = re.compile(r"files/[a-z0-9-]{1,64}")
 class MediaEncoder:
     """Media for one target."""
 
-    def __init__(self, model: GeminiModel, door: GeminiDoor, target: Target, dropped: Dropped) -> None:
+    def __init__(self, model: GeminiModel, door: GeminiEndpoint, target: Target, dropped: Dropped) -> None:
         self._model = model
         self._door = door
         self._files = f"https://{target.endpoint or 'generativelanguage.googleapis.com'}{target.base_path or '/v1beta'}"

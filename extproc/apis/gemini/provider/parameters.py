@@ -17,7 +17,7 @@ from extproc.apis.shared.extras import name_extras
 from extproc.conversation.model import OutputFormat, Request
 from extproc.conversation.model import ThinkingConfig as Wish
 from extproc.errors import BadRequest
-from extproc.profiles.gemini import GeminiDoor, GeminiModel
+from extproc.profiles.gemini import GeminiEndpoint, GeminiModel
 
 _EFFORT_TOKENS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24_576}
 """What Google's own OpenAI endpoint takes an effort for; above high is the most there is."""
@@ -29,7 +29,7 @@ _SEED = 0x7FFFFFFF
 _DEFAULT_TEMPERATURE = 1.0
 
 
-def set_parameters(body: Body, request: Request, target: Target, model: GeminiModel, door: GeminiDoor,
+def set_parameters(body: Body, request: Request, target: Target, model: GeminiModel, door: GeminiEndpoint,
                    dropped: Dropped) -> None:
     """Fills `generation_config` and `safety_settings`; `body.tools` must be set. Raises `BadRequest` for several
     answers to one request."""
@@ -138,7 +138,7 @@ def _budget(wish: Wish, model: GeminiModel, limit: int | None) -> int:
 # --------------------------------------------------------------------------------------------------- structured output
 
 
-def _set_format(config: GenerationConfig, request: Request, model: GeminiModel, door: GeminiDoor, *,
+def _set_format(config: GenerationConfig, request: Request, model: GeminiModel, door: GeminiEndpoint, *,
                 with_tools: bool) -> None:
     wanted = request.output_format
     if wanted is None or not _format_taken(model, with_tools):

@@ -20,7 +20,7 @@ from extproc.conversation.tool_names import build_name_map
 from extproc.conversation.tool_results import pair
 from extproc.dialects import writing
 from extproc.errors import BadRequest
-from extproc.profiles.gemini import GeminiDoor, gemini_door, gemini_model
+from extproc.profiles.gemini import GeminiEndpoint, gemini_endpoint, gemini_model
 
 _ENCODER = msgspec.json.Encoder()
 _DEFAULT_VERSION = {"studio": "/v1beta", "vertex": "/v1"}
@@ -34,7 +34,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     tools, a choice of a tool that is not offered, several answers to one request, and a conversation of which nothing
     is left to send."""
     model = gemini_model(target.model)
-    door = gemini_door(target.endpoint, target.base_path, target.provider)
+    door = gemini_endpoint(target.endpoint, target.base_path, target.provider)
     names = build_name_map(request, NAME_MAX, NAME, NAMESPACES)
     styled = None if model.functions else target.prompted()
     target = styled or target
@@ -64,7 +64,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     return EncodedRequest(sent, names, styled)
 
 
-def model_path(model: str, base_path: str, door: GeminiDoor) -> str:
+def model_path(model: str, base_path: str, door: GeminiEndpoint) -> str:
     """The path of a model, whose id may stand alone or with what Google puts before it: a collection, on Vertex also a
     publisher or the whole name of the resource. The publisher of Vertex's models is added where the backend's URL ends
     before it, and the version where the URL has no path."""

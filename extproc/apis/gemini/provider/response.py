@@ -1,6 +1,6 @@
 """generateContent answers, streamed or whole: provider bytes -> conversation events.
 
-Created by `ProviderApi.answer_decoder` for every 2xx answer. It takes the event stream of `alt=sse`, one JSON object,
+Created by `ProviderApi.response_decoder` for every 2xx answer. It takes the event stream of `alt=sse`, one JSON object,
 and the JSON array of a stream without `alt=sse` (an error may be any event or element). `chunks.py` reads fields,
 `partial_args.py` puts streamed arguments together, `extproc.conversation.sequencer` sequences; this file decides what
 an answer means as a whole: when it is complete, when it is broken, what it cost.
@@ -36,21 +36,21 @@ from extproc.apis.gemini.provider.parts import code_text, file_note, result_text
 from extproc.apis.gemini.provider.streamed_call import StreamedCall
 from extproc.apis.shared.json_text import HalfPair
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
-from extproc.apis.shared.response_reader import BROKEN, EMPTY, AnswerReader
+from extproc.apis.shared.response_reader import BROKEN, EMPTY, ResponseReader
 from extproc.conversation.model import Failure, FinishReason, Signature
-from extproc.conversation.signatures import loaded_text
-from extproc.profiles.gemini import gemini_door
+from extproc.conversation.signatures import embed_in_text
+from extproc.profiles.gemini import gemini_endpoint
 
 
-class GeminiAnswerDecoder(AnswerReader):
-    """One answer. See `AnswerDecoder` in apis/base.py for the contract."""
+class GeminiResponseDecoder(ResponseReader):
+    """One answer. See `ResponseDecoder` in apis/base.py for the contract."""
 
     def __init__(self, context: DecodeContext) -> None:
         super().__init__(context)
         self._origin = signatures.origin(context.target)
         self._thought_origin = signatures.origin(context.target, thought=True)
         target = context.target
-        self._door = gemini_door(target.endpoint, target.base_path, target.provider)
+        self._door = gemini_endpoint(target.endpoint, target.base_path, target.provider)
         self._reason: FinishReason | None = None
         self._said: str | None = None
         """Why the provider stopped the answer, for an answer that shows nothing else."""
@@ -206,7 +206,7 @@ class GeminiAnswerDecoder(AnswerReader):
             return
         if self._scanner is not None:
             self._scanner.pause()
-        if not self._seq.signature(loaded_text(Signature(signature, origin))):
+        if not self._seq.signature(embed_in_text(Signature(signature, origin))):
             self._context.dropped.hint("answer.thoughtSignature")
 
     def _insert(self, text: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from extproc.apis.base import Target
 from extproc.conversation.model import Thinking, ToolCall
-from extproc.conversation.signatures import origin_of, unloaded_text
+from extproc.conversation.signatures import extract_from_text, origin_of
 
 BYPASS = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 """`skip_thought_signature_validator` in base64, as the field `thoughtSignature` takes bytes: sent where a signature is
@@ -42,5 +42,5 @@ def of_thought(thinking: Thinking, target: Target) -> str | None:
 
 
 def _riding(thinking: Thinking, own: str) -> str | None:
-    signature = None if thinking.signature is None else unloaded_text(thinking.signature)
+    signature = None if thinking.signature is None else extract_from_text(thinking.signature)
     return signature.value if signature is not None and signature.origin == own else None

@@ -21,7 +21,7 @@ from extproc.apis.gemini.provider.wire import Tool as WireTool
 from extproc.conversation.model import Request, ServerTool, Tool, ToolChoice
 from extproc.conversation.notes import NO_SERVER_TOOLS, ONE_CALL
 from extproc.errors import BadRequest
-from extproc.profiles.gemini import GeminiDoor, GeminiModel
+from extproc.profiles.gemini import GeminiEndpoint, GeminiModel
 from extproc.schemas.faults import name_faults
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.:-]*"
@@ -42,7 +42,7 @@ _PLAIN_FIELDS = frozenset({"type", "name", "max_uses", "cache_control", "contain
 """Fields of a server tool whose loss changes nothing that the model may do."""
 
 
-def set_tools(body: Body, request: Request, target: Target, model: GeminiModel, door: GeminiDoor, names: NameMap,
+def set_tools(body: Body, request: Request, target: Target, model: GeminiModel, door: GeminiEndpoint, names: NameMap,
               dropped: Dropped) -> list[str]:
     """Fills `tools` and `tool_config`. Returns what the model should be told in words instead. Raises `BadRequest`
     for too many tools and for a choice of a tool that is not offered."""
@@ -72,7 +72,7 @@ def set_tools(body: Body, request: Request, target: Target, model: GeminiModel, 
     return _one_call(request, target, dropped)
 
 
-def _declaration(tool: Tool, names: NameMap, model: GeminiModel, door: GeminiDoor,
+def _declaration(tool: Tool, names: NameMap, model: GeminiModel, door: GeminiEndpoint,
                  dropped: Dropped) -> FunctionDeclaration:
     if tool.strict and not model.validated:
         dropped.hint("tools.strict")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from extproc.apis.base import AnswerEncoder, Dropped, HttpError
+from extproc.apis.base import Dropped, HttpError, ResponseEncoder
 from extproc.apis.openai.client import request as _request
 from extproc.apis.openai.client.completion import CompletionEncoder
 from extproc.apis.openai.client.errors import http_error
@@ -41,7 +41,8 @@ class OpenAIApi:
         wired, extra = _request.read_body(body, limits)
         return finalized(_request.of_wire(wired, extra, dropped, limits, strays=True), self._final_note, dropped)
 
-    def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
+    def response_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[],
+                                                                                            int]) -> ResponseEncoder:
         """A stream or one completion, as the request wants; `model` is the name that the client asked for."""
         encoder = ChunkEncoder if request.stream else CompletionEncoder
         return encoder(request, message_id, prompt_estimate)

@@ -14,7 +14,7 @@ from extproc.apis.openai.client.ending import finish_reason, usage_fields, whole
 from extproc.apis.openai.client.request import ChatRequest
 from extproc.apis.openai.client.response import CREATED, completion_id, detail
 from extproc.apis.openai.client.signatures import Place, Riders
-from extproc.apis.shared.client_responses import Estimate, WholeAnswer, call_input
+from extproc.apis.shared.client_responses import Estimate, WholeResponse, call_input
 from extproc.conversation.model import (
     ArgumentsDelta,
     Citations,
@@ -48,7 +48,7 @@ class _Open(msgspec.Struct):
         return "".join(self.pieces)
 
 
-class CompletionEncoder(WholeAnswer):
+class CompletionEncoder(WholeResponse):
     """Writes one JSON object at the end of the answer."""
 
     content_type = "application/json"

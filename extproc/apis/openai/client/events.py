@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from extproc.apis.base import AnswerEncoder, Dropped, HttpError
+from extproc.apis.base import Dropped, HttpError, ResponseEncoder
 from extproc.apis.openai.client.errors import http_error
 from extproc.apis.openai.client.event_stream import EventStreamEncoder, ToolLabel
 from extproc.apis.openai.client.finalizing import FINAL_NOTE, finalized, wants_final
@@ -57,7 +57,8 @@ class EventsApi:
         request.dropped = dropped
         return finalized(request, self._final_note, dropped) if is_final else request
 
-    def answer_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> AnswerEncoder:
+    def response_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[],
+                                                                                            int]) -> ResponseEncoder:
         """Always a stream."""
         return EventStreamEncoder(request, self.label, prompt_estimate)
 

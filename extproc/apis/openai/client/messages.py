@@ -22,7 +22,7 @@ from extproc.apis.shared.cache_marks import longest, read_mark
 from extproc.apis.shared.tool_results import Sent, matched
 from extproc.apis.shared.wire import Shape, given, is_string, refused
 from extproc.conversation.model import Block, Media, Message, Opaque, Text, Thinking, ToolCall
-from extproc.conversation.signatures import unloaded_id
+from extproc.conversation.signatures import extract_from_id
 
 _turn = Shape(wire.Turn[msgspec.Raw, msgspec.Raw])
 _known_turn: msgspec.json.Decoder[wire.KnownTurn] = msgspec.json.Decoder(wire.KnownTurn)
@@ -136,7 +136,7 @@ def _sent(turn: wire.AnyTurn, at: int, dropped: Dropped) -> Sent:
     legacy = turn.role == "function"
     if legacy and not turn.name:
         raise refused(f"{_place(at)}.name", "this field is required in a message of the role function")
-    call_id = "" if legacy else _usable(unloaded_id(turn.tool_call_id or "")[0])
+    call_id = "" if legacy else _usable(extract_from_id(turn.tool_call_id or "")[0])
     return Sent(at, call_id, turn.name or None, content, cache=cache, legacy=legacy)
 
 
@@ -180,13 +180,13 @@ def _note_lost(turn: wire.AnyTurn, dropped: Dropped) -> None:
 def _read_call(raw: msgspec.Raw | wire.KnownCall, at: int, number: int, dropped: Dropped) -> ToolCall:
     """The call `number` of the message `at`."""
     if isinstance(raw, wire.KnownCall):
-        call_id, signature = unloaded_id(raw.id)
+        call_id, signature = extract_from_id(raw.id)
         return ToolCall(_usable(call_id) or _minted(f"{at}.{number}"), raw.function.name, raw.function.arguments,
                         signature=signature)
     path = f"{_place(at)}.tool_calls[{number}]"
     call, unknown = _call.read(raw, path)
     note(dropped, "tool_calls", unknown)
-    call_id, signature = unloaded_id(call.id or "")
+    call_id, signature = extract_from_id(call.id or "")
     call_id = _usable(call_id) or _minted(f"{at}.{number}")
     cache = read_mark(call.cache_control)
     if given(call.extra_content):

@@ -15,12 +15,12 @@ from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.signatures import Placed, place_of
 from extproc.apis.shared.wire import Shape, first_byte, given, type_of
 from extproc.conversation.model import Thinking
-from extproc.conversation.signatures import unloaded_text
+from extproc.conversation.signatures import extract_from_text
 
 SIGNED_FORMAT = "anthropic-claude-v1"
 """OpenRouter's name of the only format whose signatures and encrypted blocks Messages providers take back."""
 OTHER_FORMAT = "unknown"
-"""The same for a signature that another provider issued and that says so itself (`carrying.loaded_text`)."""
+"""The same for a signature that another provider issued and that says so itself (`carrying.embed_in_text`)."""
 
 _thinking = Shape(wire.ThinkingPart)
 _redacted = Shape(wire.RedactedPart)
@@ -122,7 +122,7 @@ def _block(item: wire.ReasoningItem, dropped: Dropped) -> Thinking | None:
 
 def _usable(opaque: str, made_by: str | None) -> bool:
     """Whether some provider behind this gateway may have issued it."""
-    return made_by in (SIGNED_FORMAT, None) or unloaded_text(opaque) is not None
+    return made_by in (SIGNED_FORMAT, None) or extract_from_text(opaque) is not None
 
 
 def _with_rest(blocks: list[Placed], plain: str) -> list[Placed]:

@@ -42,7 +42,7 @@ from extproc.conversation.model import (
     ThinkingStart,
     ToolCallStart,
 )
-from extproc.conversation.signatures import unloaded_text
+from extproc.conversation.signatures import extract_from_text
 
 CREATED = 0
 KEEP_ALIVE = b": keepalive\n\n"
@@ -59,7 +59,7 @@ def completion_id(message_id: str) -> str:
 def detail(block: Thinking, index: int, place: Place) -> dict[str, object]:
     """The item of `reasoning_details` for a signed or encrypted block. Accumulators demand the index."""
     opaque = block.redacted or block.signature or ""
-    kind = SIGNED_FORMAT if unloaded_text(opaque) is None else OTHER_FORMAT
+    kind = SIGNED_FORMAT if extract_from_text(opaque) is None else OTHER_FORMAT
     item: dict[str, object]
     if block.redacted is not None:
         item = {"type": "reasoning.encrypted", "data": opaque}

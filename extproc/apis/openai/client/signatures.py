@@ -17,7 +17,7 @@ import re
 import msgspec
 
 from extproc.conversation.model import Signature, Thinking, ToolCallStart
-from extproc.conversation.signatures import loaded_id, origin_of
+from extproc.conversation.signatures import embed_in_id, origin_of
 
 _ONE = origin_of("openai client", "signature")
 _SEVERAL = origin_of("openai client", "blocks")
@@ -69,7 +69,7 @@ class Riders:
     def load(self, call: ToolCallStart) -> str:
         """The id of this call, with the call's own signature on board, else with the blocks before it."""
         waiting, self._waiting = self._waiting, []
-        return loaded_id(call.id, call.signature or _rider(waiting))
+        return embed_in_id(call.id, call.signature or _rider(waiting))
 
 
 def _rider(blocks: list[tuple[bool, str, int]]) -> Signature | None:

@@ -15,7 +15,7 @@ from extproc.apis.base import Dropped
 from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.parts import note
 from extproc.apis.shared.cache_marks import longest, read_mark
-from extproc.apis.shared.tool_definition_cache import KeptTools
+from extproc.apis.shared.tool_definition_cache import ToolDefinitionCache
 from extproc.apis.shared.wire import Shape, given, is_string, refused
 from extproc.conversation.model import CacheMark, ServerTool, Tool, ToolChoice
 from extproc.schemas.faults import schema_place
@@ -92,8 +92,8 @@ def _own(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: Ca
                 cache=longest(cache, read_mark(function.cache_control)), eager=eager)
 
 
-_kept_tools = KeptTools(_tool)
-_kept_functions = KeptTools(lambda raw, path, dropped: _own(raw, path, "tools", dropped))
+_kept_tools = ToolDefinitionCache(_tool)
+_kept_functions = ToolDefinitionCache(lambda raw, path, dropped: _own(raw, path, "tools", dropped))
 
 
 def _own_custom(raw: msgspec.Raw, path: str, dropped: Dropped, *, cache: CacheMark) -> Tool:

@@ -10,25 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extproc.apis.base import AnswerDecoder, AnswerEncoder, DecodeContext, Dropped, Patched, ProviderRequest, Target
+from extproc.apis.base import (
+    DecodeContext,
+    Dropped,
+    PatchedRequest,
+    ProviderRequest,
+    ResponseDecoder,
+    ResponseEncoder,
+    Target,
+)
 from extproc.apis.openai.client.finalizing import wants_final
 from extproc.apis.openai.client.request import ChatRequest
 from extproc.apis.openai.passthrough.history import ids_of
 from extproc.apis.openai.passthrough.request import change, fits, outline, restrict, told
-from extproc.apis.openai.passthrough.response import ChatReader
+from extproc.apis.openai.passthrough.response import ChatPassThroughDecoder
 from extproc.apis.openai.provider.request import chat_path
 from extproc.apis.shared.body import checked
 from extproc.apis.shared.json_fields import fields_of, joined
-from extproc.apis.shared.passthrough import COMMENT, RelayEncoder
+from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
 
 
-class OpenAIRelay:
-    """`Relay` for Chat Completions."""
+class OpenAIPassThrough:
+    """`PassThrough` for Chat Completions."""
 
-    def patched(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
-                dropped: Dropped) -> Patched | None:
+    def patch_request(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
+                dropped: Dropped) -> PatchedRequest | None:
         if not target.profile.faithful or not _is_native(target) or wants_final(headers):
             return None
         body = checked(body, limits.json_depth)
@@ -40,9 +48,9 @@ class OpenAIRelay:
         head = {"content-type": "application/json", "accept-encoding": "identity",
                 "accept": "text/event-stream" if asked.stream else "application/json"}
         request = ProviderRequest(method="POST", path=chat_path(target), headers=head, body=joined(fields))
-        return Patched(request, outline(asked), ids_of(asked.messages))
+        return PatchedRequest(request, outline(asked), ids_of(asked.messages))
 
-    def passes_answer(self, request: Request, target: Target, *, patched: bool) -> bool:
+    def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
         """A request that was written anew may have an answer in other words: of functions, custom tools, and reasoning
         that the client does not want to see."""
         if not _is_native(target) or not (target.profile.faithful or request.logprobs or request.choices > 1):
@@ -52,11 +60,11 @@ class OpenAIRelay:
         plain = not isinstance(request, ChatRequest) or (request.show_reasoning and not request.legacy_functions)
         return plain and (target.profile.custom_tools or not any(tool.custom for tool in request.tools))
 
-    def reader(self, context: DecodeContext, decoder: AnswerDecoder) -> ChatReader:
-        return ChatReader(context, decoder)
+    def reader(self, context: DecodeContext, decoder: ResponseDecoder) -> ChatPassThroughDecoder:
+        return ChatPassThroughDecoder(context, decoder)
 
-    def encoder(self, encoder: AnswerEncoder, *, stream: bool) -> RelayEncoder:
-        return RelayEncoder(encoder, COMMENT, stream=stream)
+    def encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
+        return PassThroughEncoder(encoder, COMMENT, stream=stream)
 
 
 def _is_native(target: Target) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from extproc.apis.base import AnswerDecoder, DecodeContext
+from extproc.apis.base import DecodeContext, ResponseDecoder
 from extproc.apis.openai.client.ending import usage_fields
 from extproc.apis.openai.provider.call_index import CallIndex
 from extproc.apis.openai.provider.chunks import CallDelta, Choice, Chunk, JsonChunk, decode_chunk, usage_of
@@ -19,10 +19,10 @@ from extproc.apis.openai.provider.finish import FAILED_REASONS, FINISH_REASONS
 from extproc.apis.shared.body_reader import BROKEN, EMPTY
 from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
 from extproc.apis.shared.json_text import without_half_pairs
-from extproc.apis.shared.passthrough import RelayReader, readable, without_line_ends
+from extproc.apis.shared.passthrough import PassThroughDecoder, readable, without_line_ends
 from extproc.apis.shared.provider_errors import complaint_of, failure_from_chunk
 from extproc.apis.shared.sse import LF
-from extproc.conversation.model import Failure, Passed, Signature
+from extproc.conversation.model import Failure, RawEvent, Signature
 from extproc.conversation.pending_call import PendingCall
 from extproc.conversation.sequencer import too_long_call
 
@@ -114,10 +114,10 @@ class _Calls:
         return out
 
 
-class ChatReader(RelayReader):
+class ChatPassThroughDecoder(PassThroughDecoder):
     """One answer."""
 
-    def __init__(self, context: DecodeContext, decoder: AnswerDecoder) -> None:
+    def __init__(self, context: DecodeContext, decoder: ResponseDecoder) -> None:
         super().__init__(context, decoder)
         self._faithful = context.target.profile.faithful
         self._name = raw(context.request.model)
@@ -156,7 +156,7 @@ class ChatReader(RelayReader):
                 piece = plain.choices[0]
                 if piece.finish_reason is None and piece.error is None and piece.index in self._begun:
                     self._pieces += 1
-                    self._out.append(Passed(b"data: %b\n\n" % self._renamed(payload, plain.model), True))
+                    self._out.append(RawEvent(b"data: %b\n\n" % self._renamed(payload, plain.model), True))
                     return
         self._any_event(name, payload)
 

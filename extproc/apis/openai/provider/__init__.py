@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extproc.apis.base import AnswerDecoder, DecodeContext, Dropped, EncodedRequest, Target
-from extproc.apis.openai.provider.failed_generation import rescued_answer
+from extproc.apis.base import DecodeContext, Dropped, EncodedRequest, ResponseDecoder, Target
+from extproc.apis.openai.provider.failed_generation import rescued_response
 from extproc.apis.openai.provider.request import encode_request
-from extproc.apis.openai.provider.response import OpenAIAnswerDecoder
+from extproc.apis.openai.provider.response import OpenAIResponseDecoder
 from extproc.apis.shared.provider_errors import decode_error
 from extproc.conversation.model import Failure, Request
 
@@ -21,14 +21,14 @@ class OpenAIProvider:
     def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
         return encode_request(request, target, dropped)
 
-    def answer_decoder(self, context: DecodeContext) -> AnswerDecoder:
-        return OpenAIAnswerDecoder(context)
+    def response_decoder(self, context: DecodeContext) -> ResponseDecoder:
+        return OpenAIResponseDecoder(context)
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return decode_error(status, headers, body)
 
-    def rescued_answer(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
-        return rescued_answer(body, context.names.to_client) if status == 400 else None
+    def rescued_response(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+        return rescued_response(body, context.names.to_client) if status == 400 else None
 
 
 PROVIDER = OpenAIProvider()

@@ -19,7 +19,7 @@ CODE = "tool_use_failed"
 _LONGEST = 1 << 20
 
 
-def rescued_answer(body: bytes, offered: Container[str]) -> bytes | None:
+def rescued_response(body: bytes, offered: Container[str]) -> bytes | None:
     """The whole answer in place of this error; None when it is another error, or its text is anything but calls in
     JSON of tools in `offered`."""
     text = failed_text(body)

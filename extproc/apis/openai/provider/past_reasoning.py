@@ -15,7 +15,7 @@ from extproc.apis.base import Dropped, Target
 from extproc.apis.openai.provider.signatures import ANTHROPIC, GOOGLE_MEMBERS, anthropic, of_call, unpacked
 from extproc.apis.openai.provider.wire import AssistantMessage, Call, GoogleContent, TextPart, ThinkingPart
 from extproc.conversation.model import Thinking
-from extproc.conversation.signatures import unloaded_text
+from extproc.conversation.signatures import extract_from_text
 from extproc.conversation.tool_results import Exchange, Turn
 
 _items_of: msgspec.json.Decoder[list[dict[str, object]]] = msgspec.json.Decoder(list[dict[str, object]])
@@ -99,7 +99,7 @@ def _client_items(turn: Turn, target: Target, dropped: Dropped) -> list[dict[str
         dropped.carried("messages.reasoning_details")
         for item in items:
             opaque = item.get("signature") or item.get("data")
-            if not isinstance(opaque, str) or unloaded_text(opaque) is None:
+            if not isinstance(opaque, str) or extract_from_text(opaque) is None:
                 kept.append(item)
                 continue
             if unpacked(opaque, target) is None:

@@ -1,7 +1,7 @@
 """Chat Completions answers, streamed or whole: provider bytes -> conversation events.
 
-Created by `ProviderApi.answer_decoder` for every 2xx answer. Whether the body is an event stream or one JSON object is
-decided by its first byte, not by what was asked or what the content type claims. The deviations of real servers are
+Created by `ProviderApi.response_decoder` for every 2xx answer. Whether the body is an event stream or one JSON object
+is decided by its first byte, not by what was asked or what the content type claims. The deviations of real servers are
 handled where they occur (`chunks.py` reads fields, `extproc.conversation.sequencer` sequences); this file decides what
 an answer means as a whole: when it is complete, when it is broken, what it cost.
 
@@ -26,12 +26,12 @@ from extproc.apis.openai.provider.chunks import (
     usage_of,
 )
 from extproc.apis.openai.provider.citations import Cited
-from extproc.apis.openai.provider.failed_generation import failed_text, rescued_answer
+from extproc.apis.openai.provider.failed_generation import failed_text, rescued_response
 from extproc.apis.openai.provider.finish import FAILED_REASONS, FINISH_REASONS
 from extproc.apis.openai.provider.signatures import origin, packed
 from extproc.apis.shared.json_text import HalfPair
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
-from extproc.apis.shared.response_reader import BROKEN, EMPTY, AnswerReader
+from extproc.apis.shared.response_reader import BROKEN, EMPTY, ResponseReader
 from extproc.conversation.model import Failure, FinishReason, Signature, TextDelta
 from extproc.conversation.sequencer import BlockSequencer
 
@@ -39,8 +39,8 @@ _THOUGHT = ("<thought>", "</thought>")
 """The tags of thoughts at Google's endpoint."""
 
 
-class OpenAIAnswerDecoder(AnswerReader):
-    """One answer. See `AnswerDecoder` in apis/base.py for the contract."""
+class OpenAIResponseDecoder(ResponseReader):
+    """One answer. See `ResponseDecoder` in apis/base.py for the contract."""
 
     def __init__(self, context: DecodeContext) -> None:
         super().__init__(context)
@@ -272,7 +272,7 @@ class OpenAIAnswerDecoder(AnswerReader):
         as if it had been the answer, if nothing was sent yet."""
         self._say_kept()
         text = None if self._said_text or self._seq.has_calls else failed_text(payload)
-        answer = None if text is None else rescued_answer(payload, self._context.names.to_client)
+        answer = None if text is None else rescued_response(payload, self._context.names.to_client)
         chunk = None if answer is None else decode_chunk(answer, alone=True)
         if chunk is not None:
             for choice in chunk.choices or ():

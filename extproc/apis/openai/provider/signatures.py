@@ -13,7 +13,7 @@ import msgspec
 
 from extproc.apis.base import Target
 from extproc.conversation.model import Signature, ToolCall
-from extproc.conversation.signatures import loaded_text, origin_of, unloaded_text
+from extproc.conversation.signatures import embed_in_text, extract_from_text, origin_of
 
 ANTHROPIC = "anthropic-claude-v1"
 """The `format` of reasoning items that hold Anthropic's own signatures and encrypted blocks."""
@@ -46,12 +46,12 @@ def of_call(call: ToolCall, target: Target) -> tuple[str, str] | None:
 def packed(detail: dict[str, object], target: Target) -> str:
     """A reasoning item, without its text, as the signature of a thinking block."""
     kept = {name: detail[name] for name in _PACKED if detail.get(name) is not None}
-    return loaded_text(Signature(_encode(kept).decode(), origin(target)))
+    return embed_in_text(Signature(_encode(kept).decode(), origin(target)))
 
 
 def unpacked(text: str | None, target: Target) -> dict[str, object] | None:
     """The item again; None for anything that this target did not issue."""
-    signature = None if text is None else unloaded_text(text)
+    signature = None if text is None else extract_from_text(text)
     if signature is None or signature.origin != origin(target):
         return None
     try:
@@ -62,4 +62,4 @@ def unpacked(text: str | None, target: Target) -> dict[str, object] | None:
 
 def anthropic(text: str | None) -> str | None:
     """A signature or encrypted data as Anthropic issued it; None where somebody else did."""
-    return text if text and unloaded_text(text) is None else None
+    return text if text and extract_from_text(text) is None else None

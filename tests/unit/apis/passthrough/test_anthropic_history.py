@@ -9,15 +9,15 @@ import pytest
 
 from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.conversation.model import Signature
-from extproc.conversation.signatures import loaded_id, loaded_text
+from extproc.conversation.signatures import embed_in_id, embed_in_text
 from extproc.errors import RequestError
 from tests.unit.apis.passthrough.helpers import DEEPSEEK, READ, body_of, passed, relay, sent
 
 OWN = "c2lnbmF0dXJl"
 THINKING = {"type": "enabled", "budget_tokens": 1024}
 BUDGET: dict[str, Any] = {"tools": [READ], "thinking": THINKING, "max_tokens": 4000}
-FROM_GEMINI = loaded_id("toolu_1", Signature("Z2VtaW5p", "gem1"))
-FROM_DEEPSEEK = loaded_text(Signature("deep-id", origin_at("api.deepseek.com")))
+FROM_GEMINI = embed_in_id("toolu_1", Signature("Z2VtaW5p", "gem1"))
+FROM_DEEPSEEK = embed_in_text(Signature("deep-id", origin_at("api.deepseek.com")))
 
 
 def user(*content: Any) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def test_p10_own_thinking_passes_and_the_bytes_of_the_messages_with_it() -> None
     assert talk.dropped.hints == []
 
 
-@pytest.mark.parametrize("signature", [None, "", FROM_DEEPSEEK, loaded_text(Signature("x", "abcd"))])
+@pytest.mark.parametrize("signature", [None, "", FROM_DEEPSEEK, embed_in_text(Signature("x", "abcd"))])
 def test_p10_thinking_that_anthropic_did_not_sign_goes(signature: str | None) -> None:
     messages = [ASK, model(thought(signature), text("a"), call()), result(), model(text("ok")), ASK]
     body = sent(messages=messages, **BUDGET)
@@ -69,7 +69,7 @@ def test_p10_thinking_that_anthropic_did_not_sign_goes(signature: str | None) ->
 
 def test_encrypted_thinking_of_someone_else_goes() -> None:
     """Encrypted items of other providers come to Anthropic clients as redacted thinking."""
-    sealed = {"type": "redacted_thinking", "data": loaded_text(Signature("{}", "abcd"))}
+    sealed = {"type": "redacted_thinking", "data": embed_in_text(Signature("{}", "abcd"))}
     body = sent(messages=[ASK, model(sealed, text("a")), ASK])
     assert body["messages"][1]["content"] == [text("a")]
     other = {"model": "claude-opus-4-6"}  # written anew
@@ -176,7 +176,7 @@ def test_orphans_are_refused_in_words_that_clients_of_anthropic_know() -> None:
 
 def test_a_compatible_endpoint_gets_its_own_signature_back_and_no_mark_of_another() -> None:
     messages = [ASK, model(thought(FROM_DEEPSEEK), text("a")), ASK,
-                model(thought(loaded_text(Signature("x", "abcd"))), text("b")), ASK, model(thought(), text("c")), ASK]
+                model(thought(embed_in_text(Signature("x", "abcd"))), text("b")), ASK, model(thought(), text("c")), ASK]
     body = sent(DEEPSEEK, messages=messages, checked=False)
     assert [message["content"][0]["signature"] for message in body["messages"] if message["role"] == "assistant"] == [
         "deep-id", "", OWN]

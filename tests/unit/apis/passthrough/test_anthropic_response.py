@@ -10,7 +10,7 @@ import pytest
 from extproc.apis.anthropic.client.grammar import check
 from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.conversation.model import Signature, Usage
-from extproc.conversation.signatures import loaded_text
+from extproc.conversation.signatures import embed_in_text
 from tests.unit.apis.anthropic.provider.helpers import event, stream, text, thinking, tool_use
 from tests.unit.apis.passthrough.helpers import CLAUDE, DEEPSEEK, READ, answered, data_of, names_of, passed
 
@@ -19,7 +19,7 @@ REPEATED = [{"role": "user", "content": "x"},
             {"role": "assistant", "content": [{"type": "tool_use", "id": "call_0", "name": "read", "input": {}}]},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_0", "content": "r"}]}]
 LOCAL = {"url": "http://127.0.0.1:1234/v1", "model": "qwen3-coder"}
-MARKED = loaded_text(Signature("deep-id", origin_at("api.deepseek.com")))
+MARKED = embed_in_text(Signature("deep-id", origin_at("api.deepseek.com")))
 
 
 def start(model: str = "claude-sonnet-4-5-20250929", **message: Any) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extproc.conversation.model import Signature
-from extproc.conversation.signatures import loaded_id
+from extproc.conversation.signatures import embed_in_id
 from extproc.errors import RequestError
 from extproc.profiles.openai import PLAIN
 from extproc.profiles.profile import Profile
@@ -135,8 +135,8 @@ def test_a_wish_for_reasoning_in_other_words_is_put_into_the_models(fields: dict
     [*TURN[:1], {**TURN[1], "tool_calls": [{**CALL, "index": 0}]}, TURN[2]],
     [*TURN[:1], {**TURN[1], "reasoning_content": "hm"}, TURN[2]],
     [*TURN[:1], {**TURN[1], "parsed": None}, TURN[2]],
-    [*TURN[:1], {**TURN[1], "tool_calls": [{**CALL, "id": loaded_id("call_1", Signature("eA==", "gem1"))}]},
-     {**TURN[2], "tool_call_id": loaded_id("call_1", Signature("eA==", "gem1"))}],
+    [*TURN[:1], {**TURN[1], "tool_calls": [{**CALL, "id": embed_in_id("call_1", Signature("eA==", "gem1"))}]},
+     {**TURN[2], "tool_call_id": embed_in_id("call_1", Signature("eA==", "gem1"))}],
     [*TURN[:1], {**TURN[1], "tool_calls": [{**CALL, "id": "c" * 50}]}, {**TURN[2], "tool_call_id": "c" * 50}],
     [*TURN, *TURN],
     [*TURN[:2], {"role": "tool", "name": "read", "content": "r"}],

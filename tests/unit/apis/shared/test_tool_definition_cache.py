@@ -10,7 +10,7 @@ import pytest
 from extproc.apis.anthropic.client import request as anthropic
 from extproc.apis.base import Dropped
 from extproc.apis.openai.client import request as openai
-from extproc.apis.shared.tool_definition_cache import KeptTools
+from extproc.apis.shared.tool_definition_cache import ToolDefinitionCache
 from extproc.bounds import Limits
 from extproc.conversation.model import Tool
 from extproc.errors import BadRequest
@@ -62,7 +62,7 @@ def test_rule_7_what_is_kept_is_bounded_in_bytes() -> None:
         decoded.append(bytes(raw))
         return Tool(path, None, {})
 
-    kept = KeptTools(decode, largest=10, size=25)
+    kept = ToolDefinitionCache(decode, largest=10, size=25)
     for source in (b"1" * 10, b"1" * 10, b"2" * 10, b"3" * 11, b"3" * 11, b"1" * 10, b"4" * 10, b"1" * 10):
         kept.read(msgspec.Raw(source), "p", Dropped(), 128)
     kept.read(msgspec.Raw(b"1" * 10), "p", Dropped(), 64)

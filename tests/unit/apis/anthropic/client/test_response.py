@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from extproc.apis.anthropic.client import API, grammar
-from extproc.apis.base import AnswerEncoder
+from extproc.apis.base import ResponseEncoder
 from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
@@ -36,9 +36,9 @@ from extproc.conversation.model import (
 USAGE = Usage(input=1000, output=7, cached=800)
 
 
-def encoder(stream: bool, estimate: Callable[[], int] = lambda: 42) -> AnswerEncoder:
+def encoder(stream: bool, estimate: Callable[[], int] = lambda: 42) -> ResponseEncoder:
     request = Request(model="claude-x", messages=[Message("user", [Text("hi")])], stream=stream)
-    return API.answer_encoder(request, "msg_1", estimate)
+    return API.response_encoder(request, "msg_1", estimate)
 
 
 def streamed(*events: Event) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from extproc.apis.anthropic.provider.response import AnthropicAnswerDecoder
+from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
 from extproc.apis.base import NameMap
 from extproc.bounds import Limits
 from extproc.conversation.model import Event, Request
@@ -22,7 +22,7 @@ def read(body: bytes, size: int) -> list[Event]:
     reading = CallReading(("kimi-k2",), None, None, Limits())
     reading.prepare(Request(model="m", messages=[user("hi")], tools=[tool("ping")]), target("kimi-k2"),
                     NameMap({"ping": "ping"}, {"ping": "ping"}))
-    decoder = AnthropicAnswerDecoder(context(("ping",), "kimi-k2", endpoint="api.moonshot.ai",
+    decoder = AnthropicResponseDecoder(context(("ping",), "kimi-k2", endpoint="api.moonshot.ai",
                                              scanner=reading.scanner))
     return [one for at in range(0, len(body), size) for one in decoder.feed(body[at:at + size])] + decoder.finish()
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.anthropic.provider.response import AnthropicAnswerDecoder
+from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
 from extproc.apis.base import DecodeContext
 from extproc.conversation.model import ArgumentsDelta, Event, Failure, Finish, SignatureDelta, Start, Usage
-from extproc.conversation.signatures import unloaded_text
+from extproc.conversation.signatures import extract_from_text
 from tests.playbook import call_ids, script
 from tests.unit.apis.anthropic.provider.helpers import context, event, stream, text, thinking, tool_use
 
@@ -19,7 +19,7 @@ CALL_SCRIPT = ["call lookup_tide", 'args: {"harbor": "Brest"}', "stop"]
 
 
 def read(body: bytes, made: DecodeContext | None = None, size: int | None = None) -> list[Event]:
-    decoder = AnthropicAnswerDecoder(made or context())
+    decoder = AnthropicResponseDecoder(made or context())
     size = size or max(1, len(body))
     return [one for at in range(0, len(body), size) for one in decoder.feed(body[at:at + size])] + decoder.finish()
 
@@ -50,7 +50,7 @@ def test_ids_of_the_provider_pass_when_they_are_new() -> None:
 
 
 def test_arguments_stream_as_they_come() -> None:
-    decoder = AnthropicAnswerDecoder(context())
+    decoder = AnthropicResponseDecoder(context())
     body = stream(CALL, stop="tool_use")
     at = body.index(b"rest")
     early = decoder.feed(body[:body.rindex(b"event:", 0, at)])
@@ -83,7 +83,7 @@ def test_a_signature_of_another_endpoint_is_marked_as_its_own() -> None:
     made = context(model="deepseek-v4", endpoint="api.deepseek.com")
     [signature] = [one.signature for one in read(stream(thinking("a", "s1"), "ok"), made)
                    if isinstance(one, SignatureDelta)]
-    carried = unloaded_text(signature)
+    carried = extract_from_text(signature)
     assert carried is not None
     assert carried.value == "s1"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.anthropic.provider.response import AnthropicAnswerDecoder
+from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
 from tests.unit.apis.anthropic.provider.helpers import context, event
 from tests.unit.dialects.cases import collected, mismatch, shared_cases
 
@@ -18,7 +18,7 @@ def test_case_at_every_cut(case: dict[str, Any], named: bool) -> None:
     tools = tuple(tool["function"]["name"] for tool in case.get("tools", []))
     body = b"".join(event(chunk, named=named) for chunk in case["chunks"])
     for cut in range(len(body)):
-        decoder = AnthropicAnswerDecoder(context(tools))
+        decoder = AnthropicResponseDecoder(context(tools))
         got = collected(decoder.feed(body[:cut]) + decoder.feed(body[cut:]) + decoder.finish())
         assert mismatch(got, case) is None
         assert got["reasoning"].strip() == case["expect"].get("reasoning", "").strip()

@@ -9,7 +9,7 @@ import pytest
 
 from extproc.apis.base import Dropped
 from extproc.conversation.model import Message, Signature, Text, Thinking, ThinkingConfig, ToolChoice
-from extproc.conversation.signatures import loaded_text, origin_of
+from extproc.conversation.signatures import embed_in_text, origin_of
 from tests.unit.apis.anthropic.provider.helpers import assistant, call, encode, result, sent, tool, user
 
 TOOLS = [tool("read")]
@@ -152,7 +152,7 @@ def test_p10_redacted_and_omitted_thinking_go_back() -> None:
 
 
 @pytest.mark.parametrize("foreign", [
-    Thinking("hm"), Thinking("hm", signature=loaded_text(Signature("gemini", "abcd")))])
+    Thinking("hm"), Thinking("hm", signature=embed_in_text(Signature("gemini", "abcd")))])
 def test_p10_foreign_thinking_is_dropped_never_forged(foreign: Thinking) -> None:
     dropped = Dropped()
     body = encode(user("go"), assistant(foreign, "yes"), user("on"), thinking=wish("enabled", 2000), dropped=dropped)
@@ -249,8 +249,8 @@ def test_p10_deepseek_gets_its_thinking_back_with_every_call() -> None:
 
 
 def test_a_signature_goes_back_to_its_own_endpoint_only() -> None:
-    own = loaded_text(Signature("s1", origin_of("anthropic", "api.deepseek.com")))
-    other_one = loaded_text(Signature("s2", origin_of("anthropic", "api.z.ai")))
+    own = embed_in_text(Signature("s1", origin_of("anthropic", "api.deepseek.com")))
+    other_one = embed_in_text(Signature("s2", origin_of("anthropic", "api.z.ai")))
     body = other(user("a"), assistant(Thinking("x", signature=own), Thinking("y", signature=other_one), "b"), user("c"))
     assert [block["signature"] for block in body["messages"][1]["content"][:2]] == ["s1", ""]
 

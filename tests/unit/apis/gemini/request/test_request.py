@@ -9,7 +9,7 @@ import pytest
 from extproc.apis import PROVIDER_APIS
 from extproc.apis.base import Dropped
 from extproc.conversation.model import Request
-from extproc.profiles.gemini import MODELS, gemini_door, gemini_model
+from extproc.profiles.gemini import MODELS, gemini_endpoint, gemini_model
 from tests.unit.apis.gemini.request.helpers import PRO_3, VERTEX, sent, target, user
 
 PROJECT = "/v1/projects/p/locations/us-central1"
@@ -62,7 +62,7 @@ def test_the_path_of_a_model(model, settings, path):
     ("gateway.local", "/v1", "vertex", "vertex"),
 ])
 def test_the_door(endpoint, base_path, provider, name):
-    assert gemini_door(endpoint, base_path, provider).name == name
+    assert gemini_endpoint(endpoint, base_path, provider).name == name
 
 
 @pytest.mark.parametrize(("model", "expected"), [

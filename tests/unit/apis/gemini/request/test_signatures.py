@@ -14,7 +14,7 @@ from extproc.apis.base import Dropped
 from extproc.apis.gemini.provider.signatures import origin
 from extproc.apis.openai.provider.request import encode_request as encode_for_openai
 from extproc.conversation.model import Message, Request, Signature, Thinking
-from extproc.conversation.signatures import loaded_id, loaded_text, unloaded_id
+from extproc.conversation.signatures import embed_in_id, embed_in_text, extract_from_id
 from extproc.profiles import find_profile
 from extproc.translation.exchange import Translation
 from tests.unit.apis.gemini.request.helpers import (
@@ -71,7 +71,7 @@ def through_claude_code(model: str, *calls: dict[str, Any], upstream: str = "gem
 
 @pytest.mark.parametrize("value", VALUES)
 def test_p8_a_c_a_signature_comes_back_on_its_call_through_a_client_that_keeps_only_the_id(value):
-    echoed = loaded_id("toolu_01", signature(value))
+    echoed = embed_in_id("toolu_01", signature(value))
     body = through_claude_code(PRO_3, {"id": echoed, "name": "Read", "input": {"file_path": "a"}})
     [part] = body["contents"][1]["parts"]
     assert part == {"functionCall": {"name": "Read", "args": {"file_path": "a"}, "id": "toolu_01"},
@@ -81,7 +81,7 @@ def test_p8_a_c_a_signature_comes_back_on_its_call_through_a_client_that_keeps_o
 
 
 def test_p8_parallel_calls_are_signed_on_the_first_only():
-    body = through_claude_code(PRO_3, {"id": loaded_id("t1", signature()), "name": "Read", "input": {}},
+    body = through_claude_code(PRO_3, {"id": embed_in_id("t1", signature()), "name": "Read", "input": {}},
                                {"id": "t2", "name": "Read", "input": {}})
     assert signatures(body["contents"][1]) == [signature().value, None]
 
@@ -128,7 +128,7 @@ def test_p8_a_signature_of_another_model_or_door_is_never_sent(foreign):
 
 
 def test_p8_an_id_that_a_client_cut_off_costs_the_signature_and_nothing_else():
-    cut = loaded_id("t1", signature(LONG))[:64]
+    cut = embed_in_id("t1", signature(LONG))[:64]
     body = through_claude_code(PRO_3, {"id": cut, "name": "Read", "input": {}})
     assert signatures(body["contents"][1]) == [BYPASS]
     assert body["contents"][1]["parts"][0]["functionCall"]["id"] == "t1"
@@ -137,13 +137,13 @@ def test_p8_an_id_that_a_client_cut_off_costs_the_signature_and_nothing_else():
 
 def test_p8_failover_to_another_gemini_and_back():
     """The second attempt's model refuses the signature, the first one's takes it again in the next turn."""
-    echoed = {"id": loaded_id("t1", signature()), "name": "Read", "input": {}}
+    echoed = {"id": embed_in_id("t1", signature()), "name": "Read", "input": {}}
     assert signatures(through_claude_code("gemini-3-flash-preview", echoed)["contents"][1]) == [BYPASS]
     assert signatures(through_claude_code(PRO_3, echoed)["contents"][1]) == [signature().value]
 
 
 def test_p8_failover_to_an_openai_provider_sends_short_ids():
-    echoed = {"id": loaded_id("toolu_01", signature(LONG)), "name": "Read", "input": {}}
+    echoed = {"id": embed_in_id("toolu_01", signature(LONG)), "name": "Read", "input": {}}
     body = through_claude_code("gpt-5", echoed, upstream="openai", url="https://api.openai.com/v1")
     [sent] = body["messages"][1]["tool_calls"]
     assert sent["id"] == body["messages"][2]["tool_call_id"] == "toolu_01"
@@ -157,9 +157,9 @@ def test_p8_failover_from_an_openai_provider():
 
 @pytest.mark.parametrize("value", VALUES)
 def test_p8_the_id_that_carries_it_fits_the_alphabet_of_clients_and_is_short_elsewhere(value):
-    carried = loaded_id("toolu_01", signature(value))
+    carried = embed_in_id("toolu_01", signature(value))
     assert re.fullmatch(r"[a-zA-Z0-9_-]+", carried)
-    plain, found = unloaded_id(carried)
+    plain, found = extract_from_id(carried)
     assert (plain, found) == ("toolu_01", signature(value))
     request = Request(model="m", messages=[user("go"), *step(call(plain, signed=found))])
     openai = target("gpt-5", profile=find_profile("openai", None, "gpt-5"))
@@ -173,31 +173,31 @@ def test_p8_a_signature_stays_with_its_call_when_the_first_call_lost_its_own():
 
 
 def test_p8_a_text_signature_comes_back_on_the_text_behind_its_thinking():
-    carrier = Thinking("hm", signature=loaded_text(signature()))
+    carrier = Thinking("hm", signature=embed_in_text(signature()))
     body = encode(user("go"), assistant(carrier, "first", "second"), user("on"))
     assert body["contents"][1]["parts"] == [{"text": "first", "thoughtSignature": signature().value},
                                             {"text": "second"}]
 
 
 def test_p8_the_signature_of_a_text_never_moves_to_a_text_behind_a_call():
-    carrier = Thinking("hm", signature=loaded_text(signature()))
+    carrier = Thinking("hm", signature=embed_in_text(signature()))
     body = encode(user("go"), assistant(carrier, call("a"), "then"), user(result("a")))
     assert signatures(body["contents"][1]) == [BYPASS, None]
 
 
 def test_p8_a_signed_thought_comes_back_as_a_thought():
-    signed = Thinking("hm", signature=loaded_text(Signature("dGg=", origin(target(), thought=True))))
+    signed = Thinking("hm", signature=embed_in_text(Signature("dGg=", origin(target(), thought=True))))
     body = encode(user("go"), assistant(signed, "first"), user("on"))
     assert body["contents"][1]["parts"] == [{"text": "hm", "thought": True, "thoughtSignature": "dGg="},
                                             {"text": "first"}]
 
 
 def test_p8_a_signed_thought_alone_is_no_turn():
-    signed = Thinking("hm", signature=loaded_text(Signature("dGg=", origin(target(), thought=True))))
+    signed = Thinking("hm", signature=embed_in_text(Signature("dGg=", origin(target(), thought=True))))
     assert roles(encode(user("go"), assistant(signed), user("on"))) == ["user text text"]
 
 
-@pytest.mark.parametrize("carried", [loaded_text(signature(model=FLASH_25)), "EqQBCkYIARgCKkB", "xs1.damaged"])
+@pytest.mark.parametrize("carried", [embed_in_text(signature(model=FLASH_25)), "EqQBCkYIARgCKkB", "xs1.damaged"])
 def test_p8_a_foreign_signature_of_thinking_is_left_out_and_the_text_stays_text(carried):
     dropped = Dropped()
     body = encode(user("go"), assistant(Thinking("hm", signature=carried), "first"), user("on"), dropped=dropped)

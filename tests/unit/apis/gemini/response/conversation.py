@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from extproc.apis.base import DecodeContext
-from extproc.apis.gemini.provider.response import GeminiAnswerDecoder
+from extproc.apis.gemini.provider.response import GeminiResponseDecoder
 from extproc.conversation.model import Event
 from tests.playbook import context, script
 
@@ -56,7 +56,7 @@ def sse(*chunks: object) -> bytes:
 
 
 def decode(body: bytes, ctx: DecodeContext | None = None) -> list[Event]:
-    decoder = GeminiAnswerDecoder(ctx or context())
+    decoder = GeminiResponseDecoder(ctx or context())
     return decoder.feed(body) + decoder.finish()
 
 

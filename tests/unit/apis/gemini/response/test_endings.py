@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from extproc.apis.gemini.provider.response import GeminiAnswerDecoder
+from extproc.apis.gemini.provider.response import GeminiResponseDecoder
 from extproc.conversation.model import Event, Failure, Finish, Usage
 from tests.playbook import context, script
 from tests.unit.apis.gemini.response.conversation import Json, call, chunk, decode, sse, text, thought, told
@@ -179,7 +179,7 @@ OVERLOADED: Json = {"error": {"code": 503, "message": "The model is overloaded. 
 def test_p1_an_error_in_the_stream(error: bytes) -> None:
     body = sse(chunk(text("hi"))) + error
     for size in (1, 7, len(body)):
-        decoder = GeminiAnswerDecoder(context())
+        decoder = GeminiResponseDecoder(context())
         events = [e for at in range(0, len(body), size) for e in decoder.feed(body[at:at + size])] + decoder.finish()
         assert script(events) == [*HI, "failure overloaded"]
         assert (failure(events).status, "overloaded" in failure(events).message) == (503, True)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.gemini.provider.response import GeminiAnswerDecoder
+from extproc.apis.gemini.provider.response import GeminiResponseDecoder
 from tests.playbook import context
 from tests.unit.apis.gemini.response.conversation import sse
 from tests.unit.dialects.cases import collected, mismatch, shared_cases
 
 
 def read(pieces: list[bytes], tools: list[str]) -> dict[str, Any]:
-    decoder = GeminiAnswerDecoder(context(tools))
+    decoder = GeminiResponseDecoder(context(tools))
     return collected([event for piece in pieces for event in decoder.feed(piece)] + decoder.finish())
 
 

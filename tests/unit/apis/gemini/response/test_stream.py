@@ -7,7 +7,7 @@ import pytest
 
 from extproc.apis.gemini.provider import signatures
 from extproc.conversation.model import Finish, OutputFormat, Signature, SignatureDelta, Start, ToolCallStart, Usage
-from extproc.conversation.signatures import loaded_text, unloaded_text
+from extproc.conversation.signatures import embed_in_text, extract_from_text
 from tests.playbook import call_ids, context, script
 from tests.unit.apis.gemini.response.conversation import call, chunk, decode, sse, text, thought, told
 
@@ -84,16 +84,17 @@ def test_p8_signatures_stay_byte_for_byte_whatever_they_hold() -> None:
 
 def test_p8_the_signature_of_a_text_rides_in_the_thinking_block_before_it() -> None:
     events = decode(sse(chunk(thought("hm")), chunk({**text("so", "QUJD"), "thought": False}), chunk(finish="STOP")))
-    assert script(events) == ["start", "think", "think: hm", f"signature {loaded_text(the_signature('QUJD'))}", "stop",
+    assert script(events) == ["start", "think", "think: hm", f"signature {embed_in_text(the_signature('QUJD'))}",
+                              "stop",
                               "text", "text: so", "stop", "finish stop"]
     [delta] = [e for e in events if isinstance(e, SignatureDelta)]
-    assert unloaded_text(delta.signature) == the_signature("QUJD")
+    assert extract_from_text(delta.signature) == the_signature("QUJD")
 
 
 def test_p8_the_signature_of_a_thought_closes_its_block() -> None:
     signature = Signature("QUJD", signatures.origin(context().target, thought=True))
     assert told(chunk(thought("hm", "QUJD")), chunk(text("so"), finish="STOP")) == [
-        "start", "think", "think: hm", f"signature {loaded_text(signature)}", "stop",
+        "start", "think", "think: hm", f"signature {embed_in_text(signature)}", "stop",
         "text", "text: so", "stop", "finish stop"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extproc.apis.anthropic.client.grammar import check
-from extproc.conversation.signatures import unloaded_id
+from extproc.conversation.signatures import extract_from_id
 from extproc.translation.exchange import Translation
 from tests.unit.apis.gemini.response.conversation import call, chunk, sse, text, thought
 
@@ -83,7 +83,7 @@ def test_p8_the_signature_comes_back_byte_for_byte_through_a_client_that_keeps_o
     _, out = answer(sse(chunk(*PARTS), chunk(finish="STOP")))
     calls = [{key: block[key] for key in ("type", "id", "name", "input")}
              for block in content_of(events(out)) if block["type"] == "tool_use"]
-    assert unloaded_id(calls[1]["id"]) == ("fc1", None)
+    assert extract_from_id(calls[1]["id"]) == ("fc1", None)
     results = [{"type": "tool_result", "tool_use_id": one["id"], "content": "ok"} for one in calls]
     _, body = translation([{"role": "user", "content": "hi"}, {"role": "assistant", "content": calls},
                            {"role": "user", "content": results}])

@@ -83,7 +83,7 @@ def asked(**fields: Any) -> Request:
 
 def stream(events: list[Event], request: Request | None = None) -> bytes:
     request = request or asked(stream=True)
-    return API.answer_encoder(request, "msg_1", lambda: 7).events(events)
+    return API.response_encoder(request, "msg_1", lambda: 7).events(events)
 
 
 def chunks(wire: bytes) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ def accumulated(wire: bytes) -> dict[str, Any]:
 
 def whole(events: list[Event], request: Request | None = None) -> dict[str, Any]:
     """The message of a whole answer, which is of the SDK's type, strictly."""
-    wire = API.answer_encoder(request or asked(), "msg_1", lambda: 7).events(events)
+    wire = API.response_encoder(request or asked(), "msg_1", lambda: 7).events(events)
     body: dict[str, Any] = json.loads(wire)
     ChatCompletion.model_validate(body, strict=True)
     choice = body["choices"][0]

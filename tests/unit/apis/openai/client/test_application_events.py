@@ -42,7 +42,7 @@ def decode(*messages: dict[str, Any], **fields: Any) -> Request:
 
 
 def told(events: list[Event], request: Request | None = None) -> list[dict[str, Any]]:
-    wire = API.answer_encoder(request or asked(stream=True), "msg_1", lambda: 7).events(events)
+    wire = API.response_encoder(request or asked(stream=True), "msg_1", lambda: 7).events(events)
     *lines, rest = wire.decode().split("\n\n")
     assert rest == ""
     assert all(line.startswith("data: ") and "\n" not in line for line in lines)

@@ -9,7 +9,7 @@ import pytest
 from extproc.apis.openai.client.layout import laid_out
 from extproc.apis.openai.client.signatures import Place, Placed, Riders, place_of
 from extproc.conversation.model import Block, Text, Thinking, ToolCall, ToolCallStart
-from extproc.conversation.signatures import unloaded_id
+from extproc.conversation.signatures import extract_from_id
 
 
 def signed(name: str, place: tuple[int, int] | None = None, text: str = "t") -> Placed:
@@ -21,7 +21,7 @@ def called(name: str, *before: tuple[str, int]) -> ToolCall:
     riders = Riders()
     for signature, said in before:
         riders.add(Thinking("", signature=signature), said)
-    call_id, signature = unloaded_id(riders.load(ToolCallStart(name, "f")))
+    call_id, signature = extract_from_id(riders.load(ToolCallStart(name, "f")))
     return ToolCall(call_id, "f", "{}", signature=signature)
 
 

@@ -10,7 +10,7 @@ from extproc.apis.base import Dropped
 from extproc.apis.openai.client import API
 from extproc.bounds import Limits
 from extproc.conversation.model import Media, Opaque, Signature, Text, Thinking, ToolCall, ToolResult
-from extproc.conversation.signatures import loaded_id, origin_of
+from extproc.conversation.signatures import embed_in_id, origin_of
 from extproc.errors import BadRequest
 from tests.unit.apis.openai.client.helpers import USER, blocks, calling, calls, decode, results
 
@@ -285,7 +285,7 @@ def test_p22_calls_without_ids_get_the_same_ones_in_every_request() -> None:
 
 def test_p8_a_signature_comes_back_from_the_id_of_a_call_and_of_its_result() -> None:
     signature = Signature("c2ln", origin_of("gemini"))
-    loaded = loaded_id("call_1", signature)
+    loaded = embed_in_id("call_1", signature)
     request = decode(USER, calling((loaded, "f")), {"role": "tool", "tool_call_id": loaded, "content": "x"})
     assert calls(request) == [ToolCall("call_1", "f", "{}", signature=signature)]
     assert results(request)[0].call_id == "call_1"

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from extproc.apis.base import DecodeContext, Target
-from extproc.apis.openai.provider.failed_generation import rescued_answer
-from extproc.apis.openai.provider.response import OpenAIAnswerDecoder
+from extproc.apis.openai.provider.failed_generation import rescued_response
+from extproc.apis.openai.provider.response import OpenAIResponseDecoder
 from extproc.apis.openai.provider.signatures import origin, unpacked
 from extproc.conversation.model import (
     Event,
@@ -35,12 +35,12 @@ def at(provider: str, model: str = "m") -> DecodeContext:
 
 
 def streamed(*chunks: Any, where: DecodeContext | None = None, done: bool = True) -> list[Event]:
-    decoder = OpenAIAnswerDecoder(where or context())
+    decoder = OpenAIResponseDecoder(where or context())
     return [*decoder.feed(sse(*chunks, done=done)), *decoder.finish()]
 
 
 def whole(message: dict[str, Any], where: DecodeContext | None = None, **more: Any) -> list[Event]:
-    decoder = OpenAIAnswerDecoder(where or context())
+    decoder = OpenAIResponseDecoder(where or context())
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], **more}
     return [*decoder.feed(json.dumps(body).encode()), *decoder.finish()]
 
@@ -195,7 +195,7 @@ def test_a_call_that_its_host_refused_in_a_stream_is_read_from_the_error(text):
                                   '[{"name": "ping", "arguments": {}}, "and more"]'])
 def test_anything_else_that_was_refused_stays_an_error(text):
     assert script(streamed(refused(text), where=at("groq")))[-1] == "failure invalid_request"
-    assert rescued_answer(json.dumps(refused(text)).encode(), {"ping": "ping"}) is None
+    assert rescued_response(json.dumps(refused(text)).encode(), {"ping": "ping"}) is None
 
 
 def test_a_refused_call_behind_text_stays_an_error():

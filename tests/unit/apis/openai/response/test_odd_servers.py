@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.openai.provider.response import OpenAIAnswerDecoder
+from extproc.apis.openai.provider.response import OpenAIResponseDecoder
 from extproc.conversation.model import Event, Failure
 from tests.playbook import call, context, delta, script, sse
 
@@ -19,7 +19,7 @@ def decode(body: bytes) -> list[Event]:
     """The events, which no cut may change."""
     results = []
     for size in (max(1, len(body)), 1, 7):
-        decoder = OpenAIAnswerDecoder(context())
+        decoder = OpenAIResponseDecoder(context())
         parts = [decoder.feed(body[at:at + size]) for at in range(0, len(body), size)]
         results.append([event for part in [*parts, decoder.finish()] for event in part])
     assert script(results[0]) == script(results[1]) == script(results[2])
@@ -70,7 +70,7 @@ def test_odd_shapes_do_not_cost_the_answer(body: bytes) -> None:
 
 def test_rule_4_what_an_answer_holds_and_nobody_can_carry_is_named() -> None:
     asked = context()
-    decoder = OpenAIAnswerDecoder(asked)
+    decoder = OpenAIResponseDecoder(asked)
     decoder.feed(whole(content=[{"type": "image_url"}, {"type": "text", "text": "x"}], images=[{"url": "y"}]))
     decoder.finish()
     assert asked.dropped.losses == ["answer.image_url", "answer.images"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.openai.provider.response import OpenAIAnswerDecoder
+from extproc.apis.openai.provider.response import OpenAIResponseDecoder
 from tests.playbook import context, sse
 from tests.unit.dialects.cases import collected, mismatch, shared_cases
 
@@ -19,7 +19,7 @@ def test_case(case: dict[str, Any]) -> None:
     tools = [tool["function"]["name"] for tool in case.get("tools", [])]
     body = sse(*case["chunks"])
     for size in (len(body), 1, 7):
-        decoder = OpenAIAnswerDecoder(context(tools))
+        decoder = OpenAIResponseDecoder(context(tools))
         pieces = [body[at:at + size] for at in range(0, len(body), size)]
         got = collected([event for piece in pieces for event in decoder.feed(piece)] + decoder.finish())
         assert mismatch(got, case) is None

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from extproc.apis.openai.provider.response import OpenAIAnswerDecoder
+from extproc.apis.openai.provider.response import OpenAIResponseDecoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Event, Failure, Finish
 from tests.playbook import call, call_ids, context, delta, script, sse
 
 
 def decode(body: bytes, **more: object) -> list[Event]:
-    decoder = OpenAIAnswerDecoder(context(**more))  # type: ignore[arg-type]
+    decoder = OpenAIResponseDecoder(context(**more))  # type: ignore[arg-type]
     return decoder.feed(body) + decoder.finish()
 
 
@@ -248,7 +248,7 @@ def test_missing_brackets_are_added_after_a_clean_finish() -> None:
 
 
 def test_nothing_follows_the_end() -> None:
-    decoder = OpenAIAnswerDecoder(context())
+    decoder = OpenAIResponseDecoder(context())
     assert script(decoder.feed(sse(delta(content="x"), delta("stop"))))[-1] == "finish stop"
     assert decoder.feed(sse(delta(content="more"))) == []
     assert decoder.finish() == []
@@ -326,7 +326,7 @@ def test_a_whole_answer() -> None:
         {"id": "a", "type": "function", "function": {"name": "lookup_tide", "arguments": '{"harbor":"Brest"}'}},
         {"id": "b", "type": "function", "function": {"name": "ping", "arguments": {}}}]}, "tool_calls")
     for size in (1, 9, len(body)):
-        decoder = OpenAIAnswerDecoder(context())
+        decoder = OpenAIResponseDecoder(context())
         events = [e for i in range(0, len(body), size) for e in decoder.feed(body[i:i + size])] + decoder.finish()
         assert script(events) == ["start", "think", "think: Hm", "stop", "text", "text: Hi", "stop", *TIDE, *PING,
                                   "finish tool_calls"]
