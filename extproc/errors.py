@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
-from extproc.conversation.model import Failure, FailureKind
+from typing import Literal
+
+import msgspec
+
+FailureKind = Literal["invalid_request", "authentication", "billing", "permission", "not_found", "conflict",
+                      "too_large", "context_length", "rate_limit", "server", "timeout", "overloaded", "unavailable"]
 
 GATEWAY_REFUSALS: dict[FailureKind, str] = {
     "authentication": "Missing or wrong API key. Send your team's key as x-api-key or as authorization: Bearer KEY.",
@@ -27,6 +32,26 @@ INVALID_TOOL_RESULTS = "invalid_tool_results"
 def triggers_failover(status: int | None) -> bool:
     """True if an attempt that ends with this status is followed by the next one, where there is one."""
     return status is not None and (status >= 500 or status in FAILOVER_STATUSES)
+
+
+class Failure(msgspec.Struct, frozen=True, gc=False):
+    """The exchange failed: as an HTTP error (`status`) while no header went out, else as an error event in the
+    client's stream, after which nothing follows. `message` is for people: no stack trace, no key.
+
+    `retry_after` is the provider's header value as it came. `prompt_tokens`/`context_limit`/`max_tokens` are known
+    only for some context_length failures.
+    """
+
+    kind: FailureKind
+    message: str
+    status: int = 502
+    retry_after: str | None = None
+    code: str | None = None
+    prompt_tokens: int | None = None
+    context_limit: int | None = None
+    max_tokens: int | None = None
+    tool: str | None = None
+    """Where a tool call of the model was refused: the tool that it names."""
 
 
 class BadRequest(Exception):  # noqa: N818 - the field's word

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from extproc import Translation
-from extproc.apis.gemini.provider.schema import rewritten_parameters
 from extproc.profiles.gemini import STUDIO, VERTEX
 from extproc.profiles.table import tables as profile_tables
+from extproc.schemas.gemini import rewritten_parameters
 from tests import telemetry_tables
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from extproc.apis.base import DecodeContext, NameMap, Target
+from extproc.apis.base import DecodeContext
 from extproc.bounds import Limits
 from extproc.conversation.ids import IdMinter
 from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
     Event,
-    Failure,
     Finish,
     RedactedThinking,
     Request,
@@ -24,7 +23,10 @@ from extproc.conversation.model import (
     ThinkingStart,
     ToolCallStart,
 )
+from extproc.conversation.tool_names import NameMap
+from extproc.errors import Failure
 from extproc.profiles import find_profile
+from extproc.profiles.target import Target
 
 
 def context(tools: Iterable[str] = ("lookup_tide", "ping", "save_file"), *, stop: list[str] | None = None,

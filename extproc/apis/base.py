@@ -14,49 +14,13 @@ import msgspec
 
 from extproc.bounds import Limits
 from extproc.conversation.call_counts import CallTally
-from extproc.conversation.model import Event, Failure, Request, Usage
+from extproc.conversation.model import Event, Request, Usage
 from extproc.conversation.sequencer import BlockSequencer
-from extproc.conversation.tool_names import NameMap as NameMap
-from extproc.conversation.unsupported import Dropped as Dropped
+from extproc.conversation.tool_names import NameMap
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects.scanner import Scanner
-from extproc.globs import matches
-from extproc.profiles.profile import Profile
-
-
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request goes: the provider's model, its profile and the attempt's settings of the configuration."""
-
-    model: str
-    profile: Profile
-    max_output_tokens: int | None = None
-    """Larger requests are clamped to this."""
-    tool_style: str = "auto"
-    tool_choice: str | None = None
-    """Force "auto", "required" or "none", whatever the client said."""
-    parallel_tool_calls: bool | None = None
-    max_tools: int = 512
-    only_tools: tuple[str, ...] | None = None
-    """Names and globs of the tools that may be offered; None: all."""
-    base_path: str = "/v1"
-    """The path of the backend's URL, without a trailing slash."""
-    endpoint: str = ""
-    """Host and port of the backend's URL: with the model, they say who issued a signature."""
-    provider: str | None = None
-    """The profile's name as the configuration has it, None when it was found by the host."""
-    safety: tuple[tuple[str, str], ...] = ()
-    """Gemini's safety settings: (category, threshold)."""
-
-    def permits(self, tool: str) -> bool:
-        """Whether the tool of this name (the client's) may be offered."""
-        return self.only_tools is None or any(matches(pattern, tool) for pattern in self.only_tools)
-
-    def prompted(self) -> Target | None:
-        """For an endpoint or model that takes no tools: the target with tools in the prompt. None where somebody said
-        how they go."""
-        if self.tool_style != "auto":
-            return None
-        most = min(self.max_tools, Limits().prompted_tools)
-        return msgspec.structs.replace(self, tool_style="prompted", max_tools=most)
+from extproc.errors import Failure
+from extproc.profiles.target import Target
 
 
 class ProviderRequest(msgspec.Struct, frozen=True, kw_only=True):

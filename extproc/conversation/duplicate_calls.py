@@ -17,8 +17,8 @@ from hashlib import blake2b
 from typing import Literal
 
 from extproc.conversation.deferred_text import DeferredText
-from extproc.conversation.model import Failure
 from extproc.conversation.pending_call import PendingCall
+from extproc.errors import Failure
 
 Repetition = Literal["twin", "repeated"]
 

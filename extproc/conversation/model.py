@@ -14,6 +14,8 @@ from typing import Literal, final
 
 import msgspec
 
+from extproc.errors import Failure
+
 # --------------------------------------------------------------------------------------------------- content blocks
 # A request has hundreds of blocks, each looked at several times. Nothing derives from them: `type(block) is Text` asks
 # what `isinstance` asks, which takes five times as long for a record of another type.
@@ -21,6 +23,13 @@ import msgspec
 
 CacheMark = bool | Literal["5m", "1h"]
 """Whether the client wants the prefix that ends here cached; the time says for how long, where the client said it."""
+
+_CACHE_LIFETIMES: dict[CacheMark, int] = {False: 0, True: 1, "5m": 2, "1h": 3}
+
+
+def longest_mark(*marks: CacheMark) -> CacheMark:
+    """The cache mark of several marked blocks that become one."""
+    return max(marks, key=_CACHE_LIFETIMES.__getitem__, default=False)
 
 
 @final
@@ -308,30 +317,6 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
     usage: Usage
     stop_sequence: str | None = None
     refusal: Refusal | None = None
-
-
-FailureKind = Literal["invalid_request", "authentication", "billing", "permission", "not_found", "conflict",
-                      "too_large", "context_length", "rate_limit", "server", "timeout", "overloaded", "unavailable"]
-
-
-class Failure(msgspec.Struct, frozen=True, gc=False):
-    """The exchange failed: as an HTTP error (`status`) while no header went out, else as an error event in the
-    client's stream, after which nothing follows. `message` is for people: no stack trace, no key.
-
-    `retry_after` is the provider's header value as it came. `prompt_tokens`/`context_limit`/`max_tokens` are known
-    only for some context_length failures.
-    """
-
-    kind: FailureKind
-    message: str
-    status: int = 502
-    retry_after: str | None = None
-    code: str | None = None
-    prompt_tokens: int | None = None
-    context_limit: int | None = None
-    max_tokens: int | None = None
-    tool: str | None = None
-    """Where a tool call of the model was refused: the tool that it names."""
 
 
 class RawEvent(msgspec.Struct, frozen=True, gc=False):

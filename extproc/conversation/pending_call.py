@@ -14,7 +14,8 @@ from typing import Literal
 import msgspec
 
 from extproc.conversation.call_counts import CallCounts
-from extproc.conversation.model import Failure, Signature
+from extproc.conversation.model import Signature
+from extproc.errors import Failure
 
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}\[\]]')

@@ -20,7 +20,6 @@ from extproc.conversation.model import (
     BlockStop,
     Citations,
     Event,
-    Failure,
     Finish,
     FinishReason,
     RedactedThinking,
@@ -36,6 +35,7 @@ from extproc.conversation.model import (
     Usage,
 )
 from extproc.conversation.pending_call import PendingCall, Place
+from extproc.errors import Failure
 
 _TEXT, _THINKING, _CALL = "text", "thinking", "call"
 _STOP = BlockStop()

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 import msgspec
 
 from extproc.conversation.call_counts import CallCounts
-from extproc.conversation.model import Failure, Tool
+from extproc.conversation.model import Tool
 from extproc.dialects.json.repair import problems, read_object
 from extproc.dialects.parse_context import ArgumentsMode, Repair, refusal
+from extproc.errors import Failure
 
 _encode = msgspec.json.Encoder().encode
 

@@ -15,12 +15,13 @@ from typing import Literal, Protocol
 import msgspec
 
 from extproc.conversation.call_counts import CallCounts, CallTally
-from extproc.conversation.model import Failure, Tool
+from extproc.conversation.model import Tool
 from extproc.conversation.pending_call import JsonBalance, PendingCall, Place
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.dialects.buffer import Steps, TextBuffer
 from extproc.dialects.coercion import Parameter, ToolShape, coerce_text, coerce_value, parameter, tool_shape
 from extproc.dialects.json.repair import problems, read_object
+from extproc.errors import Failure
 
 _encode = msgspec.json.Encoder().encode
 

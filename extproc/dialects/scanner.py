@@ -13,7 +13,7 @@ from functools import partial
 
 from extproc.bounds import Limits
 from extproc.conversation.call_counts import CallTally
-from extproc.conversation.model import Failure, Tool
+from extproc.conversation.model import Tool
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.dialects.buffer import Channel, Steps, TextBuffer, TooMuch
 from extproc.dialects.empty_blocks import rest_of_empty_block
@@ -32,6 +32,7 @@ from extproc.dialects.parse_context import (
 from extproc.dialects.scan_plan import ScanPlan, compiled
 from extproc.dialects.spans import CodeSpan, rest_of_span
 from extproc.dialects.turns import end_of_turn
+from extproc.errors import Failure
 
 
 class Scanner:

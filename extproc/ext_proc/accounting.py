@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extproc.conversation.model import Failure, Usage
+from extproc.conversation.model import Usage
+from extproc.errors import Failure
 from extproc.ext_proc.record import Record, usage_figures
 
 Figures = dict[str, str | float | None]

@@ -13,13 +13,14 @@ from typing import Protocol
 
 import msgspec
 
-from extproc.apis.base import Dropped, ProviderRequest
+from extproc.apis.base import ProviderRequest
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.conversation.call_counts import BadCall, CallCounts
-from extproc.conversation.model import Failure, Usage
+from extproc.conversation.model import Usage
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects.parse_context import Repair
 from extproc.endpoints import Endpoint
-from extproc.errors import BadRequest
+from extproc.errors import BadRequest, Failure
 from extproc.translation.exchange import Translation
 from extproc.translation.head import Head
 from extproc.translation.passthrough import PassThrough

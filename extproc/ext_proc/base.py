@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extproc.config import Config
-from extproc.conversation.model import Failure
-from extproc.errors import BadRequest
+from extproc.errors import BadRequest, Failure
 from extproc.ext_proc import messages
 from extproc.ext_proc.clients import error_response
 from extproc.ext_proc.incoming import Chunk, Incoming, Other

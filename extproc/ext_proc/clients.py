@@ -11,7 +11,7 @@ from extproc.apis.anthropic.client import count_body, models_body
 from extproc.apis.base import HttpError
 from extproc.apis.openai.client import API as OPENAI_CLIENT
 from extproc.apis.openai.client import models_body as openai_models_body
-from extproc.conversation.model import Failure
+from extproc.errors import Failure
 
 __all__ = ["CLIENT_APIS", "count_body", "error_response", "models_response"]
 

@@ -11,9 +11,10 @@ from typing import Literal
 import msgspec
 
 from extproc.conversation.call_counts import BadCall, CallCounts
-from extproc.conversation.model import Failure, Usage
+from extproc.conversation.model import Usage
 from extproc.dialects.parse_context import Repair
 from extproc.endpoints import OperationName
+from extproc.errors import Failure
 
 MAX_REPAIRS = 20
 

@@ -15,9 +15,8 @@ from msgspec.structs import replace
 
 from extproc.apis.shared.provider_errors import kind_of_status
 from extproc.config import Config
-from extproc.conversation.model import Failure
 from extproc.endpoints import api_of
-from extproc.errors import GATEWAY_REFUSALS, triggers_failover
+from extproc.errors import GATEWAY_REFUSALS, Failure, triggers_failover
 from extproc.ext_proc import messages
 from extproc.ext_proc.accounting import Figures
 from extproc.ext_proc.attempt import Translating, make_translation

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from extproc.apis.base import ClientApi, Dropped, ResponseDecoder, ResponseEncoder
+from extproc.apis.base import ClientApi, ResponseDecoder, ResponseEncoder
 from extproc.conversation.model import (
     ArgumentsDelta,
     Event,
-    Failure,
     Finish,
     RawEvent,
     RedactedThinking,
@@ -26,7 +25,8 @@ from extproc.conversation.model import (
     ThinkingDelta,
     ToolCallStart,
 )
-from extproc.errors import RequestError
+from extproc.conversation.unsupported import Dropped
+from extproc.errors import Failure, RequestError
 from extproc.translation.head import Head, advised, completed, response_head
 from extproc.translation.scrubbing import Scrubber
 

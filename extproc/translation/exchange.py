@@ -17,22 +17,15 @@ from typing import Literal
 import msgspec
 from xxhash import xxh3_128_digest
 
-from extproc.apis.base import (
-    ClientApi,
-    DecodeContext,
-    Dropped,
-    EncodedRequest,
-    NameMap,
-    PassThrough,
-    PatchedRequest,
-    ProviderRequest,
-)
+from extproc.apis.base import ClientApi, DecodeContext, EncodedRequest, PassThrough, PatchedRequest, ProviderRequest
 from extproc.bounds import Limits
 from extproc.conversation.call_counts import BadCall, CallCounts
 from extproc.conversation.ids import IdMinter, history_ids
-from extproc.conversation.model import Failure, Message, Request, Usage
+from extproc.conversation.model import Message, Request, Usage
+from extproc.conversation.tool_names import NameMap
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects.parse_context import ArgumentsMode, Repair
-from extproc.errors import BadRequest
+from extproc.errors import BadRequest, Failure
 from extproc.headers import in_lower_case
 from extproc.translation.client_response import ClientResponse, ResponseCodec
 from extproc.translation.encoding import Decompressor, EncodingError, decompress, plain_error_body, refused_encoding

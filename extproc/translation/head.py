@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from extproc.apis.base import Dropped
-from extproc.conversation.model import Failure
+from extproc.conversation.unsupported import Dropped
+from extproc.errors import Failure
 from extproc.translation.provider_limits import are_told, translated
 from extproc.translation.scrubbing import Scrubber
 

@@ -16,7 +16,7 @@ import msgspec
 
 from extproc.apis.anthropic.passthrough import counted
 from extproc.apis.anthropic.passthrough.request import sent_headers
-from extproc.apis.base import ClientApi, ProviderRequest, Target
+from extproc.apis.base import ClientApi, ProviderRequest
 from extproc.apis.shared.body import checked
 from extproc.apis.shared.body_reader import BROKEN, EMPTY, BodyReader
 from extproc.apis.shared.json_fields import Fields, fields_of, holds, joined, raw
@@ -24,8 +24,10 @@ from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder, readabl
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
 from extproc.apis.shared.wire import refused
 from extproc.bounds import Limits
-from extproc.conversation.model import Event, Failure, Finish, FinishReason, RawEvent, Request, Usage
+from extproc.conversation.model import Event, Finish, FinishReason, RawEvent, Request, Usage
+from extproc.errors import Failure
 from extproc.profiles.anthropic import anthropic_endpoint, messages_path
+from extproc.profiles.target import Target
 from extproc.translation.client_response import ResponseCodec
 from extproc.translation.exchange import Translation
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from extproc.apis.base import Target
 from extproc.profiles import find_profile
+from extproc.profiles.target import Target
 
 _DEFAULT_BASE_PATH = {"openai": "/v1", "anthropic": "/v1", "gemini": "/v1beta"}
 

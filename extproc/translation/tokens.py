@@ -23,9 +23,9 @@ from functools import lru_cache
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.bounds import Limits
 from extproc.conversation.model import Block, Media, Opaque, Request, Text, Thinking, ToolCall, ToolResult
+from extproc.conversation.unsupported import Dropped
 
 MESSAGE_TOKENS = 4
 """The marks around one message in the usual chat templates."""

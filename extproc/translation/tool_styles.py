@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from extproc.apis.base import Dropped, NameMap, Target
 from extproc.bounds import Limits
 from extproc.conversation.call_counts import MOST_BAD_CALLS, BadCall, Badness, CallTally
 from extproc.conversation.duplicate_calls import DuplicateCallDetector
-from extproc.conversation.model import Failure, Request, Tool, ToolChoice
+from extproc.conversation.model import Request, Tool, ToolChoice
 from extproc.conversation.sequencer import BlockSequencer
+from extproc.conversation.tool_names import NameMap
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects.coercion import coerce_value, parameter, tool_shape
 from extproc.dialects.healing import NativeArguments
 from extproc.dialects.parse_context import ArgumentsMode, Repair
@@ -23,7 +24,8 @@ from extproc.dialects.registry import find_dialect, look_for
 from extproc.dialects.scan_plan import ScanPlan
 from extproc.dialects.scanner import Scanner
 from extproc.dialects.writing import WRITABLE
-from extproc.errors import BadRequest
+from extproc.errors import BadRequest, Failure
+from extproc.profiles.target import Target
 
 TOOLS_HEADER = "x-extproc-tools"
 """A client's own wish of how tools go to the model, over the configuration's `style`."""

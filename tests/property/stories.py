@@ -13,9 +13,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from extproc.apis import CLIENT_APIS
-from extproc.apis.base import Dropped
 from extproc.bounds import Limits
 from extproc.conversation.model import Media, Request, Text, ToolCall, ToolResult
+from extproc.conversation.unsupported import Dropped
 
 Json = dict[str, Any]
 MOVED = "Attached to the result of "

@@ -14,7 +14,6 @@ from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
     Event,
-    Failure,
     Finish,
     Message,
     RedactedThinking,
@@ -29,6 +28,7 @@ from extproc.conversation.model import (
     ToolCallStart,
     Usage,
 )
+from extproc.errors import Failure
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 COUNT = st.integers(0, 10**9)

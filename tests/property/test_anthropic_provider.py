@@ -14,11 +14,8 @@ from hypothesis import strategies as st
 
 from extproc.apis.anthropic.provider.request import encode_request
 from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
-from extproc.apis.anthropic.provider.schema import input_schema, output_schema
-from extproc.apis.base import Dropped
 from extproc.conversation.model import (
     Event,
-    Failure,
     Finish,
     Media,
     Message,
@@ -35,7 +32,9 @@ from extproc.conversation.model import (
     ToolResult,
 )
 from extproc.conversation.signatures import embed_in_text
-from extproc.errors import BadRequest
+from extproc.conversation.unsupported import Dropped
+from extproc.errors import BadRequest, Failure
+from extproc.schemas.anthropic import input_schema, output_schema
 from tests.property.test_openai_request import KEYWORDS, SCHEMAS, healed
 from tests.providers.anthropic_rules import check_grammar, refusal
 from tests.unit.apis.anthropic.provider.helpers import context, stream, target, text, thinking, tool_use

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.apis.anthropic.client import API
-from extproc.apis.base import Dropped
 from extproc.bounds import Limits
 from extproc.conversation.model import (
     Block,
@@ -26,6 +25,7 @@ from extproc.conversation.model import (
     ToolChoice,
     ToolResult,
 )
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 
 WORD = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extproc.apis.anthropic.client.grammar import check
-from extproc.apis.base import Dropped
 from extproc.bounds import Limits
 from extproc.conversation.model import Message, Request, Text, TextDelta, Tool, ToolCall, ToolResult
 from extproc.conversation.sequencer import BlockSequencer
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects.registry import DIALECTS, look_for
 from extproc.dialects.scanner import Scanner
 from extproc.dialects.writing import WRITABLE, write

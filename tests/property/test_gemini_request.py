@@ -11,7 +11,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.apis.base import Dropped, Target
 from extproc.apis.gemini.provider.request import encode_request
 from extproc.apis.gemini.provider.signatures import BYPASS, origin
 from extproc.conversation.model import (
@@ -29,8 +28,10 @@ from extproc.conversation.model import (
     ToolResult,
 )
 from extproc.conversation.signatures import embed_in_text
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.gemini import gemini_endpoint, gemini_model
+from extproc.profiles.target import Target
 from tests.google_types import validate_body
 from tests.providers.gemini_rules import refusal
 from tests.unit.apis.gemini.request.helpers import FLASH_25, LATEST, OLD, PDF, PNG, PRO_3, VERTEX, target

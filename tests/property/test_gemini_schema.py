@@ -10,7 +10,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.apis.gemini.provider.schema import rewritten_parameters, rewritten_response
+from extproc.schemas.gemini import rewritten_parameters, rewritten_response
 from tests import schemas
 from tests.providers.gemini_schema import check_schema
 

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import API, EventsApi
 from extproc.apis.openai.provider import PROVIDER
 from extproc.bounds import Limits
@@ -16,7 +15,6 @@ from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
     Event,
-    Failure,
     Finish,
     Message,
     RedactedThinking,
@@ -34,6 +32,8 @@ from extproc.conversation.model import (
     Usage,
 )
 from extproc.conversation.tool_results import pair
+from extproc.conversation.unsupported import Dropped
+from extproc.errors import Failure
 from tests.unit.apis.openai.client.helpers import accumulated, whole
 from tests.unit.apis.openai.request.helpers import assert_strictly_paired, target
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.provider.request import encode_request
 from extproc.apis.shared.provider_errors import decode_error, failure_from_chunk
 from extproc.conversation.model import Media, Message, Request, Text, Thinking, Tool, ToolCall, ToolResult
 from extproc.conversation.tool_names import build_name_map
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.schemas.functions import clean_parameters
 from tests.unit.apis.openai.request.helpers import GENERIC, assert_strictly_paired, target

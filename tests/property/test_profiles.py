@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.apis.base import Dropped, Target
 from extproc.apis.openai.provider.request import encode_request
 from extproc.apis.openai.provider.signatures import origin
 from extproc.conversation.model import (
@@ -26,7 +25,9 @@ from extproc.conversation.model import (
     ToolChoice,
     ToolResult,
 )
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles import PROVIDERS, find_profile
+from extproc.profiles.target import Target
 from tests.property.test_openai_request import healed
 from tests.providers.openai_rules import refusal
 from tests.providers.openai_strictness import STRICTNESS

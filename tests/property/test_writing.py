@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Media, Message, Opaque, Request, Text, Thinking, Tool, ToolCall, ToolResult
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects.registry import DIALECTS
 from extproc.dialects.writing import WRITABLE, format_call, write
 from extproc.errors import BadRequest

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from extproc.apis.shared.sse import SseReader
 from extproc.bounds import Limits
-from extproc.conversation.model import Event, Failure
+from extproc.conversation.model import Event
+from extproc.errors import Failure
 
 BROKEN = Failure("server", "The provider's stream ended before the answer was complete.")
 EMPTY = Failure("server", "The provider closed the connection without an answer.")

@@ -41,7 +41,6 @@ _ABSENT, _NULL = Raw(), Raw(b"null")
 _PLAIN = CacheControl()
 _FOR_LONG = CacheControl("1h")
 _SENT: dict[CacheMark, CacheControl] = {True: _PLAIN, "5m": CacheControl("5m"), "1h": _FOR_LONG}
-_LIFETIMES: dict[CacheMark, int] = {False: 0, True: 1, "5m": 2, "1h": 3}
 
 
 def read_mark(raw: Raw) -> CacheMark:
@@ -53,11 +52,6 @@ def read_mark(raw: Raw) -> CacheMark:
     except msgspec.DecodeError:
         return True
     return "1h" if ttl == "1h" else "5m" if ttl == "5m" else True
-
-
-def longest(*marks: CacheMark) -> CacheMark:
-    """The mark of what several marked things became together."""
-    return max(marks, key=_LIFETIMES.__getitem__, default=False)
 
 
 def sent_mark(mark: CacheMark) -> CacheControl:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
 
 _members: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from extproc.conversation.model import FailureKind
+from extproc.errors import FailureKind
 
 _LONGEST_WAIT = 30 * 86_400
 """Seconds; a longer delay is no advice."""

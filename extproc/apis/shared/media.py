@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import binascii
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Media
+from extproc.conversation.unsupported import Dropped
 
 IMAGE_TYPES = {"image/png": "image/png", "image/jpeg": "image/jpeg", "image/jpg": "image/jpeg",
                "image/gif": "image/gif", "image/webp": "image/webp"}

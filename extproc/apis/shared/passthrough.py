@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from extproc.apis.base import DecodeContext, ResponseDecoder, ResponseEncoder
 from extproc.apis.shared.body_reader import BROKEN, BodyReader
 from extproc.apis.shared.sse import LF
-from extproc.conversation.model import Event, Failure, Finish, FinishReason, RawEvent, Start, Usage
+from extproc.conversation.model import Event, Finish, FinishReason, RawEvent, Start, Usage
 from extproc.conversation.sequencer import too_long_call
+from extproc.errors import Failure
 
 COMMENT = b": keepalive\n\n"
 """Keeps a stream alive at any place: every reader of events skips comments."""

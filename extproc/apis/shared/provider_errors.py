@@ -17,7 +17,7 @@ import msgspec
 from extproc.apis.shared.google_errors import delay_in_words, meaning, read_details
 from extproc.apis.shared.json_text import without_half_pairs
 from extproc.apis.shared.overflow import recognise
-from extproc.conversation.model import Failure, FailureKind
+from extproc.errors import Failure, FailureKind
 
 MESSAGE_LIMIT = 2048
 """Longest message, in characters."""

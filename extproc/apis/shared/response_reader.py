@@ -13,8 +13,9 @@ from functools import partial
 from extproc.apis.base import DecodeContext
 from extproc.apis.shared.body_reader import BROKEN, EMPTY, BodyReader
 from extproc.apis.shared.json_text import joined_halves, without_half_pairs
-from extproc.conversation.model import Event, Failure, FinishReason, Usage
+from extproc.conversation.model import Event, FinishReason, Usage
 from extproc.conversation.sequencer import BlockSequencer
+from extproc.errors import Failure
 
 __all__ = ["BROKEN", "EMPTY", "ResponseReader"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.apis.shared.body import check_parts
 from extproc.conversation.model import ServerTool, Tool
+from extproc.conversation.unsupported import Dropped
 
 LARGEST = 64 * 1024
 """Bytes of a definition that is kept; decoded it takes some times as much."""

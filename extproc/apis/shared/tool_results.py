@@ -18,8 +18,8 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import CacheMark, Media, Message, Text, ToolCall, ToolResult
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import INVALID_TOOL_RESULTS, BadRequest
 
 

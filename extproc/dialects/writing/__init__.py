@@ -12,11 +12,10 @@ from typing import Literal, cast
 
 import msgspec
 
-from extproc.apis.base import Dropped, NameMap, Target
-from extproc.apis.shared.cache_marks import longest
-from extproc.conversation.model import Request, Text, Tool, ToolCall, ToolChoice
-from extproc.conversation.tool_names import build_name_map
+from extproc.conversation.model import Request, Text, Tool, ToolCall, ToolChoice, longest_mark
+from extproc.conversation.tool_names import NameMap, build_name_map
 from extproc.conversation.tool_results import Turn, pair
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects.writing.choice import NO_CALLS, check_count, effective_choice, rules
 from extproc.dialects.writing.form import OfferedTool, PromptForm
 from extproc.dialects.writing.json_forms import (
@@ -32,6 +31,7 @@ from extproc.dialects.writing.named_tags import NamedTags
 from extproc.dialects.writing.prompted import Prompted, format_call
 from extproc.dialects.writing.tagged_forms import Dsml, Glm, MiniMaxM2, QwenCoder
 from extproc.dialects.writing.turns import TurnWriter
+from extproc.profiles.target import Target
 from extproc.schemas.faults import name_faults
 from extproc.schemas.functions import clean_parameters
 
@@ -96,7 +96,7 @@ def write(request: Request, dialect: str, *, dropped: Dropped, parallel: bool | 
     system = [*request.system, *head]
     if tools:
         several = request.parallel_tool_calls if parallel is None else parallel
-        _add(system, Text(form.tools(tools), cache=longest(*(tool.cache for tool in offered))))
+        _add(system, Text(form.tools(tools), cache=longest_mark(*(tool.cache for tool in offered))))
         _add(system, Text(rules(choice, several, names)))
     elif any(isinstance(block, ToolCall) for message in request.messages for block in message.content):
         _add(system, Text(NO_CALLS))

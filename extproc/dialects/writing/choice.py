@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from extproc.apis.base import Dropped, NameMap
 from extproc.conversation.model import Request, ToolChoice
+from extproc.conversation.tool_names import NameMap
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 
 

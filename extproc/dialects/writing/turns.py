@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extproc.apis.base import NameMap
-from extproc.apis.shared.cache_marks import longest
-from extproc.conversation.model import Block, CacheMark, Media, Message, Text, ToolResult
+from extproc.conversation.model import Block, CacheMark, Media, Message, Text, ToolResult, longest_mark
 from extproc.conversation.notes import NO_OUTPUT
 from extproc.conversation.past_arguments import arguments_text
+from extproc.conversation.tool_names import NameMap
 from extproc.conversation.tool_results import Exchange, Turn
 from extproc.dialects.writing.form import PastCall, PastResult, PromptForm
 
@@ -53,7 +52,7 @@ class TurnWriter:
         if turn.exchanges:
             calls = [self._call(exchange, number) for number, exchange in enumerate(turn.exchanges, 1)]
             _append_calls(content, self._form, self._form.calls(calls),
-                          longest(*(exchange.call.cache for exchange in turn.exchanges)))
+                          longest_mark(*(exchange.call.cache for exchange in turn.exchanges)))
             self._results = self._written_results(turn.exchanges, calls)
         last = self._out[-1] if self._out else None
         if last is not None and last.role == "assistant":  # the user's turn between them was empty
@@ -75,7 +74,7 @@ class TurnWriter:
             found = exchange.result
             assert found is not None, "pair() answers every call"
             if found.cache:
-                cached = longest(cached, found.cache)
+                cached = longest_mark(cached, found.cache)
             text, attached = _result_content(found)
             results.append(PastResult(call, text, found.is_error))
             if attached:
@@ -86,11 +85,11 @@ class TurnWriter:
 def _append_calls(content: list[Block], form: PromptForm, calls: str, cached: CacheMark) -> None:
     """Puts the calls behind the turn's own text, in the same block where that is the last one."""
     while content and isinstance(content[-1], Text) and not content[-1].text.strip():
-        cached = longest(cached, content[-1].cache)
+        cached = longest_mark(cached, content[-1].cache)
         content.pop()
     last = content[-1] if content else None
     if isinstance(last, Text):
-        content[-1] = Text(last.text + form.gap + calls, cache=longest(cached, last.cache))
+        content[-1] = Text(last.text + form.gap + calls, cache=longest_mark(cached, last.cache))
     else:
         content.append(Text(calls, cache=cached))
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from extproc.conversation.model import FailureKind
+from extproc.errors import FailureKind
 from extproc.gateway.workers import CONFIGURE_PATIENCE
 from tests.unit.deploy.manifests import ROOT, SIDECAR, documents
 from tests.unit.deploy.test_dashboard import _BY, _METRIC, SCRAPED, metrics_text, selectors

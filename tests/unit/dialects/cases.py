@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from extproc.conversation.model import ArgumentsDelta, Event, Failure, Finish, TextDelta, ThinkingDelta, ToolCallStart
+from extproc.conversation.model import ArgumentsDelta, Event, Finish, TextDelta, ThinkingDelta, ToolCallStart
+from extproc.errors import Failure
 from extproc.translation.exchange import Translation
 from tests.playbook import delta
 

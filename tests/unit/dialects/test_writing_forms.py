@@ -8,8 +8,8 @@ import re
 import msgspec
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Message, Request, Text, Tool, ToolChoice
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects.writing import WRITABLE, write
 from tests.unit.apis.openai.request.helpers import assistant, call, result, user
 

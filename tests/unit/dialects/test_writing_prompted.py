@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Media, Message, Request, ServerTool, Text, Thinking, Tool, ToolChoice, ToolResult
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects.writing import format_call, write
 from extproc.errors import BadRequest
 from tests.prompted_reader import read_calls, read_results

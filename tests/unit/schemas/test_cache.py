@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from extproc.apis.gemini.provider import schema as gemini
 from extproc.ext_proc.record import Record
+from extproc.schemas import gemini as gemini
 from extproc.schemas.cache import Figures, Rewritten, SchemaCache
 from extproc.worker.metrics import PrometheusMetrics
 

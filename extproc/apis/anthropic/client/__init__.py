@@ -12,9 +12,11 @@ from extproc.apis.anthropic.client import request as _request
 from extproc.apis.anthropic.client.errors import http_error
 from extproc.apis.anthropic.client.models import count_body, models_body
 from extproc.apis.anthropic.client.response import MessageEncoder, StreamEncoder
-from extproc.apis.base import Dropped, HttpError, ResponseEncoder
+from extproc.apis.base import HttpError, ResponseEncoder
 from extproc.bounds import Limits
-from extproc.conversation.model import Failure, Request
+from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
+from extproc.errors import Failure
 
 __all__ = ["API", "AnthropicApi", "count_body", "models_body"]
 

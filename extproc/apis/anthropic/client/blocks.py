@@ -14,11 +14,11 @@ from typing import Any, Literal
 import msgspec
 
 from extproc.apis.anthropic.client import server_blocks, wire
-from extproc.apis.base import Dropped
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.wire import Shape, given, is_string, refused, type_of
 from extproc.conversation.model import Block, CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.conversation.signatures import extract_from_id
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 
 Role = Literal["system", "user", "assistant"]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from extproc.apis.base import HttpError
-from extproc.conversation.model import Failure, FailureKind
-from extproc.errors import INVALID_TOOL_RESULTS
+from extproc.errors import INVALID_TOOL_RESULTS, Failure, FailureKind
 
 TYPES: dict[FailureKind, str] = {
     "invalid_request": "invalid_request_error",

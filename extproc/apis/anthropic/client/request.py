@@ -17,7 +17,6 @@ import msgspec
 from extproc.apis.anthropic.client import wire
 from extproc.apis.anthropic.client.blocks import Role, read_content
 from extproc.apis.anthropic.client.tool_changes import applied
-from extproc.apis.base import Dropped
 from extproc.apis.shared.body import check_parts, checked, in_one_pass
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.tool_definition_cache import ToolDefinitionCache
@@ -35,6 +34,7 @@ from extproc.conversation.model import (
     Tool,
     ToolChoice,
 )
+from extproc.conversation.unsupported import Dropped
 from extproc.schemas.faults import schema_place
 
 _known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])

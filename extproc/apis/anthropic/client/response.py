@@ -20,7 +20,6 @@ from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
     Event,
-    Failure,
     Finish,
     FinishReason,
     RedactedThinking,
@@ -34,6 +33,7 @@ from extproc.conversation.model import (
     Usage,
 )
 from extproc.conversation.signatures import embed_in_id
+from extproc.errors import Failure
 
 STOP_REASONS: dict[FinishReason, str] = {
     "stop": "end_turn",

@@ -18,9 +18,9 @@ import msgspec
 from msgspec.structs import replace
 
 from extproc.apis.anthropic.client.blocks import loaded_tool, read_content
-from extproc.apis.base import Dropped
 from extproc.apis.shared.wire import refused
 from extproc.conversation.model import Block, Message, Opaque, ServerTool, Text, Tool, ToolResult
+from extproc.conversation.unsupported import Dropped
 
 _CHANGES = ("tool_addition", "tool_removal")
 _HOLDERS = (*_CHANGES, "mid_conv_system", "compaction")

@@ -11,22 +11,16 @@ from collections.abc import Mapping
 from extproc.apis.anthropic.client.response import PING
 from extproc.apis.anthropic.passthrough.request import Told, changed, clean, fits, outline, restrict, sent_headers, told
 from extproc.apis.anthropic.passthrough.response import MessagesPassThroughDecoder
-from extproc.apis.base import (
-    DecodeContext,
-    Dropped,
-    PatchedRequest,
-    ProviderRequest,
-    ResponseDecoder,
-    ResponseEncoder,
-    Target,
-)
+from extproc.apis.base import DecodeContext, PatchedRequest, ProviderRequest, ResponseDecoder, ResponseEncoder
 from extproc.apis.shared.body import checked
 from extproc.apis.shared.json_fields import Fields, fields_of, joined
 from extproc.apis.shared.passthrough import PassThroughEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.anthropic import anthropic_endpoint, messages_path
 from extproc.profiles.models import family_of
+from extproc.profiles.target import Target
 
 
 class AnthropicPassThrough:

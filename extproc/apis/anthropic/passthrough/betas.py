@@ -7,8 +7,8 @@ it does not take are left out, with these fields. Used by the relay of the Messa
 from __future__ import annotations
 
 from extproc.apis.anthropic.passthrough.history import Turn
-from extproc.apis.base import Dropped
 from extproc.apis.shared.json_fields import Fields, holds, member_of, raw
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.anthropic import BETA_FIELDS, DISPLAY_UPDATES, TOOL_CHANGES, AnthropicEndpoint
 
 _CHANGES = ("tool_addition", "tool_removal", "mid_conv_system")

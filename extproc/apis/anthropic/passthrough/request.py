@@ -21,11 +21,12 @@ from extproc.apis.anthropic.passthrough.history import History, Turn, without_th
 from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.anthropic.provider.parameters import legal_user
 from extproc.apis.anthropic.provider.thinking import LEAST_BUDGET
-from extproc.apis.base import Dropped, Target
 from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, keep_elements, member_of, raw
 from extproc.apis.shared.tool_patterns import PatternRewriter
 from extproc.conversation.model import Request, Tool, ToolChoice
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.anthropic import VERSION, AnthropicEndpoint, AnthropicModel
+from extproc.profiles.target import Target
 
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 _PATTERNS = PatternRewriter("input_schema")

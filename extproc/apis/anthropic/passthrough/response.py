@@ -24,8 +24,9 @@ from extproc.apis.shared.json_text import without_half_pairs
 from extproc.apis.shared.passthrough import PassThroughDecoder, readable, without_line_ends
 from extproc.apis.shared.provider_errors import failure_from_chunk
 from extproc.apis.shared.sse import LF
-from extproc.conversation.model import Failure, FinishReason, RawEvent, Signature, Usage
+from extproc.conversation.model import FinishReason, RawEvent, Signature, Usage
 from extproc.conversation.signatures import embed_in_text
+from extproc.errors import Failure
 from extproc.profiles.anthropic import anthropic_endpoint
 
 _SSE = b"event: %b\ndata: %b\n\n"

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 
 from extproc.apis.anthropic.provider.request import encode_request
 from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
-from extproc.apis.base import DecodeContext, Dropped, EncodedRequest, ResponseDecoder, Target
+from extproc.apis.base import DecodeContext, EncodedRequest, ResponseDecoder
 from extproc.apis.shared.provider_errors import decode_error
-from extproc.conversation.model import Failure, Request
+from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
+from extproc.errors import Failure
+from extproc.profiles.target import Target
 
 
 class AnthropicProvider:

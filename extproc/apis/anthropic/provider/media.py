@@ -20,9 +20,9 @@ from extproc.apis.anthropic.provider.wire import (
     TextSource,
     UrlSource,
 )
-from extproc.apis.base import Dropped
 from extproc.apis.shared.media import image_type, lost_media, text_of_media
 from extproc.conversation.model import Media
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.anthropic import AnthropicEndpoint
 
 MediaBlock = TextBlock | ImageBlock | DocumentBlock

@@ -25,14 +25,15 @@ from extproc.apis.anthropic.provider.wire import (
     ToolUseBlock,
     WireMessage,
 )
-from extproc.apis.base import Dropped, NameMap
-from extproc.apis.shared.cache_marks import CacheControl, longest, sent_mark
+from extproc.apis.shared.cache_marks import CacheControl, sent_mark
 from extproc.conversation.ids import ProviderIds
-from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
+from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult, longest_mark
 from extproc.conversation.notes import CONTINUE, NO_OUTPUT
 from extproc.conversation.past_arguments import arguments_text
 from extproc.conversation.signatures import extract_from_text, origin_of
+from extproc.conversation.tool_names import NameMap
 from extproc.conversation.tool_results import Exchange, Turn
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
 
 OPENING = "(The conversation begins with the assistant's message.)"
@@ -226,7 +227,7 @@ class Writer:
         cache = result.cache
         for block in result.content:
             if block.cache:
-                cache = longest(cache, block.cache)
+                cache = longest_mark(cache, block.cache)
             if type(block) is Text:
                 if block.text.strip():
                     content.append(TextBlock(block.text))

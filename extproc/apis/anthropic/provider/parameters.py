@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 
-from extproc.apis.anthropic.provider.schema import output_schema
 from extproc.apis.anthropic.provider.thinking import ThinkingPlan
 from extproc.apis.anthropic.provider.wire import Body, Metadata, OutputConfig, SchemaFormat
-from extproc.apis.base import Dropped
 from extproc.apis.shared.efforts import format_in_words
 from extproc.apis.shared.extras import name_extras
 from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
+from extproc.schemas.anthropic import output_schema
 
 _PLAIN_USER = re.compile(r"[a-zA-Z0-9_-]+")
 _USER_MAX = 256

@@ -31,11 +31,12 @@ from extproc.apis.anthropic.provider.wire import (
     ToolDefinition,
     WireMessage,
 )
-from extproc.apis.base import Dropped, EncodedRequest, ProviderRequest, Target
+from extproc.apis.base import EncodedRequest, ProviderRequest
 from extproc.apis.shared.cache_marks import put_in_order
 from extproc.conversation.model import Request, Text
 from extproc.conversation.tool_names import build_name_map
 from extproc.conversation.tool_results import Turn, pair
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects import writing
 from extproc.errors import BadRequest
 from extproc.profiles.anthropic import (
@@ -48,6 +49,7 @@ from extproc.profiles.anthropic import (
     anthropic_endpoint,
     messages_path,
 )
+from extproc.profiles.target import Target
 
 MOST_MARKS = 4
 """Cache marks of one request: more are a 400."""

@@ -30,9 +30,10 @@ from extproc.apis.base import DecodeContext
 from extproc.apis.shared.json_text import HalfPair
 from extproc.apis.shared.provider_errors import decode_error, failure_from_chunk
 from extproc.apis.shared.response_reader import BROKEN, EMPTY, ResponseReader
-from extproc.conversation.model import Failure, FinishReason, Refusal, Signature
+from extproc.conversation.model import FinishReason, Refusal, Signature
 from extproc.conversation.pending_call import PendingCall
 from extproc.conversation.signatures import embed_in_text
+from extproc.errors import Failure
 from extproc.profiles.anthropic import anthropic_endpoint
 
 STOP_REASONS: dict[str, FinishReason] = {

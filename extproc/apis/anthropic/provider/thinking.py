@@ -12,9 +12,9 @@ from typing import Literal
 import msgspec
 
 from extproc.apis.anthropic.provider.wire import ThinkingField
-from extproc.apis.base import Dropped
 from extproc.apis.shared.efforts import effort_of_budget, nearest_effort
 from extproc.conversation.model import ThinkingConfig
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.anthropic import AnthropicModel
 
 LEAST_BUDGET = 1024

@@ -12,15 +12,17 @@ from typing import Literal, cast
 
 import msgspec
 
-from extproc.apis.anthropic.provider.schema import tool_schema
 from extproc.apis.anthropic.provider.wire import Body, Choice, ToolDefinition
-from extproc.apis.base import Dropped, NameMap, Target
 from extproc.apis.shared.cache_marks import sent_mark
 from extproc.conversation.model import Request, ServerTool, Tool, ToolChoice
 from extproc.conversation.notes import NO_SERVER_TOOLS, ONE_CALL
+from extproc.conversation.tool_names import NameMap
 from extproc.conversation.tool_results import Turn
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
+from extproc.profiles.target import Target
+from extproc.schemas.anthropic import tool_schema
 from extproc.schemas.faults import name_faults
 
 NAME_MAX = 128

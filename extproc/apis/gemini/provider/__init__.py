@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extproc.apis.base import DecodeContext, Dropped, EncodedRequest, ResponseDecoder, Target
+from extproc.apis.base import DecodeContext, EncodedRequest, ResponseDecoder
 from extproc.apis.gemini.provider.request import encode_request
 from extproc.apis.gemini.provider.response import GeminiResponseDecoder
 from extproc.apis.shared.provider_errors import decode_error
-from extproc.conversation.model import Failure, Request
+from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
+from extproc.errors import Failure
+from extproc.profiles.target import Target
 
 
 class GeminiProvider:

@@ -12,7 +12,6 @@ from functools import cached_property
 
 import msgspec
 
-from extproc.apis.base import Dropped, NameMap, Target
 from extproc.apis.gemini.provider import signatures
 from extproc.apis.gemini.provider.media import MediaEncoder
 from extproc.apis.gemini.provider.results import encode_result
@@ -22,8 +21,11 @@ from extproc.conversation.ids import CLIENT_ID, ProviderIds
 from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking
 from extproc.conversation.notes import CONTINUE
 from extproc.conversation.past_arguments import arguments_text
+from extproc.conversation.tool_names import NameMap
 from extproc.conversation.tool_results import Exchange, Turn
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.gemini import GeminiEndpoint, GeminiModel
+from extproc.profiles.target import Target
 
 FIRST = "(The conversation begins with your message.)"
 """The user content before a conversation that the assistant begins."""

@@ -10,7 +10,8 @@ Source: FinishReason and BlockedReason of the generateContent references of AI S
 from __future__ import annotations
 
 from extproc.apis.shared.provider_errors import readable
-from extproc.conversation.model import Failure, FinishReason
+from extproc.conversation.model import FinishReason
+from extproc.errors import Failure
 from extproc.profiles.gemini import GeminiEndpoint
 
 FINISH_REASONS: dict[str, FinishReason] = {

@@ -16,11 +16,12 @@ import binascii
 import re
 from urllib.parse import urlsplit
 
-from extproc.apis.base import Dropped, Target
 from extproc.apis.gemini.provider.wire import Blob, FileData, Part
 from extproc.apis.shared.media import lost_media, text_of_media
 from extproc.conversation.model import Media
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.gemini import GeminiEndpoint, GeminiModel
+from extproc.profiles.target import Target
 
 _TYPES = frozenset({
     "image/png", "image/jpeg", "image/webp", "image/heic", "image/heif",

@@ -9,15 +9,16 @@ ai.google.dev/gemini-api/docs/openai ("Thinking": what an effort is in levels an
 
 from __future__ import annotations
 
-from extproc.apis.base import Dropped, Target
-from extproc.apis.gemini.provider.schema import response_schema
 from extproc.apis.gemini.provider.wire import Body, GenerationConfig, SafetySetting, ThinkingConfig
 from extproc.apis.shared.efforts import effort_of_budget, format_in_words, nearest_effort, output_limit
 from extproc.apis.shared.extras import name_extras
 from extproc.conversation.model import OutputFormat, Request
 from extproc.conversation.model import ThinkingConfig as Wish
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.gemini import GeminiEndpoint, GeminiModel
+from extproc.profiles.target import Target
+from extproc.schemas.gemini import response_schema
 
 _EFFORT_TOKENS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24_576}
 """What Google's own OpenAI endpoint takes an effort for; above high is the most there is."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from extproc.apis.base import Dropped, EncodedRequest, ProviderRequest, Target
+from extproc.apis.base import EncodedRequest, ProviderRequest
 from extproc.apis.gemini.provider.contents import encode_contents
 from extproc.apis.gemini.provider.parameters import format_note, set_parameters
 from extproc.apis.gemini.provider.tools import NAME, NAME_MAX, NAMESPACES, set_tools
@@ -18,9 +18,11 @@ from extproc.apis.gemini.provider.wire import Body, Part, SystemInstruction
 from extproc.conversation.model import Request
 from extproc.conversation.tool_names import build_name_map
 from extproc.conversation.tool_results import pair
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects import writing
 from extproc.errors import BadRequest
 from extproc.profiles.gemini import GeminiEndpoint, gemini_endpoint, gemini_model
+from extproc.profiles.target import Target
 
 _ENCODER = msgspec.json.Encoder()
 _DEFAULT_VERSION = {"studio": "/v1beta", "vertex": "/v1"}

@@ -37,8 +37,9 @@ from extproc.apis.gemini.provider.streamed_call import StreamedCall
 from extproc.apis.shared.json_text import HalfPair
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
 from extproc.apis.shared.response_reader import BROKEN, EMPTY, ResponseReader
-from extproc.conversation.model import Failure, FinishReason, Signature
+from extproc.conversation.model import FinishReason, Signature
 from extproc.conversation.signatures import embed_in_text
+from extproc.errors import Failure
 from extproc.profiles.gemini import gemini_endpoint
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.apis.gemini.provider.media import MediaEncoder
 from extproc.apis.gemini.provider.wire import FunctionResponse, Part, Response, ResultPart
 from extproc.apis.shared.media import lost_media, text_of_media
 from extproc.conversation.model import Text, ToolResult
 from extproc.conversation.notes import NO_OUTPUT
+from extproc.conversation.unsupported import Dropped
 
 
 class EncodedResult(msgspec.Struct, frozen=True):

@@ -10,9 +10,9 @@ stands in for the signature of a call that this model did not make).
 
 from __future__ import annotations
 
-from extproc.apis.base import Target
 from extproc.conversation.model import Thinking, ToolCall
 from extproc.conversation.signatures import extract_from_text, origin_of
+from extproc.profiles.target import Target
 
 BYPASS = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 """`skip_thought_signature_validator` in base64, as the field `thoughtSignature` takes bytes: sent where a signature is

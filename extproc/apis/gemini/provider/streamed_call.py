@@ -13,7 +13,7 @@ import msgspec
 
 from extproc.apis.gemini.provider.chunks import FunctionCall
 from extproc.apis.gemini.provider.partial_args import PartialArguments, PieceError
-from extproc.conversation.model import Failure
+from extproc.errors import Failure
 
 
 class StreamedCall:

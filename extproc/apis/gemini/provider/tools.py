@@ -14,15 +14,17 @@ from typing import Literal, cast
 
 import msgspec
 
-from extproc.apis.base import Dropped, NameMap, Target
-from extproc.apis.gemini.provider.schema import parameters
 from extproc.apis.gemini.provider.wire import Body, FunctionCallingConfig, FunctionDeclaration, Nothing, ToolConfig
 from extproc.apis.gemini.provider.wire import Tool as WireTool
 from extproc.conversation.model import Request, ServerTool, Tool, ToolChoice
 from extproc.conversation.notes import NO_SERVER_TOOLS, ONE_CALL
+from extproc.conversation.tool_names import NameMap
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.gemini import GeminiEndpoint, GeminiModel
+from extproc.profiles.target import Target
 from extproc.schemas.faults import name_faults
+from extproc.schemas.gemini import parameters
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.:-]*"
 """What a whole function name must match. 128 characters since 2.5, 64 before: the shorter one serves all."""

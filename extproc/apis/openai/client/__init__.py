@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from extproc.apis.base import Dropped, HttpError, ResponseEncoder
+from extproc.apis.base import HttpError, ResponseEncoder
 from extproc.apis.openai.client import request as _request
 from extproc.apis.openai.client.completion import CompletionEncoder
 from extproc.apis.openai.client.errors import http_error
@@ -20,7 +20,9 @@ from extproc.apis.openai.client.finalizing import FINAL_NOTE, finalized, wants_f
 from extproc.apis.openai.client.models import models_body
 from extproc.apis.openai.client.response import ChunkEncoder
 from extproc.bounds import Limits
-from extproc.conversation.model import Failure, Request
+from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
+from extproc.errors import Failure
 
 __all__ = ["API", "EventsApi", "OpenAIApi", "ToolLabel", "models_body"]
 

@@ -19,7 +19,6 @@ from extproc.conversation.model import (
     ArgumentsDelta,
     Citations,
     Event,
-    Failure,
     Finish,
     RedactedThinking,
     Request,
@@ -31,6 +30,7 @@ from extproc.conversation.model import (
     ThinkingStart,
     ToolCallStart,
 )
+from extproc.errors import Failure
 
 _encode = msgspec.json.Encoder().encode
 _object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])

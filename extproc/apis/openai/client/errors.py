@@ -13,7 +13,7 @@ import msgspec
 
 from extproc.apis.base import HttpError
 from extproc.apis.openai.client.wire import RequestBody
-from extproc.conversation.model import Failure, FailureKind
+from extproc.errors import Failure, FailureKind
 
 TYPES: dict[FailureKind, tuple[str, str | None]] = {
     "invalid_request": ("invalid_request_error", None),

@@ -33,7 +33,6 @@ from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
     Event,
-    Failure,
     Finish,
     RedactedThinking,
     Request,
@@ -44,6 +43,7 @@ from extproc.conversation.model import (
     ThinkingDelta,
     ToolCallStart,
 )
+from extproc.errors import Failure
 
 _encode = msgspec.json.Encoder().encode
 

@@ -12,14 +12,16 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from extproc.apis.base import Dropped, HttpError, ResponseEncoder
+from extproc.apis.base import HttpError, ResponseEncoder
 from extproc.apis.openai.client.errors import http_error
 from extproc.apis.openai.client.event_stream import EventStreamEncoder, ToolLabel
 from extproc.apis.openai.client.finalizing import FINAL_NOTE, finalized, wants_final
 from extproc.apis.openai.client.request import of_wire, read_body
 from extproc.apis.shared.wire import refused
 from extproc.bounds import Limits
-from extproc.conversation.model import Failure, Request
+from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
+from extproc.errors import Failure
 from extproc.globs import matches
 
 __all__ = ["EventsApi", "ToolLabel"]

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client.request import ChatRequest
 from extproc.apis.shared.wire import refused
 from extproc.conversation.model import Block, Message, Text, ToolCall, ToolChoice, ToolResult
+from extproc.conversation.unsupported import Dropped
 
 FINAL_NOTE = ("Give your final answer to the user now, from what this conversation holds. Call no tools. Do not "
               "mention tools, limits or missing results, and add no disclaimers.")

@@ -13,16 +13,16 @@ from hashlib import blake2b
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.layout import laid_out
 from extproc.apis.openai.client.parts import note, read_content
 from extproc.apis.openai.client.reasoning import reasoning_of
-from extproc.apis.shared.cache_marks import longest, read_mark
+from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.tool_results import Sent, matched
 from extproc.apis.shared.wire import Shape, given, is_string, refused
-from extproc.conversation.model import Block, Media, Message, Opaque, Text, Thinking, ToolCall
+from extproc.conversation.model import Block, Media, Message, Opaque, Text, Thinking, ToolCall, longest_mark
 from extproc.conversation.signatures import extract_from_id
+from extproc.conversation.unsupported import Dropped
 
 _turn = Shape(wire.Turn[msgspec.Raw, msgspec.Raw])
 _known_turn: msgspec.json.Decoder[wire.KnownTurn] = msgspec.json.Decoder(wire.KnownTurn)
@@ -116,7 +116,7 @@ def _marked(blocks: list[Block], turn: wire.AnyTurn) -> list[Block]:
     """A cache mark on the message is one on its last block."""
     mark = read_mark(turn.cache_control)
     if mark and blocks and isinstance(last := blocks[-1], Text | Media | ToolCall):
-        blocks[-1] = msgspec.structs.replace(last, cache=longest(mark, last.cache))
+        blocks[-1] = msgspec.structs.replace(last, cache=longest_mark(mark, last.cache))
     return blocks
 
 
@@ -130,7 +130,7 @@ def _sent(turn: wire.AnyTurn, at: int, dropped: Dropped) -> Sent:
         if type(block) is Text or type(block) is Media:
             content.append(block)
             if block.cache:
-                cache = longest(cache, block.cache)
+                cache = longest_mark(cache, block.cache)
         elif isinstance(block, Opaque):
             dropped.loss(f"tool_result.{block.type}")
     legacy = turn.role == "function"

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.parts import note
 from extproc.apis.shared.wire import Shape, given, refused
 from extproc.conversation.model import OutputFormat, ThinkingConfig
+from extproc.conversation.unsupported import Dropped
 
 _stream_options = Shape(wire.StreamOptions)
 _format = Shape(wire.Format)

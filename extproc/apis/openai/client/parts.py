@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.media import Kind, file, media_of_url, sound
 from extproc.apis.openai.client.reasoning import read_redacted_part, read_thinking_part
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.wire import Shape, given, is_string, refused, type_of
 from extproc.conversation.model import Block, Media, Opaque, Text, Thinking
+from extproc.conversation.unsupported import Dropped
 
 Reader = Callable[[msgspec.Raw, str, Dropped], Sequence[Block]]
 

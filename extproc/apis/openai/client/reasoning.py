@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.signatures import Placed, place_of
 from extproc.apis.shared.wire import Shape, first_byte, given, type_of
 from extproc.conversation.model import Thinking
 from extproc.conversation.signatures import extract_from_text
+from extproc.conversation.unsupported import Dropped
 
 SIGNED_FORMAT = "anthropic-claude-v1"
 """OpenRouter's name of the only format whose signatures and encrypted blocks Messages providers take back."""

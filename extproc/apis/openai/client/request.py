@@ -13,7 +13,6 @@ from operator import attrgetter
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.messages import decode_messages
 from extproc.apis.openai.client.parameters import (
@@ -29,6 +28,7 @@ from extproc.apis.shared.body import check_parts, checked, in_one_pass
 from extproc.apis.shared.wire import given, misplaced, refused
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
 
 Body = wire.RequestBody[wire.KnownTurn] | wire.RequestBody[msgspec.Raw]
 

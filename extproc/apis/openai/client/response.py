@@ -29,7 +29,6 @@ from extproc.conversation.model import (
     BlockStop,
     Citations,
     Event,
-    Failure,
     Finish,
     RedactedThinking,
     Request,
@@ -43,6 +42,7 @@ from extproc.conversation.model import (
     ToolCallStart,
 )
 from extproc.conversation.signatures import extract_from_text
+from extproc.errors import Failure
 
 CREATED = 0
 KEEP_ALIVE = b": keepalive\n\n"

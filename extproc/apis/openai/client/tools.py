@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.parts import note
-from extproc.apis.shared.cache_marks import longest, read_mark
+from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.tool_definition_cache import ToolDefinitionCache
 from extproc.apis.shared.wire import Shape, given, is_string, refused
-from extproc.conversation.model import CacheMark, ServerTool, Tool, ToolChoice
+from extproc.conversation.model import CacheMark, ServerTool, Tool, ToolChoice, longest_mark
+from extproc.conversation.unsupported import Dropped
 from extproc.schemas.faults import schema_place
 
 _head = Shape(wire.ToolHead)
@@ -89,7 +89,7 @@ def _own(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: Ca
     if eager is not None:
         dropped.hint("tools.eager_input_streaming")  # most providers do not know it
     return Tool(function.name, function.description, _schema(schema, function.name, dropped), strict=function.strict,
-                cache=longest(cache, read_mark(function.cache_control)), eager=eager)
+                cache=longest_mark(cache, read_mark(function.cache_control)), eager=eager)
 
 
 _kept_tools = ToolDefinitionCache(_tool)
@@ -105,7 +105,7 @@ def _own_custom(raw: msgspec.Raw, path: str, dropped: Dropped, *, cache: CacheMa
                                  "additionalProperties": False}
     return Tool(custom.name, custom.description, schema, custom=True,
                 format=msgspec.Raw(bytes(custom.format)) if given(custom.format) else None,
-                cache=longest(cache, read_mark(custom.cache_control)))
+                cache=longest_mark(cache, read_mark(custom.cache_control)))
 
 
 def _schema(raw: msgspec.Raw, tool: str, dropped: Dropped) -> dict[str, object]:

@@ -10,15 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extproc.apis.base import (
-    DecodeContext,
-    Dropped,
-    PatchedRequest,
-    ProviderRequest,
-    ResponseDecoder,
-    ResponseEncoder,
-    Target,
-)
+from extproc.apis.base import DecodeContext, PatchedRequest, ProviderRequest, ResponseDecoder, ResponseEncoder
 from extproc.apis.openai.client.finalizing import wants_final
 from extproc.apis.openai.client.request import ChatRequest
 from extproc.apis.openai.passthrough.history import ids_of
@@ -30,6 +22,8 @@ from extproc.apis.shared.json_fields import fields_of, joined
 from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
+from extproc.profiles.target import Target
 
 
 class OpenAIPassThrough:

@@ -12,7 +12,6 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from extproc.apis.base import Dropped, Target
 from extproc.apis.openai.client.parameters import wants_usage
 from extproc.apis.openai.client.request import FIELDS, ChatRequest
 from extproc.apis.openai.passthrough.history import Turn, may_pass
@@ -23,8 +22,10 @@ from extproc.apis.shared.tool_patterns import PatternRewriter
 from extproc.conversation.model import Tool, ToolChoice
 from extproc.conversation.signatures import MARK
 from extproc.conversation.tool_names import fits_name
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.profile import Profile
+from extproc.profiles.target import Target
 
 Raw = msgspec.Raw
 Mode = Literal["auto", "required", "tool", "none"]

@@ -22,9 +22,10 @@ from extproc.apis.shared.json_text import without_half_pairs
 from extproc.apis.shared.passthrough import PassThroughDecoder, readable, without_line_ends
 from extproc.apis.shared.provider_errors import complaint_of, failure_from_chunk
 from extproc.apis.shared.sse import LF
-from extproc.conversation.model import Failure, RawEvent, Signature
+from extproc.conversation.model import RawEvent, Signature
 from extproc.conversation.pending_call import PendingCall
 from extproc.conversation.sequencer import too_long_call
+from extproc.errors import Failure
 
 _DONE = b"data: [DONE]\n\n"
 _HEAD = ("id", "object", "created", "model", "system_fingerprint")

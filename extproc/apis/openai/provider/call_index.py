@@ -25,8 +25,9 @@ import msgspec
 
 from extproc.apis.openai.provider.chunks import CallDelta
 from extproc.bounds import Limits
-from extproc.conversation.model import Failure, Signature
+from extproc.conversation.model import Signature
 from extproc.conversation.pending_call import PendingCall
+from extproc.errors import Failure
 
 _MOST_FREE_TEXT = Limits().body
 

@@ -5,7 +5,8 @@ Data. Read by the answer decoder and by the pass-through, by `Choice.finish_word
 
 from __future__ import annotations
 
-from extproc.conversation.model import Failure, FinishReason
+from extproc.conversation.model import FinishReason
+from extproc.errors import Failure
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.provider.wire import (
     AudioData,
     AudioPart,
@@ -25,6 +24,7 @@ from extproc.apis.openai.provider.wire import (
 )
 from extproc.apis.shared.media import image_type, lost_media, text_of_media
 from extproc.conversation.model import Media
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.profile import Profile
 
 _PDF = "application/pdf"

@@ -11,7 +11,6 @@ import json
 from collections.abc import Sequence
 from functools import cached_property
 
-from extproc.apis.base import Dropped, NameMap, Target
 from extproc.apis.openai.provider.media import carried_parts, parts_of_media
 from extproc.apis.openai.provider.past_reasoning import put_back
 from extproc.apis.openai.provider.wire import (
@@ -29,14 +28,17 @@ from extproc.apis.openai.provider.wire import (
     UserMessage,
     WireMessage,
 )
-from extproc.apis.shared.cache_marks import CacheControl, longest, put_in_order, sent_mark
+from extproc.apis.shared.cache_marks import CacheControl, put_in_order, sent_mark
 from extproc.apis.shared.media import lost_media, text_of_media
 from extproc.conversation.ids import ProviderIds
-from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
+from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult, longest_mark
 from extproc.conversation.notes import NO_OUTPUT
 from extproc.conversation.past_arguments import arguments_text
+from extproc.conversation.tool_names import NameMap
 from extproc.conversation.tool_results import Exchange, Turn
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.profile import Profile
+from extproc.profiles.target import Target
 
 ERROR_PREFIX = "[tool error] "
 """Begins the text of a result with `is_error`: the format has no field for it."""
@@ -108,7 +110,8 @@ class _Encoder:
                 self._close_user()
                 self._system_message(texts)
         elif text := "\n\n".join(text.text for text in texts if text.text):
-            self._parts.append(self._part(f"[system message]\n{text}", cache=longest(*(text.cache for text in texts))))
+            self._parts.append(self._part(f"[system message]\n{text}", cache=longest_mark(*(text.cache
+                                                                                            for text in texts))))
 
     def _system_message(self, texts: list[Text]) -> None:
         parts = [self._part(text.text, cache=text.cache) for text in texts if text.text]

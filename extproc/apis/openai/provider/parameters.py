@@ -11,14 +11,15 @@ from hashlib import blake2b
 
 import msgspec
 
-from extproc.apis.base import Dropped, Target
-from extproc.apis.gemini.provider.schema import openai_format
 from extproc.apis.openai.provider.wire import Body, JsonObject, JsonSchema, NamedSchema
 from extproc.apis.shared.efforts import format_in_words, output_limit
 from extproc.apis.shared.extras import name_extra
 from extproc.conversation.model import OutputFormat, Request
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.profile import Profile
+from extproc.profiles.target import Target
+from extproc.schemas.gemini import openai_format
 from extproc.schemas.rewriting import clean_schema, fits_strict
 
 _LEGAL_USER = re.compile(r"[a-zA-Z0-9_-]{1,64}")

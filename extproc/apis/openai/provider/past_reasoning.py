@@ -11,12 +11,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from extproc.apis.base import Dropped, Target
 from extproc.apis.openai.provider.signatures import ANTHROPIC, GOOGLE_MEMBERS, anthropic, of_call, unpacked
 from extproc.apis.openai.provider.wire import AssistantMessage, Call, GoogleContent, TextPart, ThinkingPart
 from extproc.conversation.model import Thinking
 from extproc.conversation.signatures import extract_from_text
 from extproc.conversation.tool_results import Exchange, Turn
+from extproc.conversation.unsupported import Dropped
+from extproc.profiles.target import Target
 
 _items_of: msgspec.json.Decoder[list[dict[str, object]]] = msgspec.json.Decoder(list[dict[str, object]])
 

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from extproc.apis.base import Dropped, Target
 from extproc.apis.openai.provider.signatures import anthropic
 from extproc.apis.openai.provider.wire import Body, Reasoning, ThinkingToggle
 from extproc.apis.shared.efforts import effort_of_budget, nearest_effort
 from extproc.conversation.model import Request, Thinking, ThinkingConfig
 from extproc.conversation.tool_results import Turn
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.profile import Profile
+from extproc.profiles.target import Target
 
 _OFF = ThinkingConfig("disabled")
 _LEAST_BUDGET = 1024

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from extproc.apis.base import Dropped, EncodedRequest, ProviderRequest, Target
+from extproc.apis.base import EncodedRequest, ProviderRequest
 from extproc.apis.openai.provider.messages import encode_messages
 from extproc.apis.openai.provider.parameters import (
     client_words,
@@ -28,8 +28,10 @@ from extproc.apis.openai.provider.wire import FunctionTool, StreamOptions
 from extproc.conversation.model import Request, Text
 from extproc.conversation.tool_names import build_name_map
 from extproc.conversation.tool_results import pair
+from extproc.conversation.unsupported import Dropped
 from extproc.dialects import writing
 from extproc.errors import BadRequest
+from extproc.profiles.target import Target
 
 _ENCODER = msgspec.json.Encoder()
 

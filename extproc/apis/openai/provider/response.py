@@ -32,8 +32,9 @@ from extproc.apis.openai.provider.signatures import origin, packed
 from extproc.apis.shared.json_text import HalfPair
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
 from extproc.apis.shared.response_reader import BROKEN, EMPTY, ResponseReader
-from extproc.conversation.model import Failure, FinishReason, Signature, TextDelta
+from extproc.conversation.model import FinishReason, Signature, TextDelta
 from extproc.conversation.sequencer import BlockSequencer
+from extproc.errors import Failure
 
 _THOUGHT = ("<thought>", "</thought>")
 """The tags of thoughts at Google's endpoint."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.apis.base import Target
 from extproc.conversation.model import Signature, ToolCall
 from extproc.conversation.signatures import embed_in_text, extract_from_text, origin_of
+from extproc.profiles.target import Target
 
 ANTHROPIC = "anthropic-claude-v1"
 """The `format` of reasoning items that hold Anthropic's own signatures and encrypted blocks."""

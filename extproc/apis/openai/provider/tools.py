@@ -12,8 +12,6 @@ from typing import Literal, cast
 
 import msgspec
 
-from extproc.apis.base import Dropped, NameMap, Target
-from extproc.apis.gemini.provider.schema import openai_parameters
 from extproc.apis.openai.provider.messages import taken_mark
 from extproc.apis.openai.provider.wire import (
     AllowedChoice,
@@ -30,11 +28,15 @@ from extproc.apis.openai.provider.wire import (
 )
 from extproc.conversation.model import Request, ServerTool, Tool, ToolChoice
 from extproc.conversation.notes import NO_SERVER_TOOLS, ONE_CALL
+from extproc.conversation.tool_names import NameMap
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.profile import Profile
+from extproc.profiles.target import Target
 from extproc.schemas.cache import SHARED, Rewritten
 from extproc.schemas.faults import name_faults
 from extproc.schemas.functions import clean_parameters
+from extproc.schemas.gemini import openai_parameters
 from extproc.schemas.rewriting import Schema, fits_strict
 
 _ENCODER = msgspec.json.Encoder()

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from extproc.apis import CLIENT_APIS
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import wire
 from extproc.bounds import Limits
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 
 HOLE = "@@"

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from extproc.apis.anthropic.client import request as anthropic
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import request as openai
 from extproc.apis.shared.tool_definition_cache import ToolDefinitionCache
 from extproc.bounds import Limits
 from extproc.conversation.model import Tool
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 
 TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}, "odd": 1, "input_examples": [{}]}

@@ -8,7 +8,7 @@ import pytest
 
 from extproc.apis.anthropic.client import API, count_body, models_body
 from extproc.apis.anthropic.client.errors import error_event
-from extproc.conversation.model import Failure, FailureKind
+from extproc.errors import Failure, FailureKind
 
 
 def said(failure: Failure) -> str:

@@ -8,7 +8,6 @@ import pytest
 
 from extproc.apis.anthropic.client import API
 from extproc.apis.anthropic.client.request import decode_count_request
-from extproc.apis.base import Dropped
 from extproc.bounds import Limits
 from extproc.conversation.model import (
     Media,
@@ -25,6 +24,7 @@ from extproc.conversation.model import (
     ToolChoice,
     ToolResult,
 )
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.headers import in_lower_case
 

@@ -16,7 +16,6 @@ from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
     Event,
-    Failure,
     Finish,
     FinishReason,
     Message,
@@ -32,6 +31,7 @@ from extproc.conversation.model import (
     ToolCallStart,
     Usage,
 )
+from extproc.errors import Failure
 
 USAGE = Usage(input=1000, output=7, cached=800)
 

@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 from extproc.apis.anthropic.provider.request import encode_request
-from extproc.apis.base import DecodeContext, Dropped, ProviderRequest, Target
+from extproc.apis.base import DecodeContext, ProviderRequest
 from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles import find_profile
+from extproc.profiles.target import Target
 from tests.playbook import context as plain_context
 from tests.providers.anthropic_rules import refusal
 from tests.unit.apis.openai.request.helpers import assistant, call, result, system, tool, user

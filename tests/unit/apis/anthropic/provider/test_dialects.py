@@ -7,9 +7,9 @@ import json
 import pytest
 
 from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
-from extproc.apis.base import NameMap
 from extproc.bounds import Limits
 from extproc.conversation.model import Event, Request
+from extproc.conversation.tool_names import NameMap
 from extproc.translation.tool_styles import CallReading
 from tests.playbook import script
 from tests.unit.apis.anthropic.provider.helpers import context, stream, target, text, thinking, tool, tool_use, user

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from extproc.apis.anthropic.provider.messages import OPENING
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Media, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from extproc.conversation.notes import CONTINUE, NO_OUTPUT
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from tests.unit.apis.anthropic.provider.helpers import assistant, call, encode, result, system, tool, user
 

@@ -13,7 +13,6 @@ from anthropic.types.message_create_params import MessageCreateParamsNonStreamin
 
 from extproc.apis.anthropic.provider import PROVIDER
 from extproc.apis.anthropic.provider.tools import ANY_TOOL, STUB, THE_TOOL
-from extproc.apis.base import Dropped
 from extproc.conversation.model import (
     OutputFormat,
     Request,
@@ -25,6 +24,7 @@ from extproc.conversation.model import (
     ToolChoice,
 )
 from extproc.conversation.notes import ONE_CALL
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.anthropic import anthropic_endpoint, messages_path
 from tests.unit.apis.anthropic.provider.helpers import assistant, call, encode, result, sent, target, tool, user

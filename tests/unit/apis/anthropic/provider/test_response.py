@@ -9,8 +9,9 @@ import pytest
 
 from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
 from extproc.apis.base import DecodeContext
-from extproc.conversation.model import ArgumentsDelta, Event, Failure, Finish, SignatureDelta, Start, Usage
+from extproc.conversation.model import ArgumentsDelta, Event, Finish, SignatureDelta, Start, Usage
 from extproc.conversation.signatures import extract_from_text
+from extproc.errors import Failure
 from tests.playbook import call_ids, script
 from tests.unit.apis.anthropic.provider.helpers import context, event, stream, text, thinking, tool_use
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Message, Signature, Text, Thinking, ThinkingConfig, ToolChoice
 from extproc.conversation.signatures import embed_in_text, origin_of
+from extproc.conversation.unsupported import Dropped
 from tests.unit.apis.anthropic.provider.helpers import assistant, call, encode, result, sent, tool, user
 
 TOOLS = [tool("read")]

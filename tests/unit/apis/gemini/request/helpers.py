@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from extproc.apis.base import Dropped, EncodedRequest, Target
+from extproc.apis.base import EncodedRequest
 from extproc.apis.gemini.provider.request import encode_request
 from extproc.apis.gemini.provider.signatures import origin
 from extproc.conversation.model import Message, Request, Signature, Text, Tool, ToolCall, ToolResult
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles import find_profile
 from extproc.profiles.gemini import gemini_endpoint
+from extproc.profiles.target import Target
 from tests.google_types import validate_body
 from tests.providers.gemini_rules import refusal
 

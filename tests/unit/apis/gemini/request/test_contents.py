@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.apis.gemini.provider.contents import FIRST
 from extproc.conversation.model import Media, Message, Opaque, Request, Text, Tool
 from extproc.conversation.notes import CONTINUE
 from extproc.conversation.tool_results import GO_ON
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from tests.unit.apis.gemini.request.helpers import (
     FLASH_25,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Media
+from extproc.conversation.unsupported import Dropped
 from tests.unit.apis.gemini.request.helpers import GEMMA, PDF, PNG, PRO_3, VERTEX, encode, user
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import OutputFormat, ThinkingConfig
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from tests.unit.apis.gemini.request.helpers import FLASH_25, GEMMA, LATEST, OLD, PRO_3, encode, tool, user
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from extproc.apis import PROVIDER_APIS
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Request
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles.gemini import MODELS, gemini_endpoint, gemini_model
 from tests.unit.apis.gemini.request.helpers import PRO_3, VERTEX, sent, target, user
 

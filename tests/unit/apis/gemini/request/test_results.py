@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Media, Request
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.translation.exchange import Translation
 from tests.unit.apis.gemini.request.helpers import (

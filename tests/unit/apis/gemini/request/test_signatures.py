@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.apis.gemini.provider.signatures import origin
 from extproc.apis.openai.provider.request import encode_request as encode_for_openai
 from extproc.conversation.model import Message, Request, Signature, Thinking
 from extproc.conversation.signatures import embed_in_id, embed_in_text, extract_from_id
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles import find_profile
 from extproc.translation.exchange import Translation
 from tests.unit.apis.gemini.request.helpers import (

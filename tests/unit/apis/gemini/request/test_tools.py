@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Message, Request, ServerTool, Text, Tool, ToolChoice
 from extproc.conversation.notes import ONE_CALL
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.translation.exchange import Translation
 from tests.providers.gemini_rules import refusal

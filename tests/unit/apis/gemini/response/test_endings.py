@@ -7,7 +7,8 @@ import json
 import pytest
 
 from extproc.apis.gemini.provider.response import GeminiResponseDecoder
-from extproc.conversation.model import Event, Failure, Finish, Usage
+from extproc.conversation.model import Event, Finish, Usage
+from extproc.errors import Failure
 from tests.playbook import context, script
 from tests.unit.apis.gemini.response.conversation import Json, call, chunk, decode, sse, text, thought, told
 

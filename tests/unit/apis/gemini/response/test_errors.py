@@ -9,7 +9,7 @@ import pytest
 
 from extproc.apis.gemini.provider import PROVIDER
 from extproc.apis.shared.google_errors import seconds
-from extproc.conversation.model import Failure
+from extproc.errors import Failure
 
 RPC = "type.googleapis.com/google.rpc."
 

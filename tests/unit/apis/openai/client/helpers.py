@@ -8,7 +8,6 @@ from typing import Any
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import API
 from extproc.bounds import Limits
 from extproc.conversation.model import (
@@ -31,6 +30,7 @@ from extproc.conversation.model import (
     ToolResult,
     Usage,
 )
+from extproc.conversation.unsupported import Dropped
 
 USER = {"role": "user", "content": "hi"}
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import EventsApi, ToolLabel
 from extproc.apis.openai.client.finalizing import NOT_RUN
 from extproc.apis.openai.client.request import ChatRequest
@@ -15,7 +14,6 @@ from extproc.bounds import Limits
 from extproc.config.events import EventSettings
 from extproc.conversation.model import (
     Event,
-    Failure,
     Finish,
     Request,
     Start,
@@ -27,7 +25,8 @@ from extproc.conversation.model import (
     Usage,
 )
 from extproc.conversation.tool_results import pair
-from extproc.errors import BadRequest, RequestError
+from extproc.conversation.unsupported import Dropped
+from extproc.errors import BadRequest, Failure, RequestError
 from extproc.translation.exchange import Translation
 from tests.unit.apis.openai.client.helpers import USER, answer, asked, call, calling, text, thinking
 from tests.unit.ext_proc.playbook import request_body

@@ -8,8 +8,7 @@ import pytest
 
 from extproc.apis.openai.client import API, models_body
 from extproc.apis.shared.overflow import recognise
-from extproc.conversation.model import Failure, FailureKind
-from extproc.errors import BadRequest
+from extproc.errors import BadRequest, Failure, FailureKind
 
 
 @pytest.mark.parametrize(("kind", "status", "wire_type", "code"), [

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import API
 from extproc.bounds import Limits
 from extproc.conversation.model import Media, Opaque, Signature, Text, Thinking, ToolCall, ToolResult
 from extproc.conversation.signatures import embed_in_id, origin_of
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from tests.unit.apis.openai.client.helpers import USER, blocks, calling, calls, decode, results
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.client import API
 from extproc.apis.openai.client.request import ChatRequest
 from extproc.apis.shared.extras import name_extras
 from extproc.bounds import Limits
 from extproc.conversation.model import OutputFormat, ServerTool, ThinkingConfig, Tool, ToolChoice
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from tests.unit.apis.openai.client.helpers import USER, decode
 

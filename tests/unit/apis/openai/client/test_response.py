@@ -13,7 +13,6 @@ from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
     Event,
-    Failure,
     Finish,
     FinishReason,
     RedactedThinking,
@@ -27,6 +26,7 @@ from extproc.conversation.model import (
     ToolCallStart,
     Usage,
 )
+from extproc.errors import Failure
 from tests.unit.apis.openai.client.helpers import (
     USER,
     accumulated,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from extproc.apis.base import Dropped, Target
 from extproc.apis.openai.provider.request import encode_request
 from extproc.conversation.model import Message, Request, Text, Tool, ToolCall, ToolResult
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles import find_profile
 from extproc.profiles.profile import Profile
+from extproc.profiles.target import Target
 
 GENERIC = find_profile(None, None, "some-model")
 

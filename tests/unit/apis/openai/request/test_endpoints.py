@@ -9,11 +9,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from extproc.apis.base import Dropped, Target
 from extproc.apis.openai.provider.request import encode_request
 from extproc.conversation.model import Media, OutputFormat, Request, Text, Tool, ToolCall, ToolChoice, ToolResult
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles import find_profile
+from extproc.profiles.target import Target
 from tests.unit.apis.openai.request.helpers import assistant, call, encode, result, tool, user
 
 FREE = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}

@@ -8,9 +8,9 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from extproc.apis.base import Dropped
 from extproc.conversation.model import Media, Opaque, Text, Thinking, ToolResult
 from extproc.conversation.past_arguments import arguments_text
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from tests.unit.apis.openai.request.helpers import (
     GENERIC,

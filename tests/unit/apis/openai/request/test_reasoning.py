@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.base import Dropped, Target
 from extproc.apis.openai.provider.request import encode_request
 from extproc.apis.openai.provider.signatures import origin, packed
 from extproc.conversation.model import OutputFormat, Request, Signature, Thinking, ThinkingConfig, ToolCall, ToolChoice
+from extproc.conversation.unsupported import Dropped
 from extproc.profiles import find_profile
+from extproc.profiles.target import Target
 from tests.unit.apis.openai.request.helpers import assistant, call, result, tool, user
 
 BUDGET = ThinkingConfig("enabled", 8000)

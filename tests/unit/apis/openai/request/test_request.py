@@ -7,9 +7,9 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from extproc.apis.base import Dropped
 from extproc.apis.openai.provider.request import encode_request
 from extproc.conversation.model import OutputFormat, Request, ServerTool, ThinkingConfig, ToolChoice
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles import find_profile
 from tests.unit.apis.openai.request.helpers import GENERIC, assistant, call, encode, result, target, tool, user

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extproc.apis.base import DecodeContext, Target
+from extproc.apis.base import DecodeContext
 from extproc.apis.openai.provider.failed_generation import rescued_response
 from extproc.apis.openai.provider.response import OpenAIResponseDecoder
 from extproc.apis.openai.provider.signatures import origin, unpacked
@@ -25,6 +25,7 @@ from extproc.conversation.model import (
 from extproc.dialects.registry import look_for
 from extproc.dialects.scanner import Scanner
 from extproc.profiles import find_profile
+from extproc.profiles.target import Target
 from extproc.translation.exchange import Translation
 from tests.playbook import call, context, delta, script, sse
 

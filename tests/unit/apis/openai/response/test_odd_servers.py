@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from extproc.apis.openai.provider.response import OpenAIResponseDecoder
-from extproc.conversation.model import Event, Failure
+from extproc.conversation.model import Event
+from extproc.errors import Failure
 from tests.playbook import call, context, delta, script, sse
 
 TEXT = ["start", "text", "text: ab", "stop", "finish stop"]

@@ -8,7 +8,8 @@ import pytest
 
 from extproc.apis.openai.provider.response import OpenAIResponseDecoder
 from extproc.bounds import Limits
-from extproc.conversation.model import Event, Failure, Finish
+from extproc.conversation.model import Event, Finish
+from extproc.errors import Failure
 from tests.playbook import call, call_ids, context, delta, script, sse
 
 

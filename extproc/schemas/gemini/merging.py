@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from extproc.apis.gemini.provider.references import References, short_name
-from extproc.apis.gemini.provider.schema_notes import ANNOTATIONS, notes_of
-from extproc.apis.gemini.provider.values import admits, common_types, distinct, identity, is_number, json_text
+from extproc.schemas.gemini.notes import ANNOTATIONS, notes_of
+from extproc.schemas.gemini.references import References, short_name
+from extproc.schemas.gemini.values import admits, common_types, distinct, identity, is_number, json_text
 from extproc.schemas.rewriting import Schema, well_formed
 
 PARTS = 64

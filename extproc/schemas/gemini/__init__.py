@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.apis.gemini.provider.json_form import JsonForm
-from extproc.apis.gemini.provider.openapi_form import OpenApiForm
-from extproc.apis.gemini.provider.rewriting import Rewriter
 from extproc.schemas.cache import SHARED, Rewritten, SchemaCache
+from extproc.schemas.gemini.json_form import JsonForm
+from extproc.schemas.gemini.openapi_form import OpenApiForm
+from extproc.schemas.gemini.rewriting import Rewriter
 from extproc.schemas.rewriting import Schema, SchemaVisitor, writable
 
 GROWTH = 64 * 1024

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.apis.gemini.schema.forms import allows, both, prop, response, tool
+from tests.unit.schemas.gemini.forms import allows, both, prop, response, tool
 
 CAT = {"type": "object", "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}, "required": ["kind"]}
 DOG = {"type": "object", "properties": {"kind": {"const": "dog"}, "name": {"type": "string"}},

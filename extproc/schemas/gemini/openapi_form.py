@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from extproc.apis.gemini.provider.folding import folded, properties
-from extproc.apis.gemini.provider.merging import Facts
-from extproc.apis.gemini.provider.rewriting import Rewriter, Values
-from extproc.apis.gemini.provider.values import is_number, json_text, kind_of
+from extproc.schemas.gemini.folding import folded, properties
+from extproc.schemas.gemini.merging import Facts
+from extproc.schemas.gemini.rewriting import Rewriter, Values
+from extproc.schemas.gemini.values import is_number, json_text, kind_of
 from extproc.schemas.rewriting import Schema
 
 FORMATS = {"string": ("date-time", "enum"), "number": ("float", "double"), "integer": ("int32", "int64")}

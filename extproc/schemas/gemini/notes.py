@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from extproc.apis.gemini.provider.values import is_number, json_text, listed
+from extproc.schemas.gemini.values import is_number, json_text, listed
 from extproc.schemas.rewriting import Schema
 
 ANNOTATIONS = ("title", "description", "default", "examples", "example", "deprecated", "input_examples")

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from extproc.apis.gemini.provider.folding import folded
-from extproc.apis.gemini.provider.merging import Facts
-from extproc.apis.gemini.provider.rewriting import MAX_ITEMS, Rewriter, Values
-from extproc.apis.gemini.provider.values import TYPES, json_text
+from extproc.schemas.gemini.folding import folded
+from extproc.schemas.gemini.merging import Facts
+from extproc.schemas.gemini.rewriting import MAX_ITEMS, Rewriter, Values
+from extproc.schemas.gemini.values import TYPES, json_text
 from extproc.schemas.rewriting import Schema
 
 

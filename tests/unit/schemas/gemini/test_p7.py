@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.apis.gemini.schema.forms import allows, both, prop, tool
+from tests.unit.schemas.gemini.forms import allows, both, prop, tool
 
 NODE = {"type": "object", "properties": {"name": {"type": "string"},
                                          "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extproc.apis.gemini.provider.schema import rewritten_parameters, rewritten_response
+from extproc.schemas.gemini import rewritten_parameters, rewritten_response
 from tests.providers.gemini_schema import check_schema
 from tests.schemas import accepting, as_json_schema
 

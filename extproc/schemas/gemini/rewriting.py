@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from extproc.apis.gemini.provider.folding import folded
-from extproc.apis.gemini.provider.folding import properties as properties_of
-from extproc.apis.gemini.provider.merging import Facts, Merger
-from extproc.apis.gemini.provider.references import References
-from extproc.apis.gemini.provider.schema_notes import described
-from extproc.apis.gemini.provider.values import TYPES, count_of, identity, is_number, json_text, kind_of, listed
+from extproc.schemas.gemini.folding import folded
+from extproc.schemas.gemini.folding import properties as properties_of
+from extproc.schemas.gemini.merging import Facts, Merger
+from extproc.schemas.gemini.notes import described
+from extproc.schemas.gemini.references import References
+from extproc.schemas.gemini.values import TYPES, count_of, identity, is_number, json_text, kind_of, listed
 from extproc.schemas.rewriting import Schema, well_formed
 
 MAX_DEPTH = 24

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from extproc.apis.gemini.provider.merging import Facts
-from extproc.apis.gemini.provider.values import json_text
+from extproc.schemas.gemini.merging import Facts
+from extproc.schemas.gemini.values import json_text
 from extproc.schemas.rewriting import Schema
 
 _ENCODER = msgspec.json.Encoder()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.apis.gemini.schema.forms import tool
+from tests.unit.schemas.gemini.forms import tool
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

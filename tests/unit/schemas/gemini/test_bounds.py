@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from extproc.apis.gemini.provider.schema import GROWTH, parameters, rewritten_parameters
 from extproc.schemas.cache import SchemaCache
+from extproc.schemas.gemini import GROWTH, parameters, rewritten_parameters
 from tests.providers.gemini_schema import check_schema
 
 
