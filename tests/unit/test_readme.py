@@ -77,7 +77,7 @@ def test_what_up_prints(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_the_response_to_the_curl_call() -> None:
-    """The demo's script and the translation give the response shown, without sockets; ids depend on the request's id."""
+    """The demo's script and the translation give the response shown; ids depend on the id of the request."""
     called = shlex.split(blocks("sh", "Try it")[1])
     body = called[called.index("-d") + 1].encode()
     exchange = Translation("anthropic", "openai", "demo")
