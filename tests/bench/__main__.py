@@ -1,4 +1,4 @@
-"""`python -m tests.bench [--quick] [--json F] [--plot F]`: measures, prints tables, keeps the figures, draws them.
+"""`python -m tests.bench [--quick] [--json F]`: measures, prints tables, keeps the figures.
 
 Compared are the gateway on each transport, a plain Envoy that only forwards, and LiteLLM's proxy where it is installed
 (or BENCH_LITELLM names it), all on the same load, one after the other in one run. Everything runs on loopback and is
@@ -177,7 +177,6 @@ def main() -> None:
                         help="which of them, comma-separated")
     parser.add_argument("--streams", default="1,10,100,1000", help="how many at once, comma-separated")
     parser.add_argument("--json", type=Path, help="keep the figures in this file")
-    parser.add_argument("--plot", type=Path, help="draw them into this file (needs matplotlib)")
     options = parser.parse_args()
     console = Console(width=WIDTH)
     console.print(core_table(options.quick))
@@ -201,10 +200,6 @@ def main() -> None:
         console.print(f"not measured: {failure}")
     if options.json:
         options.json.write_text(results.as_json())
-    if options.plot:
-        from tests.bench.plot import draw
-
-        draw(json.loads(results.as_json()), options.plot)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Figures of the benchmark -> the tables of docs/performance.md: `python -m tests.bench.page docs/bench.json`."""
+"""Figures of the benchmark -> the table of docs/performance.md: `python -m tests.bench.page docs/bench.json`."""
 
 from __future__ import annotations
 
@@ -11,57 +11,64 @@ from typing import Any
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
 START, END = "<!-- bench -->\n", "<!-- end -->"
+NAMES = {"native": "**extproc**", "one API": "extproc, same API on both sides", "one hop": "extproc, one-hop mode",
+         "grpcio": "extproc on grpcio", "floor": "Envoy and a worker that only forwards", "plain": "Envoy alone",
+         "litellm": "LiteLLM"}
+"""Sides in the order of their rows."""
+STREAMS, MANY = 100, 1000
+"""The number of streams for CPU and delay, and for memory."""
+SIZES = (4_000, 400_000, 10_000_000)
+"""Bytes of a request."""
+MISSING = "-"
 
 
-def tables(figures: dict[str, Any]) -> Iterator[str]:
-    yield ("| side | streams | events/s | processor, us per event | Envoy, us per event | on the way, p50 / p99 | "
-           "memory per stream, processor / Envoy |")
-    yield "|---|---|---|---|---|---|---|"
-    for side, found in figures["streams"].items():
-        for one in found:
-            spent = [_spread([window[part] for window in one["windows"]]) for part in ("rate", "processor", "envoy")]
-            memory = (f"{one['processor_kb']:.0f} / {one['envoy_kb']:.0f} KB"
-                      if one["streams"] >= 100 and one["processor_kb"] >= 0 else "")
-            yield (f"| {side} | {one['streams']} | {' | '.join(spent)} | {one['p50']:.2f} / {one['p99']:.2f} ms | "
-                   f"{memory} |")
+def table(figures: dict[str, Any]) -> Iterator[str]:
+    """The lines of the table, then one line for each measurement that failed."""
+    yield (f"| | event, {STREAMS} streams | delay of an event, p50 / p99 | first token later than through Envoy alone, "
+           "p50 / p99 | request of 4 KB | request of 400 KB | request of 10 MB | memory per stream |")
+    yield "|---" * 8 + "|"
+    for side in (side for side in NAMES if side in figures["streams"]):
+        cells = (NAMES[side], *_stream(figures, side), _first_token(figures, side), *_requests(figures, side),
+                 _memory(figures, side))
+        yield f"| {' | '.join(cells)} |"
     yield from (f"\nNot measured: {failure}." for failure in figures["failed"])
-    yield "\n| side | " + " | ".join(f"{one['size'] / 1000:g} KB" for one in next(iter(figures["requests"].values()))
-                                     ) + " |"
-    yield "|---|" + "---|" * len(next(iter(figures["requests"].values())))
-    for side, costs in figures["requests"].items():
-        yield f"| {side} | " + " | ".join(f"{one['processor']:.1f} + {one['envoy']:.1f} ms" for one in costs) + " |"
-    yield ("\nThe second table is CPU per request over both hops, processor + Envoy, by the size of a request (tools, "
-           "then turns of a\ncall and its result of 6 KB each).")
-    yield ("\n| side | first token of a short request, p50 / p99 | through a plain Envoy, in turns with it | added | "
-           "both beside a load, CPUs busy | added |")
-    yield "|---|---|---|---|---|---|"
-    for side, (alone, beside) in figures["first"].items():
-        yield f"| {side} | {' | '.join((*_first(alone), *_loaded(beside)))} |"
 
 
-def _first(found: dict[str, float]) -> tuple[str, str, str]:
-    """The side's, a plain Envoy's, and what the side adds to it."""
-    p50, p99, plain, late = (found[name] for name in ("p50", "p99", "plain_p50", "plain_p99"))
-    return f"{p50:.2f} / {p99:.2f} ms", f"{plain:.2f} / {late:.2f} ms", f"{p50 - plain:.2f} / {p99 - late:.2f} ms"
-
-
-def _loaded(found: dict[str, float] | None) -> tuple[str, str]:
+def _stream(figures: dict[str, Any], side: str) -> tuple[str, str]:
+    found = _measured(figures, side, STREAMS)
     if found is None:
-        return "-", "-"
-    own, plain, added = _first(found)
-    return f"{own}, {plain} beside {found['beside']:.0f} events/s, {found['busy']:.0%}", added
+        return MISSING, MISSING
+    cpu = [statistics.median(window[part] for window in found["windows"]) for part in ("processor", "envoy")]
+    return f"{cpu[0]:.0f} + {cpu[1]:.0f} us", f"{found['p50']:.2f} / {found['p99']:.2f} ms"
 
 
-def _spread(values: list[float]) -> str:
-    middle, low, high = statistics.median(values), min(values), max(values)
-    return f"{middle:.0f}" if round(low) == round(high) else f"{middle:.0f} ({low:.0f}-{high:.0f})"
+def _first_token(figures: dict[str, Any], side: str) -> str:
+    if side not in figures["first"]:
+        return MISSING
+    alone, _ = figures["first"][side]
+    return f"{alone['p50'] - alone['plain_p50']:.1f} / {alone['p99'] - alone['plain_p99']:.1f} ms"
+
+
+def _requests(figures: dict[str, Any], side: str) -> list[str]:
+    costs = {cost["size"]: cost for cost in figures["requests"].get(side, ())}
+    return [f"{costs[size]['processor']:.1f} + {costs[size]['envoy']:.1f} ms" if size in costs else MISSING
+            for size in SIZES]
+
+
+def _memory(figures: dict[str, Any], side: str) -> str:
+    found = _measured(figures, side, MANY)
+    return MISSING if found is None else f"{max(found['processor_kb'], 0):.0f} + {max(found['envoy_kb'], 0):.0f} KB"
+
+
+def _measured(figures: dict[str, Any], side: str, streams: int) -> dict[str, Any] | None:
+    return next((one for one in figures["streams"][side] if one["streams"] == streams), None)
 
 
 def main() -> None:
-    head, _, rest = PAGE.read_text().partition(START)
+    figures = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
     _, _, tail = rest.partition(END)
-    figures = json.loads(Path(sys.argv[1]).read_text())
-    PAGE.write_text(head + START + "\n".join(tables(figures)) + "\n" + END + tail)
+    PAGE.write_text(head + START + "\n".join(table(figures)) + "\n" + END + tail, encoding="utf-8")
 
 
 if __name__ == "__main__":
