@@ -77,7 +77,7 @@ def log_events() -> str:
 
 
 def _events() -> Iterator[tuple[str, str]]:
-    """Calls of `line` with the texts of level and event; the log's own event is written by none."""
+    """Calls of `Log.write_event` with the texts of level and event; the log's own event is written by none."""
     yield "warning", DROPPED
     for path in _SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -85,7 +85,7 @@ def _events() -> Iterator[tuple[str, str]]:
                 continue
             if node.func.attr in ("log", "_log") and node.args and isinstance(node.args[0], ast.Constant):
                 yield "warning", node.args[0].value  # what the transport tells (`extproc.transport.servers`)
-            if node.func.attr != "line":
+            if node.func.attr != "write_event":
                 continue
             level, event = [one.value if isinstance(one, ast.Constant) else None for one in node.args[:2]]
             if isinstance(event, str):

@@ -68,7 +68,7 @@ def ready(text: str, **where: object) -> None:
     `where`."""
     note(f"extproc: {text}")
     if not sys.stdout.isatty():
-        Log().line("info", "ready", message=text, **where)
+        Log().write_event("info", "ready", message=text, **where)
 
 
 def tell(text: str) -> None:

@@ -25,7 +25,7 @@ def run_until_stopped(program: Coroutine[Any, Any, None], log: Log) -> int:
         # Both transports say it in a RuntimeError of their own words.
         if "listen" not in str(error) and "bind" not in str(error):
             raise
-        log.line("error", "not_started", reason=str(error))
+        log.write_event("error", "not_started", reason=str(error))
         return 1
     finally:
         flush()

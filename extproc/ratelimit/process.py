@@ -131,7 +131,7 @@ class LimitsProcess:
         self._ready.set()
         for name in ("", SERVICE, f"{PROCESS}{os.getpid()}"):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-        self._log.line("info", "limits_ready", address=self._address, pid=os.getpid(),
+        self._log.write_event("info", "limits_ready", address=self._address, pid=os.getpid(),
                        **({} if handed is None else {"taken_over": len(handed.kept)}))
 
     async def _listen(self, patience: float) -> None:
@@ -153,7 +153,7 @@ class LimitsProcess:
             try:
                 self.service.counters.restore(self._file.kept())
             except (OSError, ValueError) as error:
-                self._log.line("warning", "counters_not_read", reason=str(error))
+                self._log.write_event("warning", "counters_not_read", reason=str(error))
 
     # ------------------------------------------------------------------------------------------- from one to the next
 
@@ -172,7 +172,7 @@ class LimitsProcess:
         self._handed_over = True
         self._successor = Successor(successor, self._take_back)
         self.service.elsewhere = self._successor.ask
-        self._log.line("info", "limits_handed_over", address=successor)
+        self._log.write_event("info", "limits_handed_over", address=successor)
         if successor == self._address:
             self._closing = asyncio.ensure_future(self._server.stop(GRACE))  # it waits for the port
             asyncio.get_running_loop().call_later(PORT_GIVEN_UP, self._alone)
@@ -182,7 +182,7 @@ class LimitsProcess:
         """The successor is gone: what it counted is lost, what was counted here is not."""
         if self._handed_over:
             self._handed_over, self.service.elsewhere = False, None
-            self._log.line("warning", "limits_taken_back")
+            self._log.write_event("warning", "limits_taken_back")
         return self.service.answer(request)
 
     def succeeded(self) -> None:
@@ -216,12 +216,12 @@ class LimitsProcess:
         try:
             config = self._read()
         except (ConfigError, OSError, ValueError) as error:
-            self._log.line("error", "limits_not_reloaded", reason=str(error))
+            self._log.write_event("error", "limits_not_reloaded", reason=str(error))
             return
         self.service.counters.use(config.limit_numbers)
         if not self._handed_over:  # else the successor knows how they stand
             self.service.tell_limits(config.limit_numbers)
-        self._log.line("info", "limits_reloaded", limits=len(config.limit_numbers))
+        self._log.write_event("info", "limits_reloaded", limits=len(config.limit_numbers))
 
     def _save(self) -> None:
         counters = self.service.counters
@@ -233,7 +233,7 @@ class LimitsProcess:
             self._save_failed = False
         except OSError as error:
             if not self._save_failed:
-                self._log.line("warning", "counters_not_saved", reason=str(error))
+                self._log.write_event("warning", "counters_not_saved", reason=str(error))
             self._save_failed = True
 
     async def stop(self) -> None:

@@ -26,6 +26,7 @@ from extproc.ext_proc.record import ClosedBy
 from extproc.ext_proc.roles import make_exchange
 from extproc.process.log import Log
 from extproc.transport.rpc import Methods, Peer, Status
+from extproc.worker.exchange_log import log_body, log_crash, log_exchange
 from extproc.worker.generations import Accepted
 from extproc.worker.metrics import Metrics
 from extproc.worker.stream_ends import Endings
@@ -105,11 +106,11 @@ class Streams:
         record = exchange.record
         self._metrics.finished(record)
         if exchange.crash is not None:
-            self._log.crash(record, exchange.crash)
+            log_crash(self._log, record, exchange.crash)
         if exchange.has_line:
-            self._log.exchange(record)
+            log_exchange(self._log, record)
         else:
-            self._log.line("debug", "routed", request_id=record.request_id, rule=record.rule, ms=record.ms)
+            self._log.write_event("debug", "routed", request_id=record.request_id, rule=record.rule, ms=record.ms)
 
     def take(self, accepted: Accepted) -> None:
         """What holds for new streams from now on."""
@@ -126,7 +127,8 @@ class Streams:
     def show_request(self, message: Incoming, request_id: str) -> None:
         """Logs a message's body, when the debug switch is on."""
         if isinstance(message, Chunk):
-            self._log.body(f"envoy->{'response' if message.response else 'request'}_body", request_id, message.data)
+            direction = f"envoy->{'response' if message.response else 'request'}_body"
+            log_body(self._log, direction, request_id, message.data)
 
     def show_answer(self, answer: bytes, request_id: str) -> None:
         """The same of an answer."""
@@ -134,9 +136,9 @@ class Streams:
         part = message.WhichOneof("response")
         if part in ("request_body", "response_body"):
             mutation = getattr(message, part).response.body_mutation
-            self._log.body(f"{part}->envoy", request_id, mutation.streamed_response.body)
+            log_body(self._log, f"{part}->envoy", request_id, mutation.streamed_response.body)
         elif part == "immediate_response":
-            self._log.body(f"{part}->envoy", request_id, message.immediate_response.body)
+            log_body(self._log, f"{part}->envoy", request_id, message.immediate_response.body)
 
 
 class Stream:

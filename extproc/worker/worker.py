@@ -17,12 +17,13 @@ from pathlib import Path
 
 import extproc.dialects.validation  # noqa: F401 - takes 35 ms, and not in the middle of a first answer
 from extproc.config import Config
-from extproc.process.log import LibraryHandler, Log, secrets_of
+from extproc.process.log import LibraryHandler, Log
 from extproc.process.reserved_files import reserve_files
 from extproc.process.running import LOG_LEVEL, run_until_stopped
 from extproc.transport.health import Health
 from extproc.transport.servers import chosen_transport, make_server
 from extproc.worker import memory
+from extproc.worker.exchange_log import configured_secrets, longest_first
 from extproc.worker.generations import Accepted
 from extproc.worker.lag import LagMonitor
 from extproc.worker.metrics import Metrics, PrometheusMetrics
@@ -65,7 +66,7 @@ class Worker:
         self._health = Health(self._healthy)
         self._transport = transport or chosen_transport()
         self._server = make_server(self._transport, {**self.streams.methods, **self._health.methods},
-                                   partial(log.line, "warning"))
+                                   partial(log.write_event, "warning"))
         self._hurry = asyncio.Event()
         self._metrics = metrics
         self._lag = LagMonitor(metrics.lagged)
@@ -77,7 +78,7 @@ class Worker:
         self._metrics.configured(self.streams.accepted.serving.number)
         self._metrics.started()
         self._lag.start()
-        self._log.line("info", "serving", address=self._address, pid=os.getpid(),
+        self._log.write_event("info", "serving", address=self._address, pid=os.getpid(),
                        transport=self._transport)
 
     def _healthy(self, service: str) -> bool | None:
@@ -101,13 +102,13 @@ class Worker:
         self._health.changed()
         if self._serving:
             self._metrics.configured(accepted.serving.number)
-        self._log.line("info", "configured", generation=accepted.serving.number, streams=self.streams.active)
+        self._log.write_event("info", "configured", generation=accepted.serving.number, streams=self.streams.active)
 
     async def hand_over(self) -> None:
         """Ends where a successor has taken the address over already: new connections go there, and every stream that
         runs here is finished, however long it takes. Envoy is not told NOT_SERVING: the endpoint is well."""
         self._metrics.leaving()
-        self._log.line("info", "handing_over", streams=self.streams.active)
+        self._log.write_event("info", "handing_over", streams=self.streams.active)
         await self._close(LONGEST_STREAM)
 
     async def stop(self) -> None:
@@ -116,12 +117,12 @@ class Worker:
         self._serving = False
         self._metrics.leaving()
         self._health.changed()
-        self._log.line("info", "draining", streams=self.streams.active)
+        self._log.write_event("info", "draining", streams=self.streams.active)
         await self._unnoticed()
         await self._close(self.streams.accepted.serving.config.timeouts.drain)
 
     async def _close(self, patience: float) -> None:
-        self._log.line("info", "closed", streams=self.streams.active)
+        self._log.write_event("info", "closed", streams=self.streams.active)
         stopping = asyncio.ensure_future(self._server.stop(patience))
         hurried = asyncio.ensure_future(self._hurry.wait())
         await asyncio.wait([stopping, hurried], return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +133,7 @@ class Worker:
         self.streams.endings.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._lag.stop()
-        self._log.line("info", "stopped")
+        self._log.write_event("info", "stopped")
 
     def hurry(self) -> None:
         """Ends a drain at once."""
@@ -177,7 +178,7 @@ async def serve(worker: Worker, read: Callable[[], tuple[Accepted, str]] | None 
             worker.take(*read())
         except (OSError, ValueError) as error:
             if log is not None:
-                log.line("error", "not_configured", reason=str(error))
+                log.write_event("error", "not_configured", reason=str(error))
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -213,8 +214,8 @@ class _Secrets:
                                for backend in config.backends.values())
         elif not self._change:
             return self._found
-        found = {key for config in self._configs for key in secrets_of(config)}
-        self._found = sorted(found, key=lambda key: (-len(key), key))
+        found = {key for config in self._configs for key in configured_secrets(config)}
+        self._found = longest_first(found)
         return self._found
 
 
@@ -223,7 +224,7 @@ def run_worker(config: Config, address: str, *, debug_bodies: bool = False, heal
     """Serves on `unix:/path` or `host:port` until told to stop. `accepted`: the file in which the parent process says
     what the configuration is now. Returns the exit code: 0, or 1 when the address cannot be used."""
     debug_bodies = debug_bodies or os.environ.get(DEBUG_BODIES) == "1"
-    secrets: Callable[[], Sequence[str]] = partial(secrets_of, config)
+    secrets: Callable[[], Sequence[str]] = partial(configured_secrets, config)
     log = Log(os.environ.get(LOG_LEVEL, "debug" if debug_bodies else "info"), lambda: secrets())
     logging.getLogger().addHandler(LibraryHandler(log))
     reserve_files()

@@ -71,7 +71,7 @@ async def serve(config: Config, address: str) -> None:
     log = Log("error", list)
     streams = Streams(config, log, PrometheusMetrics(), ThreadPoolExecutor(1), make=make)
     health = Health(lambda service: True)
-    server = make_server("native", {**streams.methods, **health.methods}, partial(log.line, "error"))
+    server = make_server("native", {**streams.methods, **health.methods}, partial(log.write_event, "error"))
     await server.start(address)
     memory.settle()
     print("ready", flush=True)

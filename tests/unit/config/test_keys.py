@@ -9,8 +9,9 @@ import pytest
 
 from extproc.config import Attempt, Backend, Config, ConfigError, ModelRule, load_config
 from extproc.config.keyfile import LONGEST, KeyFile
-from extproc.process.log import Log, secrets_of
+from extproc.process.log import Log
 from extproc.translation.scrubbing import Scrubber
+from extproc.worker.exchange_log import configured_secrets
 
 STUDIO = "https://generativelanguage.googleapis.com"
 VERTEX = "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/l"
@@ -144,10 +145,10 @@ def test_the_log_follows_the_file(tmp_path: Path) -> None:
     file = tmp_path / "key"
     config = load(tmp_path, gemini(", key_file: key"))
     lines: list[bytes] = []
-    log = Log("debug", lambda: secrets_of(config), lines.append)
+    log = Log("debug", lambda: configured_secrets(config), lines.append)
     for key in ("token-one", "token-two"):
         file.write_text(key)
-        log.line("info", "said", text=f"it was {key}")
+        log.write_event("info", "said", text=f"it was {key}")
     assert [b"it was ***" in line for line in lines] == [True, True]
 
 

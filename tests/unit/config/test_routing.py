@@ -13,7 +13,7 @@ import pytest
 from extproc.config import Attempt, Backend, Config, ConfigError, ModelRule, load_config
 from extproc.config.backend_records import Proxy, read_proxy
 from extproc.config.routing_records import MOST_ORDERS
-from extproc.process.log import secrets_of
+from extproc.worker.exchange_log import configured_secrets
 
 ENV = {"A": "key-a", "B": "key-b", "PROXY": "http://me:pass-word@proxy.example:3128"}
 
@@ -55,7 +55,7 @@ def test_no_key_is_shown_and_all_are_scrubbed(tmp_path: Path) -> None:
     config = load(tmp_path, {"keys": ["${A}", {"key": "${B}"}], "proxy": "${PROXY}"})
     for shown in (repr(config), repr(config.backends["b"].several_keys)):
         assert not [secret for secret in ("key-a", "key-b", "pass-word") if secret in shown]
-    assert secrets_of(config) == ["key-a", "key-b"]
+    assert configured_secrets(config) == ["key-a", "key-b"]
 
 
 @pytest.mark.parametrize(("backend", "path", "reason"), [

@@ -14,6 +14,7 @@ from extproc.config.events import EventLabel, EventSettings
 from extproc.conversation.call_counts import BadCall, CallCounts
 from extproc.ext_proc.record import Record
 from extproc.process.log import Log
+from extproc.worker.exchange_log import log_exchange
 from extproc.worker.metrics import PrometheusMetrics
 from tests.told_twice import UPSTREAMS, Native, body_of, got, talk, talk_to, written
 from tests.unit.ext_proc.playbook import request_body, response_body, response_headers
@@ -129,7 +130,7 @@ def record_of(*items: str | Native, style: str | None = None, arguments: Any = N
 
 def line_of(record: Record) -> dict[str, Any]:
     lines: list[bytes] = []
-    Log("info", write=lines.append).exchange(record)
+    log_exchange(Log("info", write=lines.append), record)
     told: dict[str, Any] = json.loads(lines[0])
     return told
 

@@ -27,8 +27,9 @@ from extproc.config import Config
 from extproc.ext_proc.base import Exchange, Responses
 from extproc.ext_proc.incoming import Chunk, Incoming
 from extproc.ext_proc.pb import external_processor_pb2 as pb
-from extproc.process.log import Log, secrets_of
+from extproc.process.log import Log
 from extproc.transport.servers import TRANSPORTS, VARIABLE
+from extproc.worker.exchange_log import configured_secrets
 from extproc.worker.generations import Accepted, Generation
 from extproc.worker.metrics import PrometheusMetrics
 from extproc.worker.stream import SERVICE
@@ -96,7 +97,7 @@ async def running(tmp_path: Path, *, debug_bodies: bool = False, make: Any = Non
                   health_wait: float = 2.0, **changes: Any) -> AsyncIterator[Running]:
     settings = config(**changes)
     lines = Lines()
-    log = Log("debug", partial(secrets_of, settings), lines.write)
+    log = Log("debug", partial(configured_secrets, settings), lines.write)
     registry = CollectorRegistry()
     address = f"unix:{tmp_path}/w.sock"
     worker = Worker(settings, address, log=log, metrics=PrometheusMetrics(registry), debug_bodies=debug_bodies,

@@ -12,6 +12,7 @@ import msgspec
 from extproc.conversation.call_counts import CallCounts
 from extproc.ext_proc.record import Record
 from extproc.process.log import Log
+from extproc.worker.exchange_log import log_exchange
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
 
@@ -27,7 +28,7 @@ def test_the_line_on_the_page_is_what_is_written() -> None:
     shown = example()
     record = msgspec.convert({name: value for name, value in shown.items() if name not in ("time", "level")}, Record)
     lines: list[bytes] = []
-    Log(write=lines.append).exchange(record)
+    log_exchange(Log(write=lines.append), record)
     written = json.loads(lines[0])
     assert {**written, "time": shown["time"]} == shown
     assert [name for name in written if name != "event"] == [name for name in shown if name != "event"]
@@ -35,6 +36,6 @@ def test_the_line_on_the_page_is_what_is_written() -> None:
 
 def test_a_model_with_two_ways_of_calling_is_told_apart() -> None:
     lines: list[bytes] = []
-    Log(write=lines.append).exchange(Record(hop="translate", outcome="ok", calls={
+    log_exchange(Log(write=lines.append), Record(hop="translate", outcome="ok", calls={
         "native": CallCounts(total=1), "hermes": CallCounts(total=2, unreadable=1)}))
     assert json.loads(lines[0])["calls"] == {"native": {"total": 1}, "hermes": {"total": 2, "unreadable": 1}}
