@@ -1,11 +1,12 @@
-"""Bounds: the size limits of a request and a response, and caches whose keys come from outside.
+"""Bounds: the size limits of requests and responses, and caches whose keys come from outside.
 
-`Limits` holds the bounds of design rule 7. Each is a setting. Past one, the client gets an error that names it.
+`Limits` holds the bounds of design rule 7. Each is a setting. Past one, the client gets an error that names it. The
+constants are bounds that several rooms share. A bound with a reason inside one module stands in that module.
 
-Names, paths, patterns and schemas are chosen by clients and providers. A cache of results by such keys needs two
-bounds: the number of entries and the length of a key. Results of longer keys are computed each time and not kept. Where
-only the configuration or the code chooses the keys, `functools.lru_cache` is enough. `BoundedCache` is for lookups of
-every request: a hit is a dictionary lookup and no call.
+Clients and providers choose names, paths, patterns and schemas. A cache with such keys needs two bounds: the number of
+entries and the length of a key. Results for longer keys are computed each time. Where only the configuration or the
+code chooses the keys, `functools.lru_cache` is enough. `BoundedCache` is for lookups of every request: a hit is a
+dictionary lookup and no call.
 """
 
 from __future__ import annotations
@@ -21,33 +22,44 @@ Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 
+JSON_DEPTH = 128
+"""Deepest nesting of JSON that is read, of a client (the default of `Limits.json_depth`) as of a model."""
+TOOL_ARGUMENTS = 16 * 1024 * 1024
+"""Characters of the arguments of one tool call (the default of `Limits.tool_arguments`), so also of one value in
+them."""
+LONGEST_STREAM = 4 * 3600
+"""Seconds that a response may run after its worker or its listener was told to stop. A limit on concurrent streams
+counts it no longer than that."""
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sizes in bytes unless a name says otherwise."""
+    """Sizes in bytes unless the text says otherwise."""
 
     body: int = 64 * 1024 * 1024
-    """Largest request or whole answer, after decompression."""
+    """Largest request or whole response, after decompression."""
     replay: int = 8 * 1024 * 1024
-    """Largest request that can be sent again to a further attempt; a larger one has its first attempt only. Envoy keeps
-    the copy until the answer has ended: count with the size of the requests (at most this) times the answers that run
-    at the same time, and twice that for a backend with several keys."""
+    """Largest request that can be sent again to a further attempt. A larger one gets its first attempt only. Envoy
+    keeps the copy until the response has ended. The memory it takes is the size of the requests (at most this) times
+    the number of concurrent responses, and twice that for a backend with several keys."""
     sse_line: int = 16 * 1024 * 1024
     """Longest line of a provider's event stream."""
-    json_depth: int = 128
+    json_depth: int = JSON_DEPTH
     """Deepest nesting of a request."""
     tools: int = 512
     """Most tools of a request, as a count."""
     prompted_tools: int = 64
     """Most tools of a request whose tools are written into the prompt, as a count."""
-    tool_arguments: int = 16 * 1024 * 1024
-    """Longest arguments of one tool call of a model, in characters of their JSON; a longer call ends the answer with an
-    error."""
+    tool_arguments: int = TOOL_ARGUMENTS
+    """Longest arguments of one tool call of a model, in characters of their JSON. A longer call ends the response with
+    an error."""
     held_back: int = 64 * 1024
-    """Most text that waits for a decision (a marker, a later block)."""
+    """Most text that is held back until a decision is possible (is it a marker? does a later block belong to it?)."""
 
 
 def bounded_cache(*, entries: int, longest: int, at: int = 0) -> Callable[[Function], Function]:
-    """Keeps the last `entries` results. `at`: which argument is the text from outside, of which results up to a length
-    of `longest` are kept. Arguments are given by position. `cache_info` tells of the memory, as that of `lru_cache`."""
+    """Decorator: keeps the last `entries` results. `at`: the position of the argument that comes from outside; results
+    for a longer one than `longest` are not kept. Arguments are passed by position. `cache_info` is that of
+    `lru_cache`."""
 
     def decorate(function: Function) -> Function:
         kept = lru_cache(entries)(function)
@@ -63,9 +75,9 @@ def bounded_cache(*, entries: int, longest: int, at: int = 0) -> Callable[[Funct
 
 
 class BoundedCache(dict[Key, Result], Generic[Key, Result]):
-    """`BoundedCache(function)[key]` is `function(key)`. Results of keys up to a length of `longest`, as `size` counts
-    it, are kept; past `entries` of them it begins again with none, so whoever sends new keys costs the others a
-    call."""
+    """`BoundedCache(function)[key]` is `function(key)`. Results are kept for keys whose `size` is at most `longest`.
+    When `entries` of them are kept and another comes, all are forgotten: a client that sends ever new keys costs the
+    others one call."""
 
     __slots__ = ("_entries", "_function", "_longest", "_size")
 
@@ -76,9 +88,9 @@ class BoundedCache(dict[Key, Result], Generic[Key, Result]):
         self._entries, self._longest, self._size = entries, longest, size
 
     def __missing__(self, key: Key) -> Result:
-        found = self._function(key)
+        result = self._function(key)
         if self._size(key) <= self._longest:
             if len(self) >= self._entries:
                 self.clear()
-            self[key] = found
-        return found
+            self[key] = result
+        return result

@@ -13,6 +13,7 @@ import typer
 
 from extproc.cli.options import DEFAULT_ADMIN, DEFAULT_LIMITS, DEFAULT_PROCESSOR, ConfigOption, OptionalConfig
 from extproc.cli.problems import fail, problems_printed
+from extproc.endpoints import READY_PATH
 
 
 def up(config: OptionalConfig = None,
@@ -88,7 +89,7 @@ def ready(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT where /r
     host, _, port = admin.rpartition(":")
     try:
         connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=3)
-        connection.request("GET", "/readyz")
+        connection.request("GET", READY_PATH)
         answer = connection.getresponse()
         said = answer.read(10_000)
     except (OSError, http.client.HTTPException, ValueError) as error:

@@ -13,10 +13,10 @@ from extproc.config.addresses import is_loopback
 from extproc.config.backend_checks import file_path, unreadable
 from extproc.config.observing_records import Tracing, is_secret, read_otlp
 from extproc.config.records import Problem
+from extproc.headers import SET_BY_TRANSPORT
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$&'*+.^_`|~-]+")
 _HEADER_TEXT = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
-_NOT_OURS = ("host", "content-length", "content-type", "te", "transfer-encoding", "connection", "user-agent")
 
 
 def tracing_problems(path: str, tracing: Tracing) -> Iterator[Problem]:
@@ -31,7 +31,7 @@ def tracing_problems(path: str, tracing: Tracing) -> Iterator[Problem]:
     if not tracing.service.strip() or not tracing.service.isprintable():
         yield f"{path}.service", "is empty or holds a control character"
     for name, value in (tracing.headers or {}).items():
-        if not _HEADER_NAME.fullmatch(name) or name.lower() in _NOT_OURS:
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in SET_BY_TRANSPORT:
             yield f"{path}.headers.{name[:40]}", "is no name of a header that can be set here"
         elif value is not None and not _HEADER_TEXT.fullmatch(value):
             yield f"{path}.headers.{name}", "is empty, or holds a character that a header cannot carry"

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from extproc.demo.checks import Refused, check
 from extproc.demo.replies import CREATED, Reply
 from extproc.demo.script import answer
+from extproc.endpoints import CHAT_PATH, MODELS_PATH
 
 PIECE_DELAY = 0.004
 """Seconds between two pieces of a stream: slow enough to be seen, fast enough to wait for."""
@@ -132,10 +133,10 @@ def _check_size(size: int) -> None:
 
 async def _respond(request: _Request, writer: asyncio.StreamWriter) -> None:
     try:
-        if request.path == "/v1/models" and request.method == "GET":
+        if request.path == MODELS_PATH and request.method == "GET":
             model = {"id": "demo", "object": "model", "created": CREATED, "owned_by": "extproc"}
             await _send(writer, 200, json.dumps({"object": "list", "data": [model]}).encode(), request.keeps_alive)
-        elif request.path != "/v1/chat/completions":
+        elif request.path != CHAT_PATH:
             raise Refused(f"Invalid URL ({request.method} {request.path})", status=404)
         elif request.method != "POST":
             raise Refused(f"Not allowed to {request.method} on {request.path}", status=405)

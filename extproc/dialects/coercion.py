@@ -14,13 +14,11 @@ from __future__ import annotations
 import math
 import re
 
+from extproc.bounds import JSON_DEPTH
 from extproc.dialects.json.lenient import decode_json, read_relaxed
 from extproc.dialects.shapes import Document, Parameter, Schema, ToolShape, json_types, mapping, parameter, tool_shape
 
 __all__ = ["Parameter", "ToolShape", "coerce_text", "coerce_value", "json_or_text", "parameter", "tool_shape"]
-
-MAX_DEPTH = 128
-"""Members nested deeper than this keep the value they came with."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -170,7 +168,7 @@ def _member(value: object, parameter: Parameter, depth: int) -> object:
 
 def _nested(value: object, parameter: Parameter, depth: int) -> object:
     document = parameter.document
-    if depth >= MAX_DEPTH or document is None or not parameter.alternatives:
+    if depth >= JSON_DEPTH or document is None or not parameter.alternatives:
         return value
     if isinstance(value, dict):
         return _object(value, parameter, document, depth)

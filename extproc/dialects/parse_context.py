@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from extproc.bounds import TOOL_ARGUMENTS
 from extproc.conversation.call_counts import CallCounts, CallTally
 from extproc.conversation.model import Tool
 from extproc.conversation.pending_call import JsonBalance, PendingCall, Place
@@ -25,7 +26,7 @@ from extproc.errors import Failure
 
 _encode = msgspec.json.Encoder().encode
 
-MAX_VALUE = 16 * 1024 * 1024
+MAX_VALUE = TOOL_ARGUMENTS
 """Characters of one value that are collected before it can be sent."""
 
 LOOK_AHEAD = 1024 * 1024

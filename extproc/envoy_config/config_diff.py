@@ -12,7 +12,8 @@ from typing import Any
 import yaml
 
 from extproc.config import Config
-from extproc.envoy_config.routes import ROUTE, hop_cluster
+from extproc.envoy_config.routes import hop_cluster
+from extproc.headers import ROUTE_HEADER
 
 Problem = tuple[str, str]
 
@@ -41,7 +42,7 @@ def _ways(value: Any) -> Iterator[str]:
         for item in value:
             yield from _ways(item)
     elif isinstance(value, dict):
-        if value.get("name") == ROUTE and isinstance(value.get("string_match"), dict):
+        if value.get("name") == ROUTE_HEADER and isinstance(value.get("string_match"), dict):
             yield str(value["string_match"].get("prefix", ""))
         for item in value.values():
             yield from _ways(item)

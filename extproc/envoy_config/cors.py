@@ -18,12 +18,9 @@ from envoy_data_plane.google import protobuf
 
 from extproc.config import Config
 from extproc.envoy_config.rendering import pack
+from extproc.headers import EXPOSED_TO_PAGES
 
 CORS = "envoy.filters.http.cors"
-
-EXPOSED_HEADERS = ["request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry", "x-extproc-dropped",
-                   "*"]
-"""What a page may read of an answer, beside its body and status."""
 
 
 def cors_filter() -> hcm.HttpFilter:
@@ -40,6 +37,6 @@ def cors_policy(config: Config) -> dict[str, protobuf.Any]:
         allow_origin_string_match=[matcher.StringMatcher(exact=origin) for origin in config.cors],
         # "*" for headers allows those that the browser asks for: every SDK brings some of its own.
         allow_methods="GET, POST, OPTIONS", allow_headers="*",
-        expose_headers=", ".join(EXPOSED_HEADERS), max_age="600",
+        expose_headers=", ".join(EXPOSED_TO_PAGES), max_age="600",
         # The gateway usually listens on loopback, and the page comes from elsewhere.
         allow_private_network_access=True))}

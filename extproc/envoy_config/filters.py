@@ -24,7 +24,6 @@ from envoy_data_plane.envoy.extensions.retry.host.previous_hosts import v3 as pr
 from envoy_data_plane.envoy.type import v3 as http_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
-from extproc.apis.openai.client.finalizing import FINALIZE_HEADER
 from extproc.config import Backend, Config
 from extproc.envoy_config.key_files import key_from_file
 from extproc.envoy_config.local_replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID
@@ -34,21 +33,29 @@ from extproc.envoy_config.ratelimit import LIMITED_TEAM
 from extproc.envoy_config.rendering import extension, pack, seconds
 from extproc.envoy_config.resource_sources import Sources
 from extproc.envoy_config.secrets import key_header, key_name, placeholder, secret_name
-from extproc.translation.tool_styles import TOOLS_HEADER
+from extproc.headers import (
+    API_HEADER,
+    ATTEMPT_COUNT_HEADER,
+    BACKEND_METADATA,
+    CLIENT_OPTIONS,
+    ENVOY_PREFIX,
+    HOP_HEADER,
+    INTERNAL_PREFIX,
+    LIMITED_TEAM_HEADER,
+    ROLE_METADATA,
+    SELECT_MAY_NOT_SET,
+    TEAM_HEADER,
+    TEAM_KEY_SOURCES,
+)
 
 PROCESSOR = "processor"
 """The cluster of the workers."""
 KEY_AUTH = "api_key_auth"
 SELECT = "select"
 TRANSLATE = "translate"
-HOP = "x-extproc-hop"
-"""The header that names a hop where the hops share a route table."""
 _CAPITAL = re.compile("[A-Z]")
 METADATA_NAMESPACE = "extproc"
 """Dynamic metadata that the processor may set (usage, for logs and limits)."""
-
-# Not an allow-list: the rule also holds for the replies that select gives itself, whose headers are many.
-_SELECT_MAY_NOT_SET = "^(:.*|host|authorization|cookie|x-api-key)$"
 
 _FULL_DUPLEX = ext_proc.ProcessingModeBodySendMode.FULL_DUPLEX_STREAMED
 _SEND = ext_proc.ProcessingModeHeaderSendMode.SEND
@@ -56,11 +63,11 @@ _SKIP = ext_proc.ProcessingModeHeaderSendMode.SKIP
 
 
 def drop_clients_internal_headers() -> core.TypedExtensionConfig:
-    """Removes `x-extproc-*` and `x-envoy-*` that a client sends, before any filter or route sees them. Only
-    `x-extproc-finalize` and `x-extproc-tools` are the client's own."""
+    """Removes a client's `x-extproc-*` headers except `CLIENT_OPTIONS`, and its `x-envoy-*` headers, before any filter
+    or route sees them."""
     internal = [matcher.StringMatcher(safe_regex=matcher.RegexMatcher(regex=pattern))
-                for pattern in all_but("x-extproc-", FINALIZE_HEADER, TOOLS_HEADER)]
-    envoys = matcher.StringMatcher(prefix="x-envoy-", ignore_case=True)
+                for pattern in all_but(INTERNAL_PREFIX, *CLIENT_OPTIONS)]
+    envoys = matcher.StringMatcher(prefix=ENVOY_PREFIX, ignore_case=True)
     return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
         rules.HeaderMutation(remove_on_match=rules.HeaderMutationRemoveOnMatch(key_matcher=names))
         for names in (*internal, envoys)]))
@@ -70,7 +77,7 @@ def name_hop(backend: str) -> core.TypedExtensionConfig:
     """Puts the name of its hop into each request, over whatever stands there, before a route is looked for."""
     return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
         rules.HeaderMutation(append=core.HeaderValueOption(
-            header=core.HeaderValue(key=HOP, value=hop_domain(backend)),
+            header=core.HeaderValue(key=HOP_HEADER, value=hop_domain(backend)),
             append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD))]))
 
 
@@ -116,12 +123,12 @@ def team_keys(config: Config, *, with_secrets: bool) -> keyauth.ApiKeyAuthPerRou
 
 
 def _key_sources() -> list[keyauth.KeySource]:
-    """Anthropic's header first; the filter itself strips `Bearer `."""
-    return [keyauth.KeySource(header="x-api-key"), keyauth.KeySource(header="authorization")]
+    """The filter itself strips `Bearer `."""
+    return [keyauth.KeySource(header=name) for name in TEAM_KEY_SOURCES]
 
 
 def _key_forwarding() -> keyauth.Forwarding:
-    return keyauth.Forwarding(header="x-extproc-team", hide_credentials=True)
+    return keyauth.Forwarding(header=TEAM_HEADER, hide_credentials=True)
 
 
 def switched_off() -> route.FilterConfig:
@@ -137,13 +144,14 @@ def body_limit(limit: int) -> hcm.HttpFilter:
 def select() -> hcm.HttpFilter:
     """Reads the whole request, may choose its route but not change where or who it is, never sees the answer."""
     return hcm.HttpFilter(name=SELECT, typed_config=pack(ext_proc.ExternalProcessor(
-        grpc_service=_processor({"x-extproc-role": "select"}),
+        grpc_service=_processor({ROLE_METADATA: "select"}),
         processing_mode=ext_proc.ProcessingMode(
             request_header_mode=_SEND, request_body_mode=_FULL_DUPLEX, request_trailer_mode=_SEND,
             response_header_mode=_SKIP, response_body_mode=ext_proc.ProcessingModeBodySendMode.NONE,
             response_trailer_mode=_SKIP),
         mutation_rules=rules.HeaderMutationRules(
-            disallow_expression=matcher.RegexMatcher(regex=_SELECT_MAY_NOT_SET)),
+            disallow_expression=matcher.RegexMatcher(
+                regex=f"^(:.*|{'|'.join(SELECT_MAY_NOT_SET)})$")),
         stat_prefix=SELECT,
         status_on_error=http_type.HttpStatus(code=http_type.StatusCode.ServiceUnavailable))))
 
@@ -151,7 +159,7 @@ def select() -> hcm.HttpFilter:
 def translate(backend: str) -> hcm.HttpFilter:
     """Rewrites the request for this backend and its answer for the client, while both flow."""
     return hcm.HttpFilter(name=TRANSLATE, typed_config=pack(ext_proc.ExternalProcessor(
-        grpc_service=_processor({"x-extproc-role": "translate", "x-extproc-backend": backend}),
+        grpc_service=_processor({ROLE_METADATA: "translate", BACKEND_METADATA: backend}),
         processing_mode=ext_proc.ProcessingMode(
             request_header_mode=_SEND, request_body_mode=_FULL_DUPLEX, request_trailer_mode=_SEND,
             response_header_mode=_SEND, response_body_mode=_FULL_DUPLEX, response_trailer_mode=_SEND),
@@ -188,9 +196,9 @@ def remember_client() -> hcm.HttpFilter:
     fail, and Envoy's own reply to that failure needs both. Also the team, for whom tokens are counted at the end, and
     what a line of the log tells when the worker was lost."""
     return hcm.HttpFilter(name="remember_client", typed_config=pack(to_metadata.Config(request_rules=[
-        _to_metadata("x-extproc-api", CLIENT_API), _to_metadata("x-request-id", CLIENT_REQUEST_ID),
-        _to_metadata("x-extproc-limited-team", LIMITED_TEAM), _to_metadata("x-extproc-team", CLIENT_TEAM),
-        _to_metadata("x-envoy-attempt-count", CLIENT_ATTEMPT)])))
+        _to_metadata(API_HEADER, CLIENT_API), _to_metadata("x-request-id", CLIENT_REQUEST_ID),
+        _to_metadata(LIMITED_TEAM_HEADER, LIMITED_TEAM), _to_metadata(TEAM_HEADER, CLIENT_TEAM),
+        _to_metadata(ATTEMPT_COUNT_HEADER, CLIENT_ATTEMPT)])))
 
 
 def _to_metadata(header: str, key: str) -> to_metadata.ConfigRule:

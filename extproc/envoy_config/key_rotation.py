@@ -26,9 +26,7 @@ from extproc.envoy_config.key_files import quoted
 from extproc.envoy_config.rendering import pack
 from extproc.envoy_config.resource_sources import Sources
 from extproc.envoy_config.secrets import key_header, key_name, placeholder
-
-OTHER_KEY = "x-extproc-other-key"
-"""The header by which the filter asks for another try."""
+from extproc.headers import OTHER_KEY_HEADER
 
 _LONGEST_ERROR = 65536
 """Bytes; what Google says of a key is shorter."""
@@ -144,7 +142,7 @@ def keys_filters(name: str, backend: Backend, sources: Sources, *, with_secrets:
                for number, entry in enumerate(backend.several_keys, 1)]
     script = _SCRIPT.format(header=quoted(header.name), prefix=quoted(header.prefix),
                             place=quoted(f"backends.{name}.keys"), keys=",\n".join(entries), longest=LONGEST,
-                            other_key=OTHER_KEY, reads_400="true" if _is_googles(backend) else "false",
+                            other_key=OTHER_KEY_HEADER, reads_400="true" if _is_googles(backend) else "false",
                             longest_error=_LONGEST_ERROR)
     return [hcm.HttpFilter(name="provider_keys", typed_config=pack(lua.Lua(
                 default_source_code=core.DataSource(inline_string=script)))),

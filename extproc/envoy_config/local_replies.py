@@ -21,22 +21,28 @@ from envoy_data_plane.envoy.extensions.access_loggers.filters.cel import v3 as c
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.google import protobuf
 
+from extproc.endpoints import ANTHROPIC_PREFIX, ENDPOINTS
 from extproc.envoy_config.key_files import NO_KEY_DETAILS
-from extproc.envoy_config.rendering import pack, shown_once
+from extproc.envoy_config.rendering import pack, request_header, shown_once
 from extproc.errors import GATEWAY_REFUSALS
-from extproc.ratelimit.refusal import MESSAGE_HEADER
+from extproc.headers import LIMIT_MESSAGE_HEADER, ROUTE_HEADER, TEAM_HEADER
 
 CLIENT_NAMESPACE, CLIENT_API, CLIENT_REQUEST_ID = "extproc.client", "api", "id"
 """Dynamic metadata of the backend hop that outlives the internal headers: its namespace and keys."""
 
-_OPENAIS_PATH = " || ".join(
-    f"request.url_path.contains('{path}')" for path in ("/v1/chat/", "/v1/events", "/v1/embeddings", "/v1/responses"))
+
+def _is_path_of(api: str) -> str:
+    return " || ".join(f"request.url_path.contains('{path}')"
+                       for path, endpoint in ENDPOINTS.items() if endpoint.api == api)
+
+
 EDGE_IS_ANTHROPIC = (
-    f"(request.url_path.contains('/v1/messages') || (!({_OPENAIS_PATH})"
-    " && (request.url_path.startsWith('/anthropic/') || 'anthropic-version' in request.headers)))"
+    f"({_is_path_of('anthropic')} || (!({_is_path_of('openai')})"
+    f" && (request.url_path.startsWith('{ANTHROPIC_PREFIX}/') || 'anthropic-version' in request.headers)))"
 )
-"""As `extproc.endpoints.api_of` says it."""
+"""The rule of `extproc.endpoints.api_of` as an expression of Envoy's."""
 _HOP_IS_ANTHROPIC = f"metadata.filter_metadata['{CLIENT_NAMESPACE}']['{CLIENT_API}'] == 'anthropic'"
+_SERVED = [path for path in ENDPOINTS if path != "/"]
 _ENVOYS_OWN = "response.code >= 400 && !response.code_details.startsWith('extproc_')"
 
 
@@ -58,19 +64,19 @@ _REPLIES = [
     _Reply("response.code == 403", "permission_error", "invalid_request_error",
            GATEWAY_REFUSALS["permission"]),
     _Reply("response.code == 404", "not_found_error", "invalid_request_error",
-           "Nothing is served here: %REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%. Served are /v1/messages, "
-           "/v1/messages/count_tokens, /v1/chat/completions, /v1/events, /v1/embeddings, /v1/responses and "
-           "/v1/models.", "not_found"),
+           "Nothing is served here: %REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%. Served are "
+           f"{', '.join(_SERVED[:-1])} and {_SERVED[-1]}.", "not_found"),
     # The processor says the same where its clock rings first.
     _Reply("response.code == 408", "timeout_error", "server_error", "The request did not arrive in time.", "timeout"),
     _Reply("response.code == 413", "request_too_large", "invalid_request_error",
            GATEWAY_REFUSALS["too_large"], "request_too_large"),
     # Said by our own service of limits, and made of the numbers of another one.
-    _Reply(f"response.code == 429 && '{MESSAGE_HEADER}' in response.headers", "rate_limit_error", "rate_limit_error",
-           f"%RESP({MESSAGE_HEADER})%", "rate_limit_exceeded"),
+    _Reply(f"response.code == 429 && '{LIMIT_MESSAGE_HEADER}' in response.headers", "rate_limit_error",
+           "rate_limit_error", f"%RESP({LIMIT_MESSAGE_HEADER})%", "rate_limit_exceeded"),
     _Reply("response.code == 429 && 'x-ratelimit-reset' in response.headers", "rate_limit_error", "rate_limit_error",
-           'Rate limit reached: a limit of team "%REQ(X-EXTPROC-TEAM)%" is used up. The limit, and what all its limits '
-           "are by window (w, in seconds): %RESP(X-RATELIMIT-LIMIT)%. It resets in %RESP(X-RATELIMIT-RESET)% seconds.",
+           f'Rate limit reached: a limit of team "{request_header(TEAM_HEADER)}" is used up. The limit, and what '
+           "all its limits are by window (w, in seconds): %RESP(X-RATELIMIT-LIMIT)%. It resets in "
+           "%RESP(X-RATELIMIT-RESET)% seconds.",
            "rate_limit_exceeded", {"retry-after": "%RESP(X-RATELIMIT-RESET)%"}),
     _Reply("response.code == 429", "rate_limit_error", "rate_limit_error",
            GATEWAY_REFUSALS["rate_limit"], "rate_limit_exceeded"),
@@ -81,8 +87,8 @@ _REPLIES = [
            "The gateway cannot reach the service that counts the limits of teams. Please try again.",
            "limits_unavailable"),
     _Reply("response.code_details == 'cluster_not_found'", "api_error", "server_error",
-           "Envoy has no route for the rule that the processor chose (%REQ(X-EXTPROC-ROUTE)%): their configurations "
-           "differ. This Envoy needs a new one (extproc envoy-config).", "configurations_differ"),
+           f"Envoy has no route for the rule that the processor chose ({request_header(ROUTE_HEADER)}): their "
+           "configurations differ. This Envoy needs a new one (extproc envoy-config).", "configurations_differ"),
     _Reply(f"response.code_details == '{NO_KEY_DETAILS}'", "api_error", "server_error",
            "The gateway has no key for this provider: its key file is missing or empty.", "provider_key_missing"),
     _Reply("response.code_details.startsWith('ext_proc_error')", "api_error", "server_error",

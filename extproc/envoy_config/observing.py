@@ -35,8 +35,9 @@ from extproc.config.observing_records import read_otlp
 from extproc.config.versions import plain_name
 from extproc.envoy_config.cluster_parts import endpoints, find_by, http1, http2, protocol, tls_to
 from extproc.envoy_config.local_replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID, EDGE_IS_ANTHROPIC
-from extproc.envoy_config.rendering import extension, pack, seconds
+from extproc.envoy_config.rendering import extension, pack, request_header, seconds
 from extproc.envoy_config.secrets import placeholder
+from extproc.headers import ROUTE_HEADER, TEAM_HEADER
 from extproc.profiles.telemetry import provider_name
 
 TRACES = "traces"
@@ -51,7 +52,7 @@ RULE_METADATA = "extproc"
 _DETAILS = "(has(response.code_details) ? response.code_details : '')"
 _ANSWERED = f"{_DETAILS}.startsWith('extproc_')"
 """The processor has answered by itself."""
-_HANDED_ON = ("('x-extproc-route' in request.headers && has(upstream.request_attempt_count)"
+_HANDED_ON = (f"('{ROUTE_HEADER}' in request.headers && has(upstream.request_attempt_count)"
               " && upstream.request_attempt_count > 0"
               f" && !{_DETAILS}.startsWith('upstream_reset_before_response_started'))")
 """A backend's hop has the request, and tells of it. (A connection into a hop does not fail unless Envoy is at its end;
@@ -83,7 +84,7 @@ _EDGE = {
     "request_id": "%STREAM_ID%",
     "path": "%PATH(NQ:ORIG_OR_PATH):200%",
     "api": f"%CEL({EDGE_IS_ANTHROPIC} ? 'anthropic' : 'openai')%",
-    "team": "%REQ(X-EXTPROC-TEAM)%",
+    "team": request_header(TEAM_HEADER),
     "rule": f"%METADATA(ROUTE:{RULE_METADATA}:rule)%",
     "outcome": _OUTCOME,
     "client": "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%",
@@ -181,7 +182,7 @@ def edge_tracing(config: Config, *, with_secrets: bool) -> hcm.HttpConnectionMan
     if config.tracing is None:
         return None
     return _tracing(config.tracing, with_secrets, "%REQ(:METHOD)% %PATH(NQ):100%", {
-        "extproc.team": "%REQ(X-EXTPROC-TEAM)%",
+        "extproc.team": request_header(TEAM_HEADER),
         "gen_ai.request.model": f"%METADATA(ROUTE:{RULE_METADATA}:rule)%", "error": _ERROR})
 
 

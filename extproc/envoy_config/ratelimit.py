@@ -31,6 +31,7 @@ from envoy_data_plane.google import protobuf
 from extproc.config import Config, ModelRule
 from extproc.envoy_config.local_replies import CLIENT_NAMESPACE
 from extproc.envoy_config.rendering import pack, seconds
+from extproc.headers import API_HEADER, LIMITED_TEAM_HEADER, STREAM_ID_HEADER
 from extproc.ratelimit.kinds import API, DOMAIN, KINDS, LIMIT, RULE, STREAM, TEAM
 
 LIMITS = "limits"
@@ -40,7 +41,6 @@ LIMITED_TEAM = "limited_team"
 
 _ASK, _ASK_STRICTLY, _ENDED, _COUNT = "limits", "limits_strict", "limits_ended", "limits"
 """The filters: a silent service lets pass; it refuses; told of the end of a request; in a hop, told of tokens."""
-_TEAM_HEADER, _STREAM_HEADER, _API_HEADER = "x-extproc-limited-team", "x-extproc-stream", "x-extproc-api"
 
 
 # ----------------------------------------------------------------------------------------------------------- filters
@@ -78,7 +78,7 @@ def edge_limits(rule: ModelRule, config: Config) -> dict[str, protobuf.Any]:
         ended += [_ended(kind, model) for kind in kinds if not KINDS[kind].seconds]
     if asked:
         # The team stands in it so that it is left out where the others are.
-        asked.insert(0, _entry(config, [_header(TEAM, _TEAM_HEADER), _header(API, _API_HEADER)], 0))
+        asked.insert(0, _entry(config, [_header(TEAM, LIMITED_TEAM_HEADER), _header(API, API_HEADER)], 0))
     asks = _ASK_STRICTLY if config.limits_service.failure_mode == "deny" else _ASK
     return {**_for_route(asks, asked), **_for_route(_ENDED, ended)}
 
@@ -111,15 +111,15 @@ def _kinds(rule: ModelRule, config: Config) -> Iterable[tuple[list[route.RateLim
 
 
 def _asked(kind: str, model: list[route.RateLimitAction], config: Config) -> route.RateLimit:
-    stream = [] if KINDS[kind].seconds else [_header(STREAM, _STREAM_HEADER)]
-    return _entry(config, [_header(TEAM, _TEAM_HEADER), *model, _fixed(LIMIT, kind), *stream],
+    stream = [] if KINDS[kind].seconds else [_header(STREAM, STREAM_ID_HEADER)]
+    return _entry(config, [_header(TEAM, LIMITED_TEAM_HEADER), *model, _fixed(LIMIT, kind), *stream],
                   0 if KINDS[kind].afterwards else 1)
 
 
 def _ended(kind: str, model: list[route.RateLimitAction]) -> route.RateLimit:
     return route.RateLimit(
         apply_on_stream_done=True,
-        actions=[_header(TEAM, _TEAM_HEADER), *model, _fixed(LIMIT, kind), _header(STREAM, _STREAM_HEADER)],
+        actions=[_header(TEAM, LIMITED_TEAM_HEADER), *model, _fixed(LIMIT, kind), _header(STREAM, STREAM_ID_HEADER)],
         hits_addend=route.RateLimitHitsAddend(number=1, is_negative_hits=True))
 
 

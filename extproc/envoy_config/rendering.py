@@ -17,7 +17,7 @@ from envoy_data_plane.message_pool import default_message_pool
 
 from extproc.envoy_config import messages
 
-__all__ = ["extension", "json_text", "pack", "seconds", "shown_once", "to_json"]
+__all__ = ["extension", "json_text", "pack", "request_header", "seconds", "shown_once", "to_json"]
 
 M = TypeVar("M", bound=betterproto2.Message)
 
@@ -71,6 +71,11 @@ def shown_once(message: M) -> M:
 def extension(name: str, message: betterproto2.Message) -> core.TypedExtensionConfig:
     """The message as a named Envoy extension."""
     return core.TypedExtensionConfig(name=name, typed_config=pack(message))
+
+
+def request_header(name: str) -> str:
+    """Envoy's format for the value of a request header."""
+    return f"%REQ({name.upper()})%"
 
 
 def seconds(value: float) -> timedelta:

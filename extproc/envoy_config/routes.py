@@ -15,33 +15,25 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google import protobuf
 
 from extproc.config import Backend, Config, ModelRule
+from extproc.endpoints import HEALTH_PATH
 from extproc.envoy_config.cors import cors_policy
-from extproc.envoy_config.filters import HOP, KEY_AUTH, SELECT, hop_domain, switched_off, team_keys
-from extproc.envoy_config.key_rotation import OTHER_KEY
+from extproc.envoy_config.filters import KEY_AUTH, SELECT, hop_domain, switched_off, team_keys
 from extproc.envoy_config.messages import ClusterWeight, PriorityGroup, PriorityGroupClusterSpecifier
 from extproc.envoy_config.observing import RULE_METADATA, never_traced
 from extproc.envoy_config.ratelimit import edge_limits, hop_limits
 from extproc.envoy_config.rendering import extension, pack, seconds
 from extproc.envoy_config.resource_sources import HOPS
 from extproc.errors import FAILOVER_STATUSES
-
-CLIENT_SECRETS = ["authorization", "x-api-key", "x-goog-api-key", "cookie"]
-"""A client's keys end at the edge."""
-
-ROUTE = "x-extproc-route"
-"""The id of the rule that `select` has chosen; routes are chosen by its first part, `ModelRule.way`."""
-
-_EARLY = "x-extproc-early"
-"""The numbers of the attempts that may pass by a provider, as `,1,2,`; `x-envoy-attempt-count` says which this is."""
-
-_INTERNAL_HEADERS = [
-    ROUTE, "x-extproc-asked", "x-extproc-order", _EARLY,
-    "x-extproc-api", "x-extproc-team",
-    "x-extproc-limited-team", "x-extproc-stream", "x-envoy-attempt-count", "x-envoy-expected-rq-timeout-ms",
-    "x-envoy-external-address", "x-envoy-internal", "x-envoy-original-path", "x-forwarded-for", "x-forwarded-host",
-    "x-forwarded-port", "x-forwarded-proto", "x-request-id", "via",
-]
-"""What the gateway knows and no provider needs to."""
+from extproc.headers import (
+    ATTEMPT_COUNT_HEADER,
+    EJECTABLE_ATTEMPTS_HEADER,
+    HOP_HEADER,
+    ORDER_HEADER,
+    OTHER_KEY_HEADER,
+    REMOVED_AT_EDGE,
+    REMOVED_IN_HOP,
+    ROUTE_HEADER,
+)
 
 
 def hop_cluster(backend: str) -> str:
@@ -84,8 +76,7 @@ def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguratio
         name="edge", domains=["*"],
         routes=[_liveness(), *(route for rule in ways.values() for route in _rule_routes(rule, config)),
                 _unknown_rule(), _nothing_here()],
-        # accept-encoding: the processor reads answers, it should not have to unpack them.
-        request_headers_to_remove=[*CLIENT_SECRETS, "accept-encoding"],
+        request_headers_to_remove=list(REMOVED_AT_EDGE),
         include_request_attempt_count=True,
         typed_per_filter_config={**cors_policy(config), **keys})])
 
@@ -93,7 +84,7 @@ def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguratio
 def _liveness() -> route.Route:
     off = pack(switched_off())
     return route.Route(
-        name="healthz", match=route.RouteMatch(path="/healthz"),
+        name="healthz", match=route.RouteMatch(path=HEALTH_PATH),
         direct_response=route.DirectResponseAction(status=200, body=core.DataSource(inline_string="ok\n")),
         tracing=never_traced(), typed_per_filter_config={SELECT: off, KEY_AUTH: off})
 
@@ -102,7 +93,7 @@ def _unknown_rule() -> route.Route:
     """503 for a rule that this Envoy does not know: the processor has another configuration."""
     return route.Route(
         name="unknown-rule", match=route.RouteMatch(prefix="/", headers=[
-            route.HeaderMatcher(name=ROUTE, present_match=True)]),
+            route.HeaderMatcher(name=ROUTE_HEADER, present_match=True)]),
         route=route.RouteAction(
             cluster="unknown-rule",
             cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.SERVICE_UNAVAILABLE))
@@ -130,16 +121,16 @@ def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Co
     groups = [PriorityGroup(name=f"attempt-{number}", clusters=[ClusterWeight(
         cluster_name=hop_cluster(rule.attempts[index].backend), weight=100)])
         for number, index in enumerate(attempts, 1)]
-    early = _early(rule, attempts)
-    chosen = [route.HeaderMatcher(name=ROUTE, string_match=matcher.StringMatcher(prefix=f"{rule.way}.")),
-              *([_exactly("x-extproc-order", str(order))] if order else [])]
+    early = ",".join(map(str, _early(rule, attempts)))
+    chosen = [route.HeaderMatcher(name=ROUTE_HEADER, string_match=matcher.StringMatcher(prefix=f"{rule.way}.")),
+              *([_exactly(ORDER_HEADER, str(order))] if order else [])]
     return route.Route(
         name=f"{rule.way}.{order}" if order else rule.way,
         match=route.RouteMatch(prefix="/", headers=chosen),
         metadata=core.Metadata(filter_metadata={RULE_METADATA: protobuf.Struct.from_dict({"rule": rule.match})}),
         typed_per_filter_config=edge_limits(rule, config),
         request_body_buffer_limit=config.limits.replay,
-        request_headers_to_add=[_overwriting(_EARLY, f",{','.join(map(str, early))},")] if early else [],
+        request_headers_to_add=[_overwriting(EJECTABLE_ATTEMPTS_HEADER, f",{early},")] if early else [],
         route=route.RouteAction(
             timeout=seconds(0), idle_timeout=seconds(config.timeouts.stream_idle),
             retry_policy=route.RetryPolicy(
@@ -156,7 +147,7 @@ def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Co
 def hops_table(config: Config) -> route.RouteConfiguration:
     """The ways of all hops to their providers in one table; the listener of each names its part of it in a header."""
     return route.RouteConfiguration(
-        name=HOPS, vhost_header=HOP, request_headers_to_remove=[HOP],
+        name=HOPS, vhost_header=HOP_HEADER, request_headers_to_remove=[HOP_HEADER],
         virtual_hosts=[_hop(name, config, hop_domain(name)) for name in config.backends])
 
 
@@ -181,10 +172,10 @@ def _hop(backend: str, config: Config, domain: str) -> route.VirtualHost:
             route=_hop_action(cluster, config.backends[backend], config,
                               CONNECTS if cluster == provider_cluster(backend) else CONNECTS_EARLY))
 
-    early = [to(early_cluster(backend), _exactly("x-envoy-attempt-count", str(number)), route.HeaderMatcher(
-                name=_EARLY, string_match=matcher.StringMatcher(contains=f",{number},")))
+    early = [to(early_cluster(backend), _exactly(ATTEMPT_COUNT_HEADER, str(number)), route.HeaderMatcher(
+                name=EJECTABLE_ATTEMPTS_HEADER, string_match=matcher.StringMatcher(contains=f",{number},")))
              for number in early_attempts(backend, config)]
-    return route.VirtualHost(name=backend, domains=[domain], request_headers_to_remove=_INTERNAL_HEADERS,
+    return route.VirtualHost(name=backend, domains=[domain], request_headers_to_remove=list(REMOVED_IN_HOP),
                              routes=[*early, to(provider_cluster(backend))])
 
 
@@ -197,7 +188,7 @@ def _hop_action(cluster: str, backend: Backend, config: Config, connects: int) -
         per_try_idle_timeout=seconds(config.timeouts.per_try_idle))
     if backend.keys:
         retry.retry_on += ",retriable-headers"
-        retry.retriable_headers = [_exactly(OTHER_KEY, "1")]
+        retry.retriable_headers = [_exactly(OTHER_KEY_HEADER, "1")]
         retry.num_retries = len(backend.keys) - 1 + connects
     return route.RouteAction(
         cluster=cluster, timeout=seconds(0), idle_timeout=seconds(0), auto_host_rewrite=True,

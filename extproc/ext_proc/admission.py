@@ -13,11 +13,12 @@ from collections.abc import Mapping
 import msgspec
 
 from extproc.config import Config, ModelRule, is_loopback, parse_address
-from extproc.endpoints import ENDPOINT_OF, Endpoint, api_of, plain_path, served
+from extproc.endpoints import ENDPOINT_OF, Endpoint, api_of, list_paths, plain_path
 from extproc.ext_proc.base import Refused
 from extproc.ext_proc.clients import CLIENT_APIS, count_body, models_response
 from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields
 from extproc.ext_proc.record import Record
+from extproc.headers import TEAM_HEADER
 from extproc.translation.tokens import count_request
 
 _SUFFIX = re.compile(r"\[[^\[\]]{1,16}\]$")
@@ -74,7 +75,7 @@ class RequestAdmission:
         self.endpoint = endpoint
         self._check_method(endpoint)
         if endpoint.operation == "root":
-            body = msgspec.json.encode({"name": "extproc", "status": "ok", "serves": served(CLIENT_APIS)})
+            body = msgspec.json.encode({"name": "extproc", "status": "ok", "serves": list_paths(CLIENT_APIS)})
             return GatewayResponse(200, dict(_JSON), body, "greeting")
         if endpoint.operation == "models":
             names = self._config.listed_models(self.team)
@@ -121,7 +122,7 @@ class RequestAdmission:
     def _check_caller(self) -> None:
         config, headers = self._config, self.headers
         if config.teams:
-            self.team = headers.get("x-extproc-team")
+            self.team = headers.get(TEAM_HEADER)
             self._record.team = self.team
             if self.team not in config.teams:
                 raise Refused("A valid key of a team is required.", reason="no_team", status=401,
@@ -156,7 +157,7 @@ class RequestAdmission:
             return endpoint
         path = plain_path(target)[:200]
         why = f"{path} is not served here" + (" yet" if endpoint is not None and not known else "")
-        raise Refused(f"{why}. Served: {served(CLIENT_APIS)}.", reason="unknown_path", status=404, kind="not_found")
+        raise Refused(f"{why}. Served: {list_paths(CLIENT_APIS)}.", reason="unknown_path", status=404, kind="not_found")
 
     def _check_method(self, endpoint: Endpoint) -> None:
         method = self.headers.get(":method", "")

@@ -21,6 +21,7 @@ from extproc.conversation.unsupported import Dropped
 from extproc.dialects.parse_context import Repair
 from extproc.endpoints import Endpoint
 from extproc.errors import BadRequest, Failure
+from extproc.headers import ATTEMPT_COUNT_HEADER, ORDER_HEADER, ROUTE_HEADER
 from extproc.translation.exchange import Translation
 from extproc.translation.head import Head
 from extproc.translation.passthrough import PassThrough
@@ -81,15 +82,15 @@ class Misrouted(Exception):  # noqa: N818 - says what happened
 
 def chosen_by_route(config: Config, headers: Mapping[str, str], backend: str) -> Choice:
     """The attempt of a request that the edge hop has routed. Raises Misrouted."""
-    route = headers.get("x-extproc-route", "")
+    route = headers.get(ROUTE_HEADER, "")
     rule = config.rule_by_id(route)
     if rule is None:
         raise Misrouted(f"no model rule has the id {route[:80]!r}; Envoy and the processor run on different "
                         "configurations")
-    count = headers.get("x-envoy-attempt-count", "1")
+    count = headers.get(ATTEMPT_COUNT_HEADER, "1")
     # Most requests need no second attempt: nothing is to be read and bounded then.
     number = 1 if count == "1" else min(max(int(count) if count.isdecimal() else 1, 1), len(rule.attempts))
-    named = headers.get("x-extproc-order")
+    named = headers.get(ORDER_HEADER)
     order = int(named) if named is not None and named.isdecimal() else 0
     attempt = rule.attempts[rule.orders[order if order < len(rule.orders) else 0].attempts[number - 1]]
     if attempt.backend != backend:

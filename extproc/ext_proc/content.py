@@ -13,6 +13,7 @@ import msgspec
 from extproc.apis.shared.json_text import malformed, position, without_half_pairs
 from extproc.bounds import Limits
 from extproc.errors import BadRequest
+from extproc.headers import ROUTING_FIELDS_HEADER
 from extproc.translation.encoding import EncodingError, decompress, refused_encoding
 
 
@@ -34,23 +35,20 @@ class RoutingFields(msgspec.Struct, frozen=True, gc=False):
         return b""
 
 
-ASKED = "x-extproc-asked"
-"""The header in which the edge hop tells the backend hop what it read, so that the body is searched once: the model's
-name and `stream` or `whole`."""
 _LONGEST_MODEL = 200
 """Characters of a name that fits in."""
 
 
 def said_in_header(asked: RoutingFields) -> dict[str, str]:
-    """That header; none for a model that does not fit in as it is."""
+    """`ROUTING_FIELDS_HEADER`; no header for a model whose name does not fit into one as it is."""
     if not _fits_in(asked.model):
         return {}
-    return {ASKED: f"{asked.model} stream" if asked.stream else f"{asked.model} whole"}
+    return {ROUTING_FIELDS_HEADER: f"{asked.model} stream" if asked.stream else f"{asked.model} whole"}
 
 
 def read_header(headers: Mapping[str, str]) -> RoutingFields | None:
     """What the edge hop told."""
-    model, _, how = headers.get(ASKED, "").partition(" ")
+    model, _, how = headers.get(ROUTING_FIELDS_HEADER, "").partition(" ")
     return RoutingFields(model, how == "stream") if how in ("stream", "whole") and _fits_in(model) else None
 
 

@@ -29,11 +29,8 @@ from extproc.ext_proc.base import METADATA, Exchange, Refused, Responses
 from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields, read_header
 from extproc.ext_proc.incoming import Chunk, Head
 from extproc.ext_proc.trace_context import trace_headers, trace_id
-from extproc.headers import chosen
+from extproc.headers import API_HEADER, REQUEST_TO_TRANSLATION, ROUTE_HEADER, TEAM_HEADER
 from extproc.profiles.telemetry import provider_name
-
-_GIVEN = chosen(lambda name: not name.startswith(":") and name != "content-encoding")
-"""What the translation is told; it gets the body decoded."""
 
 _NAMES = messages.named("rule", "model", "provider_model", "backend", "api", "team", "attempt", "operation")
 
@@ -79,17 +76,17 @@ class RequestHalf(Exchange):
         target = headers.get(":path", "")
         self._endpoint = ENDPOINT_OF[target]
         record = self.record
-        by_edge = headers.get("x-extproc-api") if self._intake is None else None
+        by_edge = headers.get(API_HEADER) if self._intake is None else None
         self.api = by_edge or request_api(headers)
         record.api = self.api
         record.path = target.partition("?")[0][:200]
         record.request_id = headers.get("x-request-id", record.request_id)
         record.trace_id = trace_id(headers)
-        record.team = headers.get("x-extproc-team")
+        record.team = headers.get(TEAM_HEADER)
         if wrong := messages.wrong_body_mode(message.modes, response=True):
             raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
         if self._intake is None and self._find is not None:
-            self.config = self._find(headers.get("x-extproc-route", "")) or self.config
+            self.config = self._find(headers.get(ROUTE_HEADER, "")) or self.config
             self.due_sooner = True  # its timeouts may be shorter
         if self._backend not in self.config.backends:
             raise Misrouted(f"the filter names the backend {self._backend!r}, which is not configured")
@@ -130,7 +127,7 @@ class RequestHalf(Exchange):
                                  self._endpoint)
         self._translation = translation
         headers = self._headers
-        given = {name: headers[name] for name in _GIVEN[tuple(headers)]}
+        given = {name: headers[name] for name in REQUEST_TO_TRANSLATION[tuple(headers)]}
         try:
             request = translation.request(body, given)
         except RequestError as refusal:

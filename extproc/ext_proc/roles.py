@@ -15,9 +15,7 @@ from extproc.ext_proc.base import Exchange, Responses
 from extproc.ext_proc.incoming import Head, Incoming
 from extproc.ext_proc.select import SelectExchange
 from extproc.ext_proc.translate import TranslateExchange
-
-ROLE = "x-extproc-role"
-BACKEND = "x-extproc-backend"
+from extproc.headers import BACKEND_METADATA, ROLE_METADATA
 
 
 class UnknownRole(Exchange):
@@ -32,7 +30,8 @@ class UnknownRole(Exchange):
     def _receive(self, message: Incoming, now: float) -> Responses:
         if isinstance(message, Head):
             self.api = request_api(message.headers)
-        raise Misrouted(f"the filter's gRPC metadata {ROLE} is {self._role!r}; it must be select, translate or onehop")
+        raise Misrouted(f"the filter's gRPC metadata {ROLE_METADATA} is {self._role!r}; it must be select, "
+                        "translate or onehop")
 
 
 def make_exchange(config: Config, metadata: Mapping[str, str], *, request_id: str, now: float,
@@ -40,8 +39,8 @@ def make_exchange(config: Config, metadata: Mapping[str, str], *, request_id: st
     """The exchange of one stream. `request_id` is used where Envoy sends none. A filter that says nothing of itself is
     the one that `one_hop` of the configuration speaks of. `find`: the configuration that knows a rule by its id, for
     requests that the edge hop has routed by another one."""
-    role = metadata.get(ROLE, "")
-    backend = metadata.get(BACKEND, "")
+    role = metadata.get(ROLE_METADATA, "")
+    backend = metadata.get(BACKEND_METADATA, "")
     if not role and config.one_hop is not None:
         role, backend = "onehop", config.one_hop
     if role == "select":

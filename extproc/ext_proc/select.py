@@ -6,7 +6,6 @@ response never passes here. The head is withheld until the body is complete, bec
 
 from __future__ import annotations
 
-from extproc.apis.openai.client.finalizing import FINALIZE_HEADER
 from extproc.config import Config
 from extproc.ext_proc import messages
 from extproc.ext_proc.admission import AdmittedRequest, GatewayResponse, RequestAdmission, request_api
@@ -15,12 +14,16 @@ from extproc.ext_proc.base import LARGE_BODY, Exchange, Refused, Responses
 from extproc.ext_proc.content import said_in_header
 from extproc.ext_proc.incoming import Chunk, Head, Incoming, Trailers
 from extproc.ext_proc.trace_context import trace_id
-from extproc.headers import chosen
-from extproc.translation.tool_styles import TOOLS_HEADER
+from extproc.headers import (
+    API_HEADER,
+    FORGED,
+    LIMITED_TEAM_HEADER,
+    ORDER_HEADER,
+    ROUTE_HEADER,
+    STREAM_ID_HEADER,
+    TEAM_HEADER,
+)
 
-INTERNAL = "x-extproc-"
-_CLIENTS_OWN = frozenset((FINALIZE_HEADER, TOOLS_HEADER))
-_INTERNAL_NAMES = chosen(lambda name: name.startswith(INTERNAL))
 _HEAVY = 2 * LARGE_BODY
 """Bytes: looking for a model's name takes a small part of what a translation takes."""
 
@@ -78,14 +81,14 @@ class SelectExchange(Exchange):
             return self._own(found, now)
         self.done = self.routed = True
         self.record.outcome = "ok"
-        said = {"x-extproc-route": found.rule.id, "x-extproc-api": self.api, **said_in_header(found.asked)}
+        said = {ROUTE_HEADER: found.rule.id, API_HEADER: self.api, **said_in_header(found.asked)}
         if len(found.rule.orders) > 1:
-            said["x-extproc-order"] = self._order(found)
+            said[ORDER_HEADER] = self._order(found)
         if self.config.limited_teams:
             said.update(self._limited())
-        kept = _CLIENTS_OWN | {"x-extproc-team"} if self.config.teams else _CLIENTS_OWN
-        spoofed = [name for name in _INTERNAL_NAMES[tuple(self._intake.headers)] if name not in kept]
-        return [messages.request_head(said, spoofed, clear_route_cache=True), *self._echo()]
+        by_envoy = TEAM_HEADER if self.config.teams else None
+        forged = [name for name in FORGED[tuple(self._intake.headers)] if name != by_envoy]
+        return [messages.request_head(said, forged, clear_route_cache=True), *self._echo()]
 
     def _order(self, found: AdmittedRequest) -> str:
         """The order of the rule's attempts for this request, where some of them are equals."""
@@ -98,7 +101,7 @@ class SelectExchange(Exchange):
         kinds = self.config.limited_teams.get(team) if team is not None else None
         if team is None or kinds is None or (endpoint is not None and endpoint.operation == "count_tokens"):
             return {}
-        return {"x-extproc-limited-team": team, "x-extproc-stream": self._own_id}
+        return {LIMITED_TEAM_HEADER: team, STREAM_ID_HEADER: self._own_id}
 
     def _echo(self) -> Responses:
         return messages.chunks(messages.REQUEST_BODY, self._intake.body.raw(), end=True)

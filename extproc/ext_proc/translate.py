@@ -25,8 +25,7 @@ from extproc.ext_proc.incoming import Chunk, Head, Incoming, Trailers
 from extproc.ext_proc.record import MAX_REPAIRS, ClosedBy, Record
 from extproc.ext_proc.request_half import Phase, RequestHalf
 from extproc.ext_proc.select import trailers_refused
-from extproc.headers import chosen
-from extproc.translation.head import LONGEST_VALUE
+from extproc.headers import LONGEST_FORWARDED_VALUE, REMOVED_FROM_RESPONSE, RESPONSE_TO_TRANSLATION
 
 TICK = 1.0
 """Seconds between two looks at the clock, at least, while an answer is on its way."""
@@ -39,12 +38,6 @@ STREAM_BROKEN = "stream_broken"
 
 LINGER = 1.0
 """Seconds for which a complete answer waits for the provider to close, so that its connection can be used again."""
-
-_GIVEN = chosen(lambda name: not name.startswith(":"))
-_PASSED = frozenset({"date", "retry-after", "retry-after-ms", "x-should-retry"})
-_PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
-_STOPPED = chosen(lambda name: name not in _PASSED and not name.startswith(_PASSED_PREFIXES))
-"""Headers of a provider that the translation hears of, and those that do not cross whatever they say."""
 
 
 class TranslateExchange(RequestHalf):
@@ -193,7 +186,7 @@ class TranslateExchange(RequestHalf):
         self.due_sooner = True
         self._next_tick = now + TICK
         self._accounting.answered(code, now)
-        translation.start(status, {name: headers[name] for name in _GIVEN[tuple(headers)]})
+        translation.start(status, {name: headers[name] for name in RESPONSE_TO_TRANSLATION[tuple(headers)]})
         if message.end:
             return self._bodiless(translation.finish(), now)
         if self._choice is None or self._choice.last:
@@ -300,9 +293,9 @@ class TranslateExchange(RequestHalf):
         self.record.status = head.status
         self.record.ms_head = self._ms(now)
         given = self._provider_headers
-        remove: Sequence[str] = _STOPPED[tuple(given)]
-        if max(map(len, given.values()), default=0) > LONGEST_VALUE:
-            remove = [name for name, value in given.items() if name in remove or len(value) > LONGEST_VALUE]
+        remove: Sequence[str] = REMOVED_FROM_RESPONSE[tuple(given)]
+        if max(map(len, given.values()), default=0) > LONGEST_FORWARDED_VALUE:
+            remove = [name for name, value in given.items() if name in remove or len(value) > LONGEST_FORWARDED_VALUE]
         return {":status": str(head.status), **head.headers}, remove
 
     def _local_reply(self, status: int, attributes: Mapping[str, str], now: float) -> Responses:

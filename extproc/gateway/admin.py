@@ -15,6 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from extproc import __version__
 from extproc.config import Config, parse_address
+from extproc.endpoints import HEALTH_PATH, METRICS_PATH, READY_PATH
 from extproc.gateway.addresses import is_free, usable_port
 from extproc.process.metric_files import shared_metrics
 
@@ -81,18 +82,18 @@ class AdminServer:
 
     def _answer(self, path: str) -> tuple[int, str, bytes]:
         text = "text/plain; charset=utf-8"
-        if path == "/metrics":
+        if path == METRICS_PATH:
             return 200, CONTENT_TYPE_LATEST, self._metrics() + _READY_METRIC % (not self._missing()) + _BUILD
-        if path == "/healthz":
+        if path == HEALTH_PATH:
             missing, since = self._missing(), self._failing_since
             if since is None or self._clock() - since < HEALING:
                 return 200, text, b"ok\n"
             return 503, text, "".join(f"{sentence}\n" for sentence in missing).encode()
-        if path == "/readyz":
+        if path == READY_PATH:
             missing = self._missing()
             body = msgspec.json.encode({"ready": not missing, "missing": missing})
             return 503 if missing else 200, "application/json", body + b"\n"
-        return 404, text, b"served here: /metrics /healthz /readyz\n"
+        return 404, text, f"served here: {METRICS_PATH} {HEALTH_PATH} {READY_PATH}\n".encode()
 
     def close(self) -> None:
         with contextlib.suppress(OSError):  # wakes the thread, which by itself looks every half second

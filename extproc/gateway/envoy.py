@@ -13,7 +13,9 @@ import time
 from collections.abc import Mapping
 from functools import cache
 
+from extproc.bounds import LONGEST_STREAM
 from extproc.config import Config
+from extproc.endpoints import HEALTH_PATH
 from extproc.envoy_config.layout import RuntimeLayout
 from extproc.envoy_config.validation import find_envoy
 from extproc.gateway import console, inotify
@@ -23,8 +25,6 @@ from extproc.gateway.workers import processors
 
 START_PATIENCE = 60.0
 """Seconds until Envoy must serve: it first resolves every provider's name and checks every worker."""
-LISTENER_DRAINS = 4 * 3600
-"""Seconds that connections of a listener have which a reload replaced or removed: longer than the longest stream."""
 
 OLDEST = (1, 40)
 """The first version with failover between clusters by priority group."""
@@ -77,7 +77,7 @@ class Envoy:
 
         threads = max(1, min((processors() + 1) // 2, 8))
         command = [cls.binary(), "-c", str(layout.bootstrap), "--disable-hot-restart", "--concurrency", str(threads),
-                   "--drain-time-s", str(LISTENER_DRAINS), "--drain-strategy", "immediate", "-l", "warning",
+                   "--drain-time-s", str(LONGEST_STREAM), "--drain-strategy", "immediate", "-l", "warning",
                    # A refused request is the client's affair, and ext_proc says what access logs say better.
                    "--component-log-level", "http:critical,misc:error,ext_proc:critical", "--log-format", "%l %v",
                    # Lines about requests follow those of the workers soon; Envoy's own rhythm is 10 s.
@@ -120,7 +120,7 @@ class Envoy:
             return False
         connection = _connection(host, port, tls)
         try:
-            connection.request("GET", "/healthz")
+            connection.request("GET", HEALTH_PATH)
             return connection.getresponse().status == 200
         finally:
             connection.close()

@@ -16,11 +16,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from extproc.bounds import LONGEST_STREAM
 from extproc.config import LimitKey
 from extproc.ratelimit.kinds import KINDS
-
-LONGEST_STREAM = 4 * 3600.0
-"""Seconds after which a running request is no longer counted as one: its end was lost."""
 
 STREAM_WAIT = 5
 """Seconds after which to try again where requests at the same time are limited; nobody knows when one will end."""

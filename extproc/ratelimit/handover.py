@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 import grpc
 import msgspec
 
+from extproc.headers import HANDOVER_TOKEN_METADATA
 from extproc.ratelimit.counters import Counters, Kept, Running
 from extproc.ratelimit.pb.rate_limit_service_pb2 import RateLimitRequest, RateLimitResponse
 from extproc.ratelimit.service import SERVICE
@@ -24,7 +25,6 @@ TOKEN = "EXTPROC_LIMITS_TOKEN"
 """The variable that holds the token; without it nothing is handed over."""
 
 _SERVICE = "extproc.Limits"
-_TOKEN_HEADER = "x-extproc-token"
 _PATIENCE = 5.0
 """Seconds for the whole state."""
 _ONE_PATIENCE = 2.0
@@ -55,7 +55,7 @@ async def take_over(predecessor: str, own: str, token: str) -> Handed | None:
     async with grpc.aio.insecure_channel(predecessor, options=_QUICK) as channel:
         try:
             answer = await channel.unary_unary(f"/{_SERVICE}/HandOver")(
-                own.encode(), metadata=[(_TOKEN_HEADER, token)], timeout=_PATIENCE)
+                own.encode(), metadata=[(HANDOVER_TOKEN_METADATA, token)], timeout=_PATIENCE)
             return msgspec.json.decode(answer, type=Handed)
         except (grpc.aio.AioRpcError, msgspec.MsgspecError):
             return None
@@ -64,7 +64,7 @@ async def take_over(predecessor: str, own: str, token: str) -> Handed | None:
 def hand_over_handler(token: str, hand_over: Callable[[str], Handed]) -> grpc.GenericRpcHandler:
     """The other side. `hand_over` gets the successor's address and returns at once."""
     async def asked(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
-        told = dict(context.invocation_metadata() or ()).get(_TOKEN_HEADER, "")
+        told = dict(context.invocation_metadata() or ()).get(HANDOVER_TOKEN_METADATA, "")
         if not hmac.compare_digest(str(told).encode(), token.encode()):
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not a successor")
         return msgspec.json.encode(hand_over(request.decode()))

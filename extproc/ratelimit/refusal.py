@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from extproc.headers import LIMIT_MESSAGE_HEADER
 from extproc.ratelimit.counters import State
 from extproc.ratelimit.kinds import KINDS
 from extproc.translation.provider_limits import duration
-
-MESSAGE_HEADER = "x-extproc-limit"
 
 
 def message(state: State) -> str:
@@ -28,7 +27,7 @@ def message(state: State) -> str:
 
 def headers(state: State, api: str, now: float) -> dict[str, str]:
     """For a client of this API. `now`: seconds since 1970."""
-    said = {MESSAGE_HEADER: message(state), "retry-after": str(state.reset)}
+    said = {LIMIT_MESSAGE_HEADER: message(state), "retry-after": str(state.reset)}
     kind = KINDS[state.key.kind]
     if not kind.seconds:
         return said

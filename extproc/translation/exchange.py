@@ -26,13 +26,13 @@ from extproc.conversation.tool_names import NameMap
 from extproc.conversation.unsupported import Dropped
 from extproc.dialects.parse_context import ArgumentsMode, Repair
 from extproc.errors import BadRequest, Failure
-from extproc.headers import in_lower_case
+from extproc.headers import TOOLS_HEADER, in_lower_case
 from extproc.translation.client_response import ClientResponse, ResponseCodec
 from extproc.translation.encoding import Decompressor, EncodingError, decompress, plain_error_body, refused_encoding
 from extproc.translation.scrubbing import Scrubber
 from extproc.translation.settings import Settings
 from extproc.translation.tokens import quick_estimate
-from extproc.translation.tool_styles import TOOLS_HEADER, CallReading, restrict_tools, with_style
+from extproc.translation.tool_styles import CallReading, restrict_tools, with_style
 
 _MAX_ERROR_BODY = 1 << 20
 

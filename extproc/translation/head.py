@@ -11,24 +11,20 @@ import msgspec
 
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import Failure
+from extproc.headers import (
+    DROPPED_HEADER,
+    LONGEST_FORWARDED_VALUE,
+    PROVIDER_REQUEST_ID_HEADER,
+    PROVIDER_REQUEST_IDS,
+    RESPONSE_ADVICE,
+    crosses_to_client,
+)
 from extproc.translation.provider_limits import are_told, translated
 from extproc.translation.scrubbing import Scrubber
-
-_PASSED = frozenset(("retry-after", "x-should-retry"))
-_PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
-"""Provider headers that reach the client. Those with a prefix tell of limits (`ratelimits.are_told`)."""
-LONGEST_VALUE = 256
-"""Characters of a header that passes: a number, a date or a limit in words. What is longer is none of these."""
 
 _NOT_THE_CLIENTS = ("authentication", "billing", "permission")
 """Refusals that concern the gateway's own key or credit at the provider: asking again cannot help, and the official
 SDKs and coding clients stop at once when told so by `x-should-retry: false`."""
-
-
-_REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id")
-"""Where providers tell their own id of the request: what their support asks for."""
-PROVIDER_REQUEST_ID = "x-provider-request-id"
-"""The client reads it here; `request-id` and `x-request-id` are the gateway's."""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -58,19 +54,19 @@ def completed(head: Head, provider: Mapping[str, str], scrubber: Scrubber, reque
     """The head with the provider's headers that may cross, its limits in the words of the API `client`, both request
     ids and the names of what was dropped."""
     headers = dict(head.headers)
-    if are_told(provider) or not _PASSED.isdisjoint(provider):
+    if are_told(provider) or not RESPONSE_ADVICE.isdisjoint(provider):
         for name, value in (*provider.items(), *translated(provider, client).items()):
-            if (name in _PASSED or name.startswith(_PASSED_PREFIXES)) and len(value) <= LONGEST_VALUE:
+            if crosses_to_client(name) and len(value) <= LONGEST_FORWARDED_VALUE:
                 headers.setdefault(name, scrubber.text(value))
-    for name in _REQUEST_IDS:
+    for name in PROVIDER_REQUEST_IDS:
         if theirs := provider.get(name):
             if theirs != request_id:
-                headers[PROVIDER_REQUEST_ID] = scrubber.text(theirs)[:200]
+                headers[PROVIDER_REQUEST_ID_HEADER] = scrubber.text(theirs)[:200]
             break
     if request_id is not None:
         headers.setdefault("request-id" if client == "anthropic" else "x-request-id", request_id)
     if (dropped.losses or dropped.hints) and (names := dropped_header(dropped)):
-        headers["x-extproc-dropped"] = names
+        headers[DROPPED_HEADER] = names
     return Head(head.status, headers)
 
 

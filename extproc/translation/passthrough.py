@@ -26,6 +26,7 @@ from extproc.apis.shared.wire import refused
 from extproc.bounds import Limits
 from extproc.conversation.model import Event, Finish, FinishReason, RawEvent, Request, Usage
 from extproc.errors import Failure
+from extproc.headers import PASSED_THROUGH
 from extproc.profiles.anthropic import anthropic_endpoint, messages_path
 from extproc.profiles.target import Target
 from extproc.translation.client_response import ResponseCodec
@@ -36,7 +37,6 @@ _LAST: dict[str, FinishReason] = {"response.completed": "stop", "response.incomp
 _FAILED = ("error", "response.failed")
 _QUIET = frozenset({"response.created", "response.queued", "response.in_progress", "ping"})
 """Events that come before the model has said anything."""
-_FORWARDED = ("accept", "openai-beta")
 
 
 class PassThrough(Translation):
@@ -87,7 +87,7 @@ class _Asked:
 
 def _openai_headers(headers: Mapping[str, str]) -> dict[str, str]:
     head = {"content-type": "application/json", "accept-encoding": "identity"}
-    head.update({name: headers[name] for name in _FORWARDED if headers.get(name)})
+    head.update({name: headers[name] for name in PASSED_THROUGH if headers.get(name)})
     return head
 
 

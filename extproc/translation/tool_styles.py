@@ -25,10 +25,9 @@ from extproc.dialects.scan_plan import ScanPlan
 from extproc.dialects.scanner import Scanner
 from extproc.dialects.writing import WRITABLE
 from extproc.errors import BadRequest, Failure
+from extproc.headers import TOOLS_HEADER
 from extproc.profiles.target import Target
 
-TOOLS_HEADER = "x-extproc-tools"
-"""A client's own wish of how tools go to the model, over the configuration's `style`."""
 _WISHES = ("off", "native", "prompted")
 _BAD_REPAIRS: dict[str, Badness] = {
     "unreadable": "unreadable", "skipped_call": "unoffered", "dropped_call": "unreadable"}

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import extproc.dialects.validation  # noqa: F401 - takes 35 ms, and not in the middle of a first answer
+from extproc.bounds import LONGEST_STREAM
 from extproc.config import Config
 from extproc.process.log import LibraryHandler, Log
 from extproc.process.reserved_files import reserve_files
@@ -40,9 +41,6 @@ _REMEMBERED = 8
 """Configurations whose keys are masked in the log."""
 
 DEBUG_BODIES = "EXTPROC_DEBUG_BODIES"
-
-LONGEST_STREAM = 4 * 3600.0
-"""Seconds that a running answer has where nothing is in a hurry: after a reload or behind a worker's successor."""
 
 ACCEPTED, RUNNING = "accepted-", "running-"
 """Services of the health check: is the file of this digest (`Accepted.write`) in use; do streams of this generation

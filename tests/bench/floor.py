@@ -21,7 +21,7 @@ from extproc.config import Config, load_config
 from extproc.ext_proc import messages
 from extproc.ext_proc.base import Exchange, Responses
 from extproc.ext_proc.incoming import Chunk, Head, Incoming
-from extproc.ext_proc.roles import BACKEND
+from extproc.headers import BACKEND_METADATA
 from extproc.process.log import Log
 from extproc.transport.health import Health
 from extproc.transport.servers import make_server
@@ -66,7 +66,7 @@ async def serve(config: Config, address: str) -> None:
     routes = {"x-extproc-route": config.models[0].id, "x-extproc-api": "anthropic"}
 
     def make(config: Config, metadata: Mapping[str, str], *, request_id: str, now: float) -> Exchange:
-        return HandOn(config, {} if BACKEND in metadata else routes, request_id=request_id, now=now)
+        return HandOn(config, {} if BACKEND_METADATA in metadata else routes, request_id=request_id, now=now)
 
     log = Log("error", list)
     streams = Streams(config, log, PrometheusMetrics(), ThreadPoolExecutor(1), make=make)

@@ -25,7 +25,7 @@ import hpack
 
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.ext_proc.pb import external_processor_pb2 as pb
-from extproc.ext_proc.roles import BACKEND, ROLE
+from extproc.headers import BACKEND_METADATA, ROLE_METADATA
 from extproc.process.log import Log
 from extproc.transport.http2.abuse_budget import Limits
 from extproc.transport.http2.connection import Connection
@@ -88,12 +88,12 @@ class Envoy:
 
     def request(self) -> Iterator[tuple[str, bytes]]:
         """One request, read by read."""
-        edge = self._open({ROLE: "select"})
+        edge = self._open({ROLE_METADATA: "select"})
         yield "edge hop", edge + self._messages(self._head(CLIENT), self._body(BODY), self._body(b"", end=True))
         yield "", self._reset()
         routed = {**CLIENT, "x-extproc-route": self._rule, "x-extproc-api": "anthropic",
                   "x-extproc-asked": "bench stream", "x-envoy-attempt-count": "1"}
-        hop = self._open({ROLE: "translate", BACKEND: "bench"})
+        hop = self._open({ROLE_METADATA: "translate", BACKEND_METADATA: "bench"})
         yield "backend hop", hop + self._messages(self._head(routed), self._body(BODY, end=True))
         first = event({"role": "assistant", "content": ""}) + event({"content": "Hello"})
         yield "first token", self._messages(

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-MAX_DEPTH = 128
-"""Deepest nesting that is read."""
+from extproc.bounds import JSON_DEPTH
+
 MAX_TEXT = 1024 * 1024
 """Longest text, in characters, that is read this way; valid JSON has no such bound."""
 
@@ -76,7 +76,7 @@ class _Reader:
 
     def value(self, depth: int) -> object:
         mark = self._next()
-        if depth > MAX_DEPTH:
+        if depth > JSON_DEPTH:
             raise ValueError("nested too deeply")
         if mark == "{":
             return self._object(depth)

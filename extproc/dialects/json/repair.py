@@ -15,8 +15,9 @@ import re
 import json_repair
 import msgspec
 
+from extproc.bounds import JSON_DEPTH
 from extproc.conversation.pending_call import JsonBalance
-from extproc.dialects.json.lenient import MAX_DEPTH, decode_json, read_relaxed
+from extproc.dialects.json.lenient import decode_json, read_relaxed
 from extproc.schemas.rewriting import Schema
 
 _LIBRARY_TEXT = 128 * 1024
@@ -129,7 +130,7 @@ def _plain(text: str) -> Repaired | None:
 
 
 def _by_library(text: str) -> Repaired | None:
-    if len(text) > _LIBRARY_TEXT or not _looks_closed(text) or _nesting(text) > MAX_DEPTH:
+    if len(text) > _LIBRARY_TEXT or not _looks_closed(text) or _nesting(text) > JSON_DEPTH:
         return None
     try:
         value = json_repair.loads(text, skip_json_loads=True)

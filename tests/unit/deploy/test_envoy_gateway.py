@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from extproc.config import Config, parse_address
-from extproc.envoy_config import routes
 from extproc.envoy_config.secrets import key_header
+from extproc.headers import CLIENT_CREDENTIALS, REMOVED_IN_HOP
 from tests.unit.deploy.commands import loaded, options
 from tests.unit.deploy.manifests import GATEWAY, Manifest, Manifests, container, containers, documents
 
@@ -104,7 +104,7 @@ def test_a_clients_keys_end_at_the_gateway(config: Config, rule: dict[str, Any])
     """The route's removal comes after the injection, so it must spare the header that holds the provider's key."""
     removed = set(_filter(rule, "RequestHeaderModifier")["remove"])
     injected = key_header(config.backends[str(config.one_hop)]).name
-    assert removed >= set(routes.CLIENT_SECRETS) - {injected}
+    assert removed >= set(CLIENT_CREDENTIALS) - {injected}
     assert injected not in removed
     assert "accept-encoding" in removed
 
@@ -113,7 +113,7 @@ def test_a_client_cannot_speak_for_the_gateway(manifests: Manifests) -> None:
     """Every header by which the parts of the gateway tell each other something."""
     policy = manifests.one("ClientTrafficPolicy", "llm")["spec"]
     removed = set(policy["headers"]["earlyRequestHeaders"]["remove"])
-    internal = {name for name in routes._INTERNAL_HEADERS if name.startswith("x-extproc-")}
+    internal = {name for name in REMOVED_IN_HOP if name.startswith("x-extproc-")}
     assert internal
     assert internal <= removed
     assert not {"x-extproc-tools", "x-extproc-finalize"} & removed, "these are the client's own"

@@ -6,8 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extproc.bounds import LONGEST_STREAM
 from extproc.config import LimitKey
-from extproc.ratelimit.counters import LONGEST_STREAM, STREAM_WAIT, Counters, Decision, Hit, Kept
+from extproc.ratelimit.counters import STREAM_WAIT, Counters, Decision, Hit, Kept
 
 NOON = 1_800_014_400.0
 REQUESTS = LimitKey("red", "", "requests_per_minute")

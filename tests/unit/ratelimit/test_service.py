@@ -9,8 +9,8 @@ from envoy_data_plane.envoy.extensions.common.ratelimit import v3 as common
 from envoy_data_plane.envoy.service.ratelimit import v3 as envoy
 
 from extproc.config import LimitKey
+from extproc.headers import LIMIT_MESSAGE_HEADER
 from extproc.ratelimit.pb.rate_limit_service_pb2 import RateLimitRequest
-from extproc.ratelimit.refusal import MESSAGE_HEADER
 from extproc.ratelimit.service import LimitService
 
 NOON = 1_800_014_400.0
@@ -65,8 +65,8 @@ def test_a_refusal_in_anthropics_words() -> None:
     assert answer.overall_code is envoy.RateLimitResponseCode.OVER_LIMIT
     assert [status.code.name for status in answer.statuses] == ["OK", "OVER_LIMIT"]
     assert headers(answer) == {
-        MESSAGE_HEADER: 'Rate limit reached: team "red" may have 1 request per minute (requests_per_minute). '
-                        "It resets in 17 seconds.",
+        LIMIT_MESSAGE_HEADER: 'Rate limit reached: team "red" may have 1 request per minute (requests_per_minute). '
+                              "It resets in 17 seconds.",
         "retry-after": "17", "anthropic-ratelimit-requests-limit": "1", "anthropic-ratelimit-requests-remaining": "0",
         "anthropic-ratelimit-requests-reset": "2027-01-15T12:01:00Z"}
 
@@ -77,8 +77,8 @@ def test_a_refusal_in_openais_words() -> None:
     answer = ask(limits, descriptor(0, team="red", api="openai"),
                  descriptor(0, team="red", model="claude-*", limit="tokens_per_day"))
     assert headers(answer) == {
-        MESSAGE_HEADER: 'Rate limit reached: team "red" for the model "claude-*" may have 500 tokens per day '
-                        "(tokens_per_day). It resets in 11 hours and 59 minutes.",
+        LIMIT_MESSAGE_HEADER: 'Rate limit reached: team "red" for the model "claude-*" may have 500 tokens per day '
+                              "(tokens_per_day). It resets in 11 hours and 59 minutes.",
         "retry-after": "43157", "x-ratelimit-limit-tokens": "500", "x-ratelimit-remaining-tokens": "0",
         "x-ratelimit-reset-tokens": "11h59m17s"}
 
@@ -100,8 +100,8 @@ def test_requests_at_the_same_time() -> None:
     refused = stream("b")
     assert refused.overall_code is envoy.RateLimitResponseCode.OVER_LIMIT
     assert headers(refused) == {
-        MESSAGE_HEADER: 'Rate limit reached: team "red" may have 1 request at the same time (concurrent_streams). '
-                        "Please try again when one has ended.", "retry-after": "5"}
+        LIMIT_MESSAGE_HEADER: 'Rate limit reached: team "red" may have 1 request at the same time '
+                              "(concurrent_streams). Please try again when one has ended.", "retry-after": "5"}
     stream("b", back=True)
     stream("a", back=True)
     assert stream("b").overall_code is envoy.RateLimitResponseCode.OK
@@ -130,7 +130,7 @@ def test_a_rules_name_becomes_a_header_that_can_be_sent() -> None:
     limits = LimitService({key: 1}, lambda: NOON)
     question: Any = {"team": "red", "model": key.rule, "limit": key.kind}
     ask(limits, descriptor(**question))
-    said = headers(ask(limits, descriptor(**question)))[MESSAGE_HEADER]
+    said = headers(ask(limits, descriptor(**question)))[LIMIT_MESSAGE_HEADER]
     assert '"?n??code*"' in said
     assert said.isascii()
     assert said.isprintable()

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from extproc.apis.gemini.provider.chunks import PartialArg
+from extproc.bounds import JSON_DEPTH
 
 _STEP = re.compile(r"""\.?(?:([^.\[\]'"]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\])""")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_DEEPEST = 128
 _WIDEST_GAP = 1024
 """Elements of an array that may be missing before one that came: they are null until they come."""
 
@@ -201,7 +201,7 @@ def _steps(path: str) -> list[str | int]:
     at = 0
     while at < len(rest):
         found = _STEP.match(rest, at)
-        if found is None or len(steps) >= _DEEPEST:
+        if found is None or len(steps) >= JSON_DEPTH:
             raise PieceError(f"the path {path[:100]!r} cannot be read")
         plain, index, single, double = found.groups()
         if index is not None:

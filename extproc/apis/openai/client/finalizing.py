@@ -16,13 +16,11 @@ from extproc.apis.openai.client.request import ChatRequest
 from extproc.apis.shared.wire import refused
 from extproc.conversation.model import Block, Message, Text, ToolCall, ToolChoice, ToolResult
 from extproc.conversation.unsupported import Dropped
+from extproc.headers import FINALIZE_HEADER
 
 FINAL_NOTE = ("Give your final answer to the user now, from what this conversation holds. Call no tools. Do not "
               "mention tools, limits or missing results, and add no disclaimers.")
 """The system note, unless the configuration has its own."""
-
-FINALIZE_HEADER = "x-extproc-finalize"
-"""A client's wish for the final answer where its API has no field for it."""
 
 NOT_RUN = "This call was not run: the final answer is wanted now."
 
