@@ -5,7 +5,6 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`. tests/unit/tes
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -165,16 +164,6 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(cells[0]), *lines[1:]]) + "\n"
 
 
-def hostile(module: str) -> Callable[[], str]:
-    """What the tests of this module send and see: a row that is not true fails its test."""
-    def made() -> str:
-        importlib.import_module(f"tests.e2e.test_hostile_{module}")
-        from tests.e2e.odd_clients import HEAD, rows
-
-        return _table(HEAD, rows(f"test_hostile_{module}"))
-    return made
-
-
 TABLES: dict[str, Callable[[], str]] = {
     "gemini-thinking": gemini_thinking,
     "anthropic-thinking": anthropic_thinking,
@@ -182,8 +171,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "gemini-schemas": gemini_schemas,
     "gemini-doors": gemini_doors,
     "profiles": profile_tables,
-    **{f"hostile-{module}": hostile(module)
-       for module in ("bodies", "http1", "http2", "slow", "answers", "crash", "clock")},
     "log-record": telemetry_tables.log_record,
     "log-events": telemetry_tables.log_events,
     "metrics": telemetry_tables.metrics,

@@ -1,15 +1,12 @@
 """The profiles as tables for the documentation: `python -m extproc.profiles.table` prints them as Markdown.
 
-Three tables: how each endpoint is found and what it takes, what is peculiar about its model families, and which rules
-follow a model through aggregators. Everything in
-them comes from the records; the sources stand in each provider's file.
+Two tables: how each endpoint is found and what it accepts, and which rules follow a model through aggregators. The
+records are the source; the sources of their values are in each provider's file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
-from operator import itemgetter
 
 from extproc.profiles import PROVIDERS, generic
 from extproc.profiles.guards import GUARDS, Guard
@@ -17,24 +14,17 @@ from extproc.profiles.profile import Profile, Provider
 
 _HEAD = ("Name", "Found by", "Reasoning asked by", "Reasoning given back", "Tool choice", "Parallel off",
          "Structured output", "Never sent")
-_FAMILY_HEAD = ("Endpoint", "Models", "What differs")
 _CHOICES = ("auto", "required", "tool", "none")
 _HISTORY = {"drop": "no", "with_tool_calls": "with calls", "always": "always"}
-_UNTOLD = frozenset({"name", "faithful", "functions_advice"})
-"""Fields that say nothing about the endpoint."""
-
-
 _GUARD_HEAD = ("Models", "Rules of", "At aggregators (`" + "`, `".join(
     provider.name for provider in PROVIDERS if provider.aggregator) + "`) and")
-"""What follows a model."""
+"""The rules of a model's maker at other endpoints."""
 
 
 def tables() -> str:
-    """All tables."""
+    """Both tables."""
     rows = [_row(provider) for provider in (*PROVIDERS, generic.PROVIDER)]
-    families = [row for at, provider in enumerate(PROVIDERS) for row in _family_rows(provider, PROVIDERS[:at])]
-    return "\n".join([*_table(_HEAD, rows), "", *_table(_FAMILY_HEAD, families), "",
-                      *_table(_GUARD_HEAD, [_guard(guard) for guard in GUARDS]), ""])
+    return "\n".join([*_table(_HEAD, rows), "", *_table(_GUARD_HEAD, [_guard(guard) for guard in GUARDS]), ""])
 
 
 def _guard(guard: Guard) -> tuple[str, ...]:
@@ -92,43 +82,6 @@ def _format(profile: Profile) -> str:
                                        (profile.format_while_thinking, "without reasoning")) if not holds]
     return ", ".join([{"json_schema_only": "json_schema", "none": "in words"}.get(
         profile.response_format, profile.response_format), *limits])
-
-
-def _family_rows(provider: Provider, earlier: tuple[Provider, ...]) -> Iterator[tuple[str, ...]]:
-    """Families that differ from their endpoint's plain profile; neighbours with the same profile share a row, and an
-    endpoint with the models of an earlier one has one row."""
-    patterns_of = [pattern for pattern, _ in provider.families]
-    for other in earlier:
-        if patterns_of and [pattern for pattern, _ in other.families] == patterns_of:
-            yield f"`{provider.name}`", f"those of `{other.name}`", f"as at `{other.name}`"
-            return
-    at = 0
-    while at < len(provider.families):
-        profile = provider.families[at][1]
-        patterns = []
-        while at < len(provider.families) and provider.families[at][1] == profile:
-            patterns.append(provider.families[at][0])
-            at += 1
-        yield f"`{provider.name}`", _codes(patterns), _differences(profile, provider.base) or "nothing"
-    for most, found in groupby(provider.output_limits, itemgetter(1)):
-        yield f"`{provider.name}`", _codes([pattern for pattern, _ in found]), f"max_output_tokens: {most}"
-
-
-def _differences(profile: Profile, base: Profile) -> str:
-    said = []
-    for name in profile.__struct_fields__:
-        value, usual = getattr(profile, name), getattr(base, name)
-        if name == "refuses" and value > usual:
-            said.append(f"also refuses: {_value(value - usual)}")
-        elif name not in _UNTOLD and value != usual:
-            said.append(f"{name}: {_value(value)}")
-    return "; ".join(said)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, (frozenset, tuple)):
-        return ", ".join(sorted(map(str, value)) if isinstance(value, frozenset) else map(str, value)) or "-"
-    return str(value).replace("|", "\\|")
 
 
 def _codes(names: tuple[str, ...] | list[str]) -> str:

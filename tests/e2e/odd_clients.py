@@ -1,8 +1,8 @@
-"""Clients that no library gives: bytes as they are on a socket, HTTP/2 frame by frame; the rows of docs/robustness.md.
+"""Clients that no library offers: bytes on a socket, HTTP/2 frame by frame.
 
-A hostile test says with `sent` (or `sends`, for several cases) what it sends and what the client sees, and returns what
-the client saw: a test whose row is not true fails. Around every one of them stands the same check: the gateway has the
-processes that it had, and its next request is served. The rows are the tables of the page.
+A hostile test states with `sent` (or with `sends`, for several cases) what it sends and what the client sees, and
+returns what the client saw; it fails if the two differ. Around every test runs the same check: the gateway has the
+processes that it had before, and its next request is served.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,15 +55,9 @@ class Case:
         return self.data() if callable(self.data) else self.data
 
 
-ROWS: dict[str, list[Case]] = {}
-"""The rows of each test module, in the order of its tests."""
-
-
 def sends(*cases: Case) -> Callable[[T], Any]:
     """The test runs for each case, which it takes as `case`, and returns what the client saw."""
     def decorate(test: T) -> Any:
-        ROWS.setdefault(test.__module__, []).extend(cases)
-
         @functools.wraps(test)
         def checked(*, case: Case, **fixtures: Any) -> None:
             _checked(lambda: test(case=case, **fixtures), case, fixtures)
@@ -77,8 +71,6 @@ def sent(what: str, *, sees: str, alive: str = ALL) -> Callable[[T], Any]:
     case = Case(what, sees, alive=alive)
 
     def decorate(test: T) -> Any:
-        ROWS.setdefault(test.__module__, []).append(case)
-
         @functools.wraps(test)
         def checked(**fixtures: Any) -> None:
             _checked(lambda: test(**fixtures), case, fixtures)
@@ -400,13 +392,3 @@ class H2:
 
 def _plain(value: str | bytes) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-# -------------------------------------------------------------------------------------------------------------- table
-HEAD = ("what is sent", "what the client sees", "what stays alive")
-
-
-def rows(module: str) -> Iterator[tuple[str, str, str]]:
-    """The rows of a test module, as the page shows them."""
-    for case in ROWS[f"tests.e2e.{module}"]:
-        yield case.sent.replace("|", "\\|"), case.sees, case.alive
