@@ -1,4 +1,4 @@
-"""The tables of docs/operations.md that are made from the code: fields and events of the log, metrics, alerts."""
+"""The tables of docs/metrics.md and docs/logs.md that are made from the code: fields and events of the log, metrics, alerts."""
 
 from __future__ import annotations
 

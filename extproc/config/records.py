@@ -234,7 +234,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     access_log: Literal["off", "own", "all"] = "own"
     """Which requests Envoy writes a line of its own about: `own` for those that the processor has no line for (refused
     by Envoy, given up before they were read, lost with their worker), so that every request has a line and none has
-    two; `all` for the others too, as `event: access`. See docs/operations.md."""
+    two; `all` for the others too, as `event: access`. See docs/logs.md."""
     tracing: Tracing | None = None
     """Traces of requests. Unset: none are made."""
     one_hop: str | None = None

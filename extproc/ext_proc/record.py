@@ -1,7 +1,7 @@
 """One structured record per finished exchange: what the log, the metrics and the terminal show of it.
 
 The exchanges fill it, the server writes it. It never holds bodies, keys or header values of a provider. The docstrings
-are the reference of the log in docs/operations.md.
+are the reference of the log in docs/logs.md.
 """
 
 from __future__ import annotations

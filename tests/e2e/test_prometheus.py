@@ -1,6 +1,6 @@
 """Every documented metric and every shipped alert on a real Prometheus that reads a running gateway.
 
-The tests cause what each of them reports. Metrics are those of docs/operations.md, alerts those of alerts.yml: a new
+The tests cause what each of them reports. Metrics are those of docs/metrics.md, alerts those of alerts.yml: a new
 one needs its cause here (`everything_happens`, `PROVOCATIONS`). The tests share one gateway and run in the order of
 this file: first nothing happens, then all metrics are caused, then all alerts.
 """
@@ -51,8 +51,8 @@ Again = Callable[[], object]
 
 
 def documented() -> dict[str, tuple[str, set[str]]]:
-    """The table of metrics in docs/operations.md: name -> (type, labels)."""
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    """The table of metrics in docs/metrics.md: name -> (type, labels)."""
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     table = page.split("<!-- table: metrics -->")[1].split("<!-- end -->")[0]
     found = {name: (kind, set(re.findall(r"`(\w+)`", labels)) | (set(LABELS) if "..." in labels else set()))
              for name, kind, labels in re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \|", table, re.M)}

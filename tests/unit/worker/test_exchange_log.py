@@ -1,4 +1,4 @@
-"""docs/operations.md shows a line of the log as the gateway writes it."""
+"""docs/logs.md shows a line of the log as the gateway writes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from extproc.ext_proc.record import Record
 from extproc.process.log import Log
 from extproc.worker.exchange_log import log_exchange
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "logs.md"
 
 
 def example() -> dict[str, Any]:
