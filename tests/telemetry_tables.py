@@ -1,4 +1,4 @@
-"""The tables of docs/metrics.md and docs/logs.md that are made from the code: fields and events of the log, metrics, alerts."""
+"""The tables of docs/metrics.md and docs/logs.md that come from the code: log fields and events, metrics, alerts."""
 
 from __future__ import annotations
 
