@@ -15,6 +15,7 @@ import msgspec
 from extproc.bounds import Limits
 from extproc.conversation.call_counts import CallTally
 from extproc.conversation.model import Event, Request, Usage
+from extproc.conversation.notes import FINAL_NOTE
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.conversation.tool_names import NameMap
 from extproc.conversation.unsupported import Dropped
@@ -86,12 +87,24 @@ class HttpError(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class ClientOptions(msgspec.Struct, frozen=True):
+    """Settings of a configuration that concern client APIs. An API ignores those that it has no use for."""
+
+    final_note: str = FINAL_NOTE
+    """The system note of a request for the final answer; "" for none."""
+    tool_labels: Mapping[str, tuple[str, str]] = {}
+    """Names of tools, or globs -> (category, visibility) for front ends. The first match counts."""
+
+
 class ClientApi(Protocol):
     """An API that clients speak."""
 
     name: str
     call_prefix: str
     """How the ids of tool calls begin that are made here: as those of the API's own provider do."""
+
+    def with_options(self, options: ClientOptions) -> ClientApi:
+        """The same API with these settings."""
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
         """`headers` by names in lower case. Raises `errors.BadRequest` (the place and what to do)."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.apis.openai.client import EventsApi, ToolLabel
-from extproc.apis.openai.client.finalizing import FINAL_NOTE
+from extproc.conversation.notes import FINAL_NOTE
+from extproc.globs import matches
 
 
 class EventLabel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class EventSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The system note that a request for a final answer gets: one to `/v1/events` with `finalize: true`, one to
     `/v1/chat/completions` with the header `x-extproc-finalize: true`. An empty text for none."""
 
-    def api(self) -> EventsApi:
-        """The client API with these settings."""
-        labels = {name: ToolLabel(label.category, label.visibility) for name, label in self.tools.items()}
-        return EventsApi(labels, self.final_note)
+    def loggable_name(self, tool: str) -> str:
+        """The tool's name as the log may hold it: "hidden" for one whose visibility is `hidden`."""
+        label = next((label for pattern, label in self.tools.items() if matches(pattern, tool)), None)
+        return "hidden" if label is not None and label.visibility == "hidden" else tool

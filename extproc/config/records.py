@@ -12,12 +12,10 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import msgspec
 
-from extproc.apis.base import ClientApi
-from extproc.apis.openai.client import EventsApi, OpenAIApi
 from extproc.bounds import Limits, bounded_cache
 from extproc.config.backend_records import Backend
 from extproc.config.events import EventSettings
@@ -166,12 +164,11 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Secrets(Sequence[str]):
-    """The provider keys of a configuration, longest first, each time as they are at that moment. Those of the moment
-    in which it is made are remembered."""
+    """The provider keys of a configuration, longest first: those of the file and, read again at each use, those of key
+    files."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._now()
 
     def _now(self) -> list[str]:
         keys = {key for backend in self._config.backends.values() for key in backend.known_keys}
@@ -254,29 +251,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             found.setdefault(key.team, set()).add(key.kind)
         return {team: frozenset(kinds) for team, kinds in found.items()}
 
-    @cached_property
-    def events_api(self) -> EventsApi:
-        """The application events as a client API, with their settings."""
-        return self.events.api()
-
-    @cached_property
-    def chat_api(self) -> OpenAIApi:
-        """Chat Completions as a client API, with its settings."""
-        return OpenAIApi(self.events.final_note)
-
-    def client_api(self, name: str) -> ClientApi | None:
-        """The client API of this name where it has settings of its own."""
-        return self.events_api if name == "events" else self.chat_api if name == "openai" else None
-
-    @cached_property
-    def worked_out(self) -> dict[Any, Any]:
-        """What those who serve this configuration have made of it; it lives as long."""
-        return {}
-
-    def shown_tool(self, name: str) -> str:
-        """The tool's name for the log: "hidden" for one that `events.tools` hides."""
-        return "hidden" if self.events_api.label(name).visibility == "hidden" else name
-
     def tools_of(self, attempt: Attempt) -> ToolSettings:
         """The settings of tools that hold for an attempt: its own over its backend's over those of the file."""
         return merged(attempt.tools, self.backends[attempt.backend].tools, self.tools)
@@ -330,13 +304,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def secrets(self) -> Sequence[str]:
         """All provider keys, longest first, for scrubbing them from texts. Those in files are as they are when the
         sequence is read, and as they were before."""
-        return self._fixed_secrets or Secrets(self)
+        return self._secrets
 
     @cached_property
-    def _fixed_secrets(self) -> Sequence[str]:
-        """The same where no key stands in a file; else none."""
-        files = any(backend.has_key_files for backend in self.backends.values())
-        return () if files else tuple(Secrets(self))
+    def _secrets(self) -> Sequence[str]:
+        live = Secrets(self)
+        return live if any(backend.has_key_files for backend in self.backends.values()) else tuple(live)
 
     def with_backend_url(self, name: str, url: str) -> Config:
         """The same configuration with another URL for one backend (the demo's, once it listens)."""

@@ -16,6 +16,10 @@ NO_SERVER_TOOLS = ("The tools of this request ({names}) are not available. Answe
 ONE_CALL = "Call at most one tool in each answer, and wait for its result before you call another."
 """Where parallel calls cannot be forbidden."""
 
+FINAL_NOTE = ("Give your final answer to the user now, from what this conversation holds. Call no tools. Do not "
+              "mention tools, limits or missing results, and add no disclaimers.")
+"""When a client asks for the final answer, unless the configuration has a note of its own (`events.final_note`)."""
+
 CONTINUE = ("Continue your last message exactly where it ends. Write only what follows, without repeating any of it "
             "and without an introduction.")
 """To models that refuse a conversation which ends with their own turn."""

@@ -13,7 +13,8 @@ from typing import Protocol
 
 import msgspec
 
-from extproc.apis.base import ProviderRequest
+from extproc.apis import CLIENT_APIS
+from extproc.apis.base import ClientOptions, ProviderRequest
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.conversation.call_counts import BadCall, CallCounts
 from extproc.conversation.model import Usage
@@ -124,6 +125,8 @@ def make_translation(config: Config, api: str, backend: Backend, choice: Choice,
     """The Translation of one attempt. `model` is the client's name of it. `endpoint`: the path that was asked for; what
     is not translated passes as it is. Raises BadRequest where the backend cannot serve the path."""
     attempt, timeouts = choice.attempt, config.timeouts
+    if backend.has_key_files:
+        backend.look_at_keys()
     if endpoint is not None and endpoint.passes_to:
         if backend.api != endpoint.api:
             raise BadRequest(f"this path needs a backend that speaks the {endpoint.api} API", kind="not_found",
@@ -132,23 +135,19 @@ def make_translation(config: Config, api: str, backend: Backend, choice: Choice,
             backend.api, attempt.provider_model(choice.rule.match, model), endpoint.passes_to,
             provider=backend.provider, url=backend.url, withhold=True, limits=config.limits,
             ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
-    if backend.has_key_files:
-        backend.look_at_keys()
     settings = _settings(config, backend, attempt, endpoint.client if endpoint is not None else api)
     return Translation.of(settings, attempt.provider_model(choice.rule.match, model), request_id)
 
 
 def _settings(config: Config, backend: Backend, attempt: Attempt, client: str) -> Settings:
-    """The same for all requests of an attempt, found by being this very attempt: its configuration keeps it."""
-    found: Settings | None = config.worked_out.get((id(attempt), client))
-    if found is None:
-        tools, timeouts = config.tools_of(attempt), config.timeouts
-        found = config.worked_out[id(attempt), client] = Settings(
-            client=client, upstream=backend.api, provider=backend.provider, url=backend.url, withhold=True,
-            lossy=config.lossy, max_output_tokens=attempt.max_output_tokens, limits=config.limits,
-            tool_style=tools.style or "auto", tool_choice=tools.choice, parallel_tool_calls=tools.parallel,
-            duplicates=tools.duplicates, max_tools=tools.max, only_tools=tools.only, read_dialects=tools.read or (),
-            arguments=tools.arguments, ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
-            secrets=config.secrets(), safety=tuple({**backend.safety, **attempt.safety}.items()),
-            client_api=config.client_api(client))
-    return found
+    tools, timeouts = config.tools_of(attempt), config.timeouts
+    labels = {name: (label.category, label.visibility) for name, label in config.events.tools.items()}
+    options = ClientOptions(config.events.final_note, labels)
+    return Settings(
+        client=client, upstream=backend.api, provider=backend.provider, url=backend.url, withhold=True,
+        lossy=config.lossy, max_output_tokens=attempt.max_output_tokens, limits=config.limits,
+        tool_style=tools.style or "auto", tool_choice=tools.choice, parallel_tool_calls=tools.parallel,
+        duplicates=tools.duplicates, max_tools=tools.max, only_tools=tools.only, read_dialects=tools.read or (),
+        arguments=tools.arguments, ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
+        secrets=config.secrets(), safety=tuple({**backend.safety, **attempt.safety}.items()),
+        client_api=CLIENT_APIS[client].with_options(options))

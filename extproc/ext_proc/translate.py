@@ -351,9 +351,9 @@ class TranslateExchange(RequestHalf):
         record.finish = translation.finish_reason
         record.tool_calls = translation.tool_calls
         record.calls = translation.calls
-        named = self.config.shown_tool
-        record.bad_calls = [replace(bad, tool=named(bad.tool)) for bad in translation.bad_calls]
-        record.repairs = [replace(repair, tool=named(repair.tool)) for repair in translation.repairs[:MAX_REPAIRS]]
+        loggable = self.config.events.loggable_name
+        record.bad_calls = [replace(bad, tool=loggable(bad.tool)) for bad in translation.bad_calls]
+        record.repairs = [replace(repair, tool=loggable(repair.tool)) for repair in translation.repairs[:MAX_REPAIRS]]
         record.repaired = len(translation.repairs)
         usage = self._accounting.usage(translation.usage, failure)
         record.usage = usage if usage.input or usage.output else None

@@ -12,7 +12,7 @@ from extproc.apis.anthropic.client import request as _request
 from extproc.apis.anthropic.client.errors import http_error
 from extproc.apis.anthropic.client.models import count_body, models_body
 from extproc.apis.anthropic.client.response import MessageEncoder, StreamEncoder
-from extproc.apis.base import HttpError, ResponseEncoder
+from extproc.apis.base import ClientOptions, HttpError, ResponseEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
 from extproc.conversation.unsupported import Dropped
@@ -26,6 +26,10 @@ class AnthropicApi:
 
     name = "anthropic"
     call_prefix = "toolu_"
+
+    def with_options(self, options: ClientOptions) -> AnthropicApi:
+        """The same: no option concerns this API."""
+        return self
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
         """POST /v1/messages. Raises BadRequest (the place and what to do)."""

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from extproc.apis.base import HttpError, ResponseEncoder
+from extproc.apis.base import ClientOptions, HttpError, ResponseEncoder
 from extproc.apis.openai.client import request as _request
 from extproc.apis.openai.client.completion import CompletionEncoder
 from extproc.apis.openai.client.errors import http_error
 from extproc.apis.openai.client.events import EventsApi, ToolLabel
-from extproc.apis.openai.client.finalizing import FINAL_NOTE, finalized, wants_final
+from extproc.apis.openai.client.finalizing import finalized, wants_final
 from extproc.apis.openai.client.models import models_body
 from extproc.apis.openai.client.response import ChunkEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
+from extproc.conversation.notes import FINAL_NOTE
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import Failure
 
@@ -35,6 +36,10 @@ class OpenAIApi:
 
     def __init__(self, final_note: str = FINAL_NOTE) -> None:
         self._final_note = final_note
+
+    def with_options(self, options: ClientOptions) -> OpenAIApi:
+        """The same API with the final note of a configuration."""
+        return OpenAIApi(options.final_note)
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
         """POST /v1/chat/completions. Raises BadRequest (the place and what to do)."""

@@ -12,14 +12,15 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from extproc.apis.base import HttpError, ResponseEncoder
+from extproc.apis.base import ClientOptions, HttpError, ResponseEncoder
 from extproc.apis.openai.client.errors import http_error
 from extproc.apis.openai.client.event_stream import EventStreamEncoder, ToolLabel
-from extproc.apis.openai.client.finalizing import FINAL_NOTE, finalized, wants_final
+from extproc.apis.openai.client.finalizing import finalized, wants_final
 from extproc.apis.openai.client.request import of_wire, read_body
 from extproc.apis.shared.wire import refused
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
+from extproc.conversation.notes import FINAL_NOTE
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import Failure
 from extproc.globs import matches
@@ -39,6 +40,12 @@ class EventsApi:
     def __init__(self, labels: Mapping[str, ToolLabel] | None = None, final_note: str = FINAL_NOTE) -> None:
         self._labels = dict(labels or {})
         self._final_note = final_note
+
+    def with_options(self, options: ClientOptions) -> EventsApi:
+        """The same API with the labels and the final note of a configuration."""
+        labels = {pattern: ToolLabel(category, visibility)
+                  for pattern, (category, visibility) in options.tool_labels.items()}
+        return EventsApi(labels, options.final_note)
 
     def label(self, name: str) -> ToolLabel:
         """What the table says of a tool."""

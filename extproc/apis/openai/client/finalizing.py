@@ -18,10 +18,6 @@ from extproc.conversation.model import Block, Message, Text, ToolCall, ToolChoic
 from extproc.conversation.unsupported import Dropped
 from extproc.headers import FINALIZE_HEADER
 
-FINAL_NOTE = ("Give your final answer to the user now, from what this conversation holds. Call no tools. Do not "
-              "mention tools, limits or missing results, and add no disclaimers.")
-"""The system note, unless the configuration has its own."""
-
 NOT_RUN = "This call was not run: the final answer is wanted now."
 
 
