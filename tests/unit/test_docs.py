@@ -146,9 +146,9 @@ def test_what_translate_prints(monkeypatch: pytest.MonkeyPatch, capfdbinary: pyt
 
 
 def test_the_id_that_is_taken_apart_carries_that_signature() -> None:
-    shown, = (block for block in blocks("providers.md", "") if "_xs1_" in block)
+    shown, = (block for block in blocks("translation.md", "") if "_xs1_" in block)
     id_, signature = extract_from_id(shown.split("\n")[0])
-    part, = (json.loads(block) for block in blocks("providers.md", "json"))
+    part, = (json.loads(block) for block in blocks("translation.md", "json"))
     assert signature is not None
     assert (id_, signature.value) == (part["functionCall"]["id"], part["thoughtSignature"])
     at = shown.split("\n")[1].index("┘") + 1
