@@ -13,7 +13,6 @@ import typer
 
 from extproc.cli.options import DEFAULT_ADMIN, DEFAULT_LIMITS, DEFAULT_PROCESSOR, ConfigOption, OptionalConfig
 from extproc.cli.problems import fail, problems_printed
-from extproc.endpoints import READY_PATH
 
 
 def up(config: OptionalConfig = None,
@@ -86,6 +85,8 @@ def ready(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT where /r
     """Ask a running gateway or processor whether it serves: exit code 0 when it does (for health checks)."""
     import http.client
 
+    from extproc.endpoints import READY_PATH
+
     host, _, port = admin.rpartition(":")
     try:
         connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=3)
@@ -98,7 +99,7 @@ def ready(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT where /r
         try:
             fail("; ".join(json.loads(said)["missing"]))
         except (ValueError, KeyError, TypeError):
-            fail(f"{admin} answers {answer.status} to /readyz")
+            fail(f"{admin} answers {answer.status} to {READY_PATH}")
     typer.echo("ready")
 
 

@@ -135,6 +135,7 @@ def test_keys_of_files_are_scrubbed_as_they_are_when_the_answer_comes(tmp_path: 
     file = tmp_path / "key"
     file.write_text("token-of-then\n")
     config = load(tmp_path, gemini(", key_file: key"))
+    config.backends["b"].look_at_keys()  # as each exchange does at its beginning
     scrubber = Scrubber(config.secrets())
     file.write_text("token-of-now!\n")
     assert scrubber.text("bad token-of-now! and token-of-then.") == "bad *** and ***."
