@@ -1,4 +1,4 @@
-"""What docs/clients.md shows is what happens: its SDK code and its curl calls, against `extproc up` without a file."""
+"""docs/clients.md and docs/events.md show what happens: SDK code and curl calls, against `extproc up` without a file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ import pytest
 from tests.e2e.gateway import READY, START_SECONDS, Process
 from tests.ports import free_port
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in ("clients.md", "events.md"))
 SHOWN = "127.0.0.1:10000"
 
 
 def pairs(language: str) -> list[tuple[str, str]]:
     """The code blocks of this language that have their output right behind them."""
-    return re.findall(rf"^```{language}\n(.*?)^```\n\n```\n(.*?)^```$", PAGE, re.M | re.S)
+    return re.findall(rf"^```{language}\n(.*?)^```\n\n```\n(.*?)^```$", PAGES, re.M | re.S)
 
 
 @pytest.fixture(scope="module")
