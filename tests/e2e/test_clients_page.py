@@ -1,4 +1,4 @@
-"""docs/clients.md and docs/events.md show what happens: SDK code and curl calls, against `extproc up` without a file."""
+"""What docs/clients.md and docs/events.md show is what happens: SDK code and curl calls, against `extproc up`."""
 
 from __future__ import annotations
 
