@@ -253,13 +253,9 @@ class BlockSequencer:
 
     def finish(self, reason: FinishReason, usage: Usage, stop_sequence: str | None = None,
                citations: Citations | None = None, refusal: Refusal | None = None) -> None:
-        """The answer is complete; `flush` was called before. The reason is made to agree with the blocks."""
+        """The response is complete; `flush` was called before."""
         if self.closed:
             return
-        if self.calls and reason == "stop":
-            reason = "tool_calls"
-        elif not self.calls and reason == "tool_calls":
-            reason = "stop"
         self.closed = True
         if citations is not None:
             self._out.append(citations)

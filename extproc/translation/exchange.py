@@ -18,6 +18,7 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from extproc.apis.base import ClientApi, DecodeContext, EncodedRequest, PassThrough, PatchedRequest, ProviderRequest
+from extproc.apis.shared.endings import EMPTY
 from extproc.bounds import Limits
 from extproc.conversation.call_counts import BadCall, CallCounts
 from extproc.conversation.ids import IdMinter, history_ids
@@ -336,7 +337,7 @@ class Translation(ClientResponse):
                     return rescued
                 return self._fail(self._provider.decode_error(self._status, self._response_headers, body))
             if self._answer is None:
-                return self._fail(Failure("server", "The provider closed the connection without an answer."))
+                return self._fail(EMPTY)
             if self._inflate is not None:
                 try:
                     self._inflate.finish()

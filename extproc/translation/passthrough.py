@@ -18,7 +18,8 @@ from extproc.apis.anthropic.passthrough import counted
 from extproc.apis.anthropic.passthrough.request import sent_headers
 from extproc.apis.base import ClientApi, ProviderRequest
 from extproc.apis.shared.body import checked
-from extproc.apis.shared.body_reader import BROKEN, EMPTY, BodyReader
+from extproc.apis.shared.body_reader import BodyReader
+from extproc.apis.shared.endings import EndFacts, failure_at_end
 from extproc.apis.shared.json_fields import Fields, fields_of, holds, joined, raw
 from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder, readable, without_line_ends
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
@@ -206,7 +207,9 @@ class _Reader(BodyReader):
         self._out.append(RawEvent(b"%bdata: %b\n\n" % (head, payload), content))
 
     def _end_of_stream(self) -> None:
-        self._fail(BROKEN if self._out or self.next_number else EMPTY)
+        nothing_came = not self._out and not self.next_number
+        if failure := failure_at_end("end of stream", EndFacts(finish_reason=False, nothing_came=nothing_came)):
+            self._fail(failure)
 
     # --------------------------------------------------------------------------------------------------------- whole
 

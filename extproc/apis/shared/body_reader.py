@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from extproc.apis.shared.endings import EMPTY
 from extproc.apis.shared.sse import SseReader
 from extproc.bounds import Limits
 from extproc.conversation.model import Event
 from extproc.errors import Failure
-
-BROKEN = Failure("server", "The provider's stream ended before the answer was complete.")
-EMPTY = Failure("server", "The provider closed the connection without an answer.")
 
 _BOM = b"\xef\xbb\xbf"
 

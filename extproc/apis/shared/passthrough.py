@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extproc.apis.base import DecodeContext, ResponseDecoder, ResponseEncoder
-from extproc.apis.shared.body_reader import BROKEN, BodyReader
+from extproc.apis.shared.body_reader import BodyReader
+from extproc.apis.shared.endings import BROKEN, client_finish_reason
 from extproc.apis.shared.sse import LF
 from extproc.conversation.model import Event, Finish, FinishReason, RawEvent, Start, Usage
 from extproc.conversation.sequencer import too_long_call
@@ -69,9 +70,11 @@ class PassThroughDecoder(BodyReader):
             self._content_seen = True
         self._out.append(RawEvent(data, content, calls))
 
-    def _end(self, reason: FinishReason) -> None:
+    def _end(self, reason: FinishReason, *, calls: bool) -> None:
+        """The response is complete. A reason `tool_calls` stands even without calls: the client has read it."""
         if not self._ended:
             self._ended = True
+            reason = client_finish_reason(reason, calls=calls or reason == "tool_calls")
             self._out.append(Finish(reason, self._usage))
 
     def _estimate_usage(self, output: int) -> None:

@@ -11,13 +11,12 @@ import re
 from functools import partial
 
 from extproc.apis.base import DecodeContext
-from extproc.apis.shared.body_reader import BROKEN, EMPTY, BodyReader
+from extproc.apis.shared.body_reader import BodyReader
+from extproc.apis.shared.endings import EndedBy, EndFacts, client_finish_reason, failure_at_end
 from extproc.apis.shared.json_text import joined_halves, without_half_pairs
-from extproc.conversation.model import Event, FinishReason, Usage
+from extproc.conversation.model import Citations, Event, FinishReason, Refusal, Usage
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.errors import Failure
-
-__all__ = ["BROKEN", "EMPTY", "ResponseReader"]
 
 _ERROR = re.compile(rb'"error"\s*:\s*[{"]')
 """Every API's field of errors, when it holds something; quotes inside of a text are escaped."""
@@ -96,11 +95,27 @@ class ResponseReader(BodyReader):
             self.usage = usage
             self._got_usage = True
 
-    def _settle_usage(self) -> None:
-        """At the end of an answer: an estimate, where the provider sent no figures."""
+    def _end(self, ended_by: EndedBy, facts: EndFacts) -> None:
+        """The response ends here, complete or failed, as the table in endings.py says."""
+        failure = failure_at_end(ended_by, facts)
+        if failure is None:
+            self._complete()
+        else:
+            self._seq.fail(failure)
+
+    def _complete(self) -> None:
+        """Sends what is held back, and then the end by `_finish`."""
+        raise NotImplementedError
+
+    def _finish(self, reason: FinishReason, *, truncated: bool, stop_sequence: str | None = None,
+                citations: Citations | None = None, refusal: Refusal | None = None) -> None:
+        """Ends a complete response. `truncated`: its last call broke off. Usage is an estimate where the provider sent
+        no figures."""
         if not self._got_usage:
             self.usage = Usage(input=self._context.prompt_estimate(), output=self._seq.characters // 4,
                                estimated=True)
+        reason = client_finish_reason(reason, calls=self._seq.calls > 0, truncated_call=truncated)
+        self._seq.finish(reason, self.usage, stop_sequence, citations, refusal)
 
     def _call_id(self, ordinal: int, provider_id: str | None) -> str:
         if provider_id and self._context.accept_id(provider_id):

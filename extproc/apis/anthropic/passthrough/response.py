@@ -18,7 +18,7 @@ from extproc.apis.anthropic.provider.chunks import Damaged, Figures, decode_chun
 from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.anthropic.provider.response import ANOTHER_MESSAGE, STOP_REASONS
 from extproc.apis.base import DecodeContext, ResponseDecoder
-from extproc.apis.shared.body_reader import BROKEN, EMPTY
+from extproc.apis.shared.endings import BROKEN, EndedBy, EndFacts, failure_at_end
 from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
 from extproc.apis.shared.json_text import without_half_pairs
 from extproc.apis.shared.passthrough import PassThroughDecoder, readable, without_line_ends
@@ -148,7 +148,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
             return
         if payload.strip() == b"[DONE]":  # of the OpenAI format
             if self._reason is not None:
-                self._stopped(None)
+                self._stopped(None, "end mark")
             return
         whole = without_half_pairs(payload)
         if whole is not payload:
@@ -200,7 +200,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         elif kind == "message_delta":
             self._told_stop(payload)
         elif kind == "message_stop":
-            self._stopped(payload)
+            self._stopped(payload, "end mark")
         elif _WORD.fullmatch(kind):
             self._pass(_SSE % (kind.encode(), payload))
 
@@ -296,10 +296,13 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         known = STOP_REASONS.get(reason)
         return reason if known is None else stop_reason(known, self._calls > 0)
 
-    def _stopped(self, payload: bytes | None) -> None:
-        """`message_stop`; None: the provider left it out."""
-        if self._open is not None:
-            self._fail(BROKEN)
+    def _stopped(self, payload: bytes | None, ended_by: EndedBy) -> None:
+        """`payload`: that of `message_stop`; None: the provider left it out."""
+        failure = failure_at_end(ended_by, EndFacts(
+            finish_reason=self._reason is not None and self._open is None, nothing_came=not self._started,
+            open_call=self._open is not None))
+        if failure is not None:
+            self._fail(failure)
             return
         if self._reason is None:  # an end all the same, and the client is told why
             self._reason = stop_reason("stop", self._calls > 0)
@@ -310,17 +313,14 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         self._finish(self._reason)
 
     def _no_more_events(self) -> None:
-        """A provider that told its stop reason has finished, even without the last event."""
-        if self._reason is not None:
-            self._stopped(None)
-        else:
-            self._fail(BROKEN if self._started else EMPTY)
+        """A provider that sent its stop reason has finished, even without the last event."""
+        self._stopped(None, "end of stream")
 
     def _finish(self, word: str | None) -> None:
         if not self._told_usage:
             self._estimate_usage(self._tokens)
         reason: FinishReason = STOP_REASONS.get(word or "", "stop")
-        self._end("tool_calls" if reason == "stop" and self._calls else reason)
+        self._end(reason, calls=self._calls > 0)
 
     def _take_usage(self, usage: msgspec.Raw | None) -> None:
         """Cumulative: a later figure overwrites."""

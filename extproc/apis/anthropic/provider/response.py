@@ -27,9 +27,10 @@ from extproc.apis.anthropic.provider.chunks import (
 )
 from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.base import DecodeContext
+from extproc.apis.shared.endings import CLEAN, EndedBy, EndFacts
 from extproc.apis.shared.json_text import HalfPair
 from extproc.apis.shared.provider_errors import decode_error, failure_from_chunk
-from extproc.apis.shared.response_reader import BROKEN, EMPTY, ResponseReader
+from extproc.apis.shared.response_reader import ResponseReader
 from extproc.conversation.model import FinishReason, Refusal, Signature
 from extproc.conversation.pending_call import PendingCall
 from extproc.conversation.signatures import embed_in_text
@@ -52,10 +53,6 @@ STOP_REASONS: dict[str, FinishReason] = {
     "sensitive": "content_filter",
 }
 """Stop reasons -> the conversation's. Unknown ones count as "stop"."""
-
-_WHOLE: tuple[FinishReason, ...] = ("stop", "tool_calls", "stop_sequence", "pause")
-"""Reasons that cut no call off; a stop sequence may have been found inside one."""
-
 
 ANOTHER_MESSAGE = Failure("server", "The provider began another message within its answer.")
 """Two answers in one stream: nothing says which of their pieces belong together."""
@@ -146,7 +143,7 @@ class AnthropicResponseDecoder(ResponseReader):
                 self._told_stop(chunk.delta)
         elif kind == "message_stop":
             self._set_usage(self._figures.take(chunk.usage))
-            self._stopped()
+            self._stopped("end mark")
 
     def _is_another(self, id: str | None) -> bool:
         """Whether a message begins that is not the one at hand. Some relays tell the start of one twice."""
@@ -254,26 +251,18 @@ class AnthropicResponseDecoder(ResponseReader):
 
     # --------------------------------------------------------------------------------------------------- the ending
 
-    def _stopped(self) -> None:
-        """`message_stop`. Without any stop reason it is an end all the same, unless nothing came or a call is open."""
-        if self._reason is None and not self._seq.started:
-            self._seq.fail(EMPTY)
-        elif self._reason is None and self._seq.incomplete_call:
-            self._seq.fail(BROKEN)
-        else:
-            self._complete()
+    def _stopped(self, ended_by: EndedBy) -> None:
+        self._end(ended_by, EndFacts(finish_reason=self._reason is not None, nothing_came=not self._seq.started,
+                                     open_call=self._seq.incomplete_call))
 
     def _end_of_stream(self) -> None:
-        if self._reason is not None:
-            self._complete()
-            return
-        if self._scanner is not None:
+        if self._reason is None and self._scanner is not None:
             self._scanner.finish(clean=False)
-        self._seq.fail(BROKEN if self._seq.started else EMPTY)
+        self._stopped("end of stream")
 
     def _complete(self) -> None:
         reason = STOP_REASONS.get(self._reason or "end_turn", "stop")
-        clean = reason in ("stop", "tool_calls")
+        clean = reason in CLEAN
         for block in self._blocks.values():  # started, never stopped
             if block.call is None:
                 self._stop(block)
@@ -281,10 +270,8 @@ class AnthropicResponseDecoder(ResponseReader):
             self._scanner.finish(clean)
             if self._seq.closed:
                 return
-        if self._seq.flush(clean) and reason in _WHOLE:
-            reason = "length"  # it says that it finished, but a call broke off: no client may take that for whole
-        self._settle_usage()
-        self._seq.finish(reason, self.usage, self._stop_sequence, refusal=self._refusal)
+        self._finish(reason, truncated=self._seq.flush(clean), stop_sequence=self._stop_sequence,
+                     refusal=self._refusal)
 
     # ----------------------------------------------------------------------------------------------------- whole JSON
 
@@ -312,4 +299,4 @@ class AnthropicResponseDecoder(ResponseReader):
         self._set_usage(self._figures.take(message.usage))
         self._told_stop(message)
         if not self._seq.closed:
-            self._stopped()
+            self._stopped("whole body")

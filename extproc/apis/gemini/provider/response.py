@@ -34,9 +34,10 @@ from extproc.apis.gemini.provider.grounding import Sources
 from extproc.apis.gemini.provider.malformed_call import Call, read_calls
 from extproc.apis.gemini.provider.parts import code_text, file_note, result_text
 from extproc.apis.gemini.provider.streamed_call import StreamedCall
+from extproc.apis.shared.endings import BROKEN, CLEAN, EndFacts
 from extproc.apis.shared.json_text import HalfPair
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
-from extproc.apis.shared.response_reader import BROKEN, EMPTY, ResponseReader
+from extproc.apis.shared.response_reader import ResponseReader
 from extproc.conversation.model import FinishReason, Signature
 from extproc.conversation.signatures import embed_in_text
 from extproc.errors import Failure
@@ -292,14 +293,13 @@ class GeminiResponseDecoder(ResponseReader):
         self._said = note(BLOCKED_PROMPT, feedback.block_reason, feedback.block_reason_message)
 
     def _end_of_stream(self) -> None:
-        if self._reason is not None:
-            self._complete(self._reason)
-        else:
-            self._seq.fail(BROKEN if self._seq.started else EMPTY)
+        self._end("end of stream", EndFacts(finish_reason=self._reason is not None,
+                                            nothing_came=not self._seq.started))
 
-    def _complete(self, reason: FinishReason) -> None:
+    def _complete(self) -> None:
         seq = self._seq
-        clean = reason == "stop"
+        reason = self._reason or "stop"
+        clean = reason in CLEAN
         if self._scanner is not None:
             self._scanner.finish(clean)
         if self._streamed is not None:
@@ -313,10 +313,7 @@ class GeminiResponseDecoder(ResponseReader):
                 self._context.dropped.hint("answer.groundingMetadata")
         if seq.closed:
             return
-        if seq.flush(clean) and clean:
-            reason = "length"  # it says that it finished, but a call broke off: no client may take that for whole
-        self._settle_usage()
-        seq.finish(reason, self.usage)
+        self._finish(reason, truncated=seq.flush(clean))
 
     # ----------------------------------------------------------------------------------------------------- whole JSON
 
@@ -332,13 +329,13 @@ class GeminiResponseDecoder(ResponseReader):
         self._chunks(chunks, body)
         if self._seq.closed:
             return
-        if self._reason is None and body[:1] == b"{":
-            # One object cannot have lost its end; some proxies leave the finish reason out.
-            if self._candidate_index is None or not (self._shown or self._seq.has_calls or self._seq.has_reasoned):
-                self._seq.fail(Failure("server", "The provider's answer holds no content and no finish reason."))
-                return
-            self._reason = "stop"
-        self._end_of_stream()
+        if body[:1] != b"{":
+            self._end_of_stream()
+        elif self._reason is None and (self._candidate_index is None or not (
+                self._shown or self._seq.has_calls or self._seq.has_reasoned)):
+            self._seq.fail(Failure("server", "The provider's answer holds no content and no finish reason."))
+        else:  # one object cannot have lost its end; some proxies leave the finish reason out
+            self._end("whole body", EndFacts(finish_reason=self._reason is not None))
 
 
 def _first_value(payload: bytes) -> int | None:

@@ -16,7 +16,7 @@ from extproc.apis.openai.client.ending import usage_fields
 from extproc.apis.openai.provider.call_index import CallIndex
 from extproc.apis.openai.provider.chunks import CallDelta, Choice, Chunk, JsonChunk, decode_chunk, usage_of
 from extproc.apis.openai.provider.finish import FAILED_REASONS, FINISH_REASONS
-from extproc.apis.shared.body_reader import BROKEN, EMPTY
+from extproc.apis.shared.endings import EndedBy, EndFacts, failure_at_end
 from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
 from extproc.apis.shared.json_text import without_half_pairs
 from extproc.apis.shared.passthrough import PassThroughDecoder, readable, without_line_ends
@@ -163,7 +163,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
 
     def _any_event(self, name: bytes, payload: bytes) -> None:
         if payload.strip() == b"[DONE]":
-            self._done()
+            self._done("end mark", nothing_came=not self._content_seen and self._reason is None)
             return
         if name == b"error":
             self._broke_off(payload)
@@ -303,19 +303,16 @@ class ChatPassThroughDecoder(PassThroughDecoder):
                 self._counted = True
 
     def _no_more_events(self) -> None:
-        """Without `[DONE]` an answer is complete once all its choices are."""
-        if self._finished and self._finished == self._begun:
-            self._done()
-        else:
-            self._fail(BROKEN if self._begun else EMPTY)
+        """Without `[DONE]` a response is complete once all its choices are."""
+        self._done("end of stream", nothing_came=not self._begun)
 
-    def _done(self) -> None:
+    def _done(self, ended_by: EndedBy, *, nothing_came: bool) -> None:
         open_choices = sorted(self._begun - self._finished)
-        if not self._content_seen and self._reason is None:
-            self._fail(EMPTY)
-            return
-        if any(index in self._called for index in open_choices):
-            self._fail(BROKEN)  # nothing says that the call is whole
+        failure = failure_at_end(ended_by, EndFacts(
+            finish_reason=bool(self._finished) and not open_choices, nothing_came=nothing_came,
+            open_call=any(index in self._called for index in open_choices)))
+        if failure is not None:
+            self._fail(failure)
             return
         for index in open_choices:
             self._own_chunk([{"index": index, "delta": {}, "finish_reason": "stop"}])
@@ -343,7 +340,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
     def _finish(self) -> None:
         self._note_unoffered()
         reason = FINISH_REASONS.get(self._reason or "stop", "stop")
-        self._end("tool_calls" if reason == "stop" and self._called else reason)
+        self._end(reason, calls=bool(self._called))
 
     # --------------------------------------------------------------------------------------------------------- whole
 

@@ -29,9 +29,10 @@ from extproc.apis.openai.provider.citations import Cited
 from extproc.apis.openai.provider.failed_generation import failed_text, rescued_response
 from extproc.apis.openai.provider.finish import FAILED_REASONS, FINISH_REASONS
 from extproc.apis.openai.provider.signatures import origin, packed
+from extproc.apis.shared.endings import CLEAN, EndFacts
 from extproc.apis.shared.json_text import HalfPair
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
-from extproc.apis.shared.response_reader import BROKEN, EMPTY, ResponseReader
+from extproc.apis.shared.response_reader import ResponseReader
 from extproc.conversation.model import FinishReason, Signature, TextDelta
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.errors import Failure
@@ -308,28 +309,24 @@ class OpenAIResponseDecoder(ResponseReader):
             self._scanner.finish(clean=True)
         if self._reason is None:
             self._calls.end(clean=True)
-        if self._reason is None and not self._seq.has_calls and not self._seq.characters:
-            self._seq.fail(EMPTY)
-        elif self._reason is None and self._seq.incomplete_call:
-            self._seq.fail(BROKEN)
-        else:
-            self._complete()
+        self._end("end mark", EndFacts(finish_reason=self._reason is not None,
+                                       nothing_came=not self._seq.has_calls and not self._seq.characters,
+                                       open_call=self._seq.incomplete_call))
 
     def _end_of_stream(self) -> None:
         self._say_kept()
         if self._scanner is not None and self._reason is None:
             self._scanner.finish(clean=False)
         cut_off = self._sse.cut_off or (self._scanner is not None and self._scanner.cut_off)
-        if self._reason is not None or (self._seq.ends_with_whole_calls and not cut_off):
-            self._complete()
-        else:
-            self._seq.fail(BROKEN if self._seq.started else EMPTY)
+        self._end("end of stream", EndFacts(finish_reason=self._reason is not None,
+                                            nothing_came=not self._seq.started,
+                                            whole_calls_last=self._seq.ends_with_whole_calls and not cut_off))
 
     def _complete(self) -> None:
         reason = FINISH_REASONS.get(self._reason or "stop", "stop")
         if self._refused and reason == "stop":
             reason = "refusal"
-        clean = reason in ("stop", "tool_calls")
+        clean = reason in CLEAN
         self._say_kept()
         self._calls.end(clean)
         if self._scanner is not None:
@@ -338,15 +335,13 @@ class OpenAIResponseDecoder(ResponseReader):
                 return
         if self._cited and not self._context.request.cites:
             self._show_sources(reason)
-        if self._seq.flush(clean) and clean:
-            reason = "length"  # it says that it finished, but a call broke off: no client may take that for whole
+        truncated = self._seq.flush(clean)
         if self._cited.lost:
             self._context.dropped.loss("answer.citations")
-        self._settle_usage()
         if self._stop_sequence is not None and reason == "stop" and not self._seq.calls:
             reason = "stop_sequence"
         told = self._cited.event() if self._cited and self._context.request.cites else None
-        self._seq.finish(reason, self.usage, self._stop_sequence, told)
+        self._finish(reason, truncated=truncated, stop_sequence=self._stop_sequence, citations=told)
 
     def _show_sources(self, reason: FinishReason) -> None:
         """At the end of a text, where a list fits and there is a page in it."""
@@ -388,10 +383,8 @@ class OpenAIResponseDecoder(ResponseReader):
             return
         self._chunk(chunk, body)
         if not self._seq.closed:
-            if self._reason is None and self._seq.incomplete_call:
-                self._seq.fail(BROKEN)
-            else:
-                self._complete()
+            self._end("whole body", EndFacts(finish_reason=self._reason is not None,
+                                             open_call=self._seq.incomplete_call))
 
 
 def _text_or_none(value: object) -> str | None:
