@@ -36,6 +36,34 @@ class TooMuch(Exception):  # noqa: N818
     """More text than may be collected."""
 
 
+class Collector:
+    """Collects pieces of text, at most `limit` characters. `add` raises TooMuch."""
+
+    __slots__ = ("_left", "_pieces")
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self._pieces: list[str] = []
+
+    def add(self, piece: str) -> None:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise TooMuch
+        self._pieces.append(piece)
+
+    def __bool__(self) -> bool:
+        """True once there is any text."""
+        return bool(self._pieces)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+
+def discard(text: str) -> None:
+    """Takes text that nobody needs; the `out` of `TextBuffer.until`."""
+
+
 class Marks:
     """A set of literal marks to look for. Where several match at one place the longest counts."""
 
@@ -116,6 +144,11 @@ class TextBuffer:
         of its end: a reader then does as it does where a limit cut the text off, and never closes the call."""
         return self.finished and not self.in_call
 
+    @property
+    def broke_off(self) -> bool:
+        """True once the text has ended without being whole."""
+        return self.ended and not self.clean
+
     # ----------------------------------------------------------------------------------------------------- the hold
 
     def mark(self) -> None:
@@ -133,7 +166,7 @@ class TextBuffer:
 
     def cut_mark(self, marks: Marks) -> int:
         """How many characters at the end of a text that was cut off are the beginning of a mark."""
-        return marks.partial(self.buffer, self.at) if self.ended and not self.clean else 0
+        return marks.partial(self.buffer, self.at) if self.broke_off else 0
 
     def half_mark(self, marks: Marks) -> str:
         """The beginning of a mark that the text ended with, consumed or not."""
@@ -190,6 +223,13 @@ class TextBuffer:
         while len(self.buffer) - self.at < count and not self.ended:
             yield
         return self.buffer[self.at:self.at + count]
+
+    def peek_while(self, undecided: Callable[[str], object], limit: int, size: int = 1) -> Steps[str]:
+        """The next characters, not consumed: `size` of them, and more while `undecided` is true of what stands here, up
+        to `limit`."""
+        while undecided(text := (yield from self.peek(size))) and len(text) == size < limit:
+            size += 1
+        return text
 
     def space(self, limit: int = sys.maxsize) -> Steps[str]:
         """Consumes white space, at most `limit` characters of it; returns it."""
@@ -263,22 +303,13 @@ class TextBuffer:
     def collect(self, marks: Marks, limit: int) -> Steps[tuple[str, str]]:
         """(text before the first mark, the mark or "" at the end); the mark is consumed. Raises TooMuch, with nothing
         consumed."""
-        pieces: list[str] = []
-        size = 0
-
-        def keep(piece: str) -> None:
-            nonlocal size
-            size += len(piece)
-            if size > limit:
-                raise TooMuch
-            pieces.append(piece)
-
+        before = Collector(limit)
         try:
-            mark = yield from self.until(marks, keep)
+            mark = yield from self.until(marks, before.add)
         except TooMuch:  # what came in earlier pieces, or it would be lost at some cuts
-            self.push_back("".join(pieces))
+            self.push_back(before.text)
             raise
-        return "".join(pieces), mark
+        return before.text, mark
 
     def run(self, allowed: Callable[[str], bool], limit: int = 512) -> Steps[str]:
         """Consumes characters while `allowed`; at most `limit` of them."""

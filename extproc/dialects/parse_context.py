@@ -21,6 +21,7 @@ from extproc.conversation.pending_call import JsonBalance, PendingCall, Place
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.dialects.buffer import Steps, TextBuffer
 from extproc.dialects.coercion import Parameter, ToolShape, coerce_text, coerce_value, parameter, tool_shape
+from extproc.dialects.json.lenient import decode_json
 from extproc.dialects.json.repair import problems, read_object
 from extproc.errors import Failure
 
@@ -130,7 +131,7 @@ class ParseContext:
     def left_out(self, reason: LeftOut) -> None:
         """Notes a call that does not go out."""
         self.note(reason)
-        if not self.buffer.ended or self.buffer.clean:
+        if not self.buffer.broke_off:
             self.call_over(self.buffer.buffer, self.buffer.at)
         counts = self.counts
         counts.total += 1
@@ -414,8 +415,8 @@ class CallWriter:
 
     def _why_invalid(self, text: str) -> str | None:
         try:
-            value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError) as problem:
+            value = decode_json(text)
+        except ValueError as problem:
             return f"$: not valid JSON ({problem})"
         found = problems(self._io.tools[self.name].schema, value)
         return found[0] if found else None
@@ -438,16 +439,3 @@ def unclosed(text: str, key: str | None = None) -> str:
     """The beginning of an object that breaks off inside of a string: of the value of `key`, or of a key."""
     before = "" if key is None else f"{_encode(key).decode()}: "
     return f"{{{before}{_encode(text).decode()[:-1]}"
-
-
-def decode_value(raw: str) -> object:
-    """JSON text -> value; text that is no JSON comes back as the text itself."""
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return raw
-
-
-__all__ = ["MAX_VALUE", "ArgumentsMode", "CallWriter", "NoMatch", "ParseContext", "ParserFactory", "ToolCallParser",
-           "coerce_text",
-           "decode_value"]

@@ -405,7 +405,7 @@ class Scanner:
     def _cut_off(self) -> bool:
         """The answer was cut off while a form read on: what it had is a piece of a call, which is never shown."""
         buffer = self._buffer
-        if not buffer.ended or buffer.clean or buffer.at < len(buffer.buffer):
+        if not (buffer.broke_off and buffer.ran_out):
             return False
         buffer.commit()
         self._was_cut_off = True

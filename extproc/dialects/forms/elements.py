@@ -11,14 +11,16 @@ closing tag ends a value only before the next parameter, the end of the call or 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
-from extproc.dialects.forms.values import End, Kept, LinesOf, is_bare, say_value
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch, discard
 from extproc.dialects.json.body import read_arguments
+from extproc.dialects.json.lenient import decode_json
 from extproc.dialects.parse_context import CallWriter, EmptyBlock, NoMatch, ParseContext, PlainText
+from extproc.dialects.tags.value import Value
 
 _MAX_TAG = 1024
 _MAX_NOISE = 256
@@ -26,6 +28,9 @@ _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'/>]+))"
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)")
 _WRAPPED = ("arguments", "input")
 """Undeclared parameters in which models wrap all arguments."""
+
+End = Literal["closed", "unclosed", "cut"]
+"""How a value ended: with its own closing tag, at another tag, with the text."""
 
 
 class Grammar(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +74,68 @@ class _Call:
         self.keys: set[str] = set()
         self.closed = False
         """Its own closing tag was read."""
-        self.wrapped: tuple[str, str, bool] | None = None
+        self.wrapping: _MarkedValue | None = None
         """A value that may hold all arguments: known when the call ends."""
+
+
+class _MarkedValue(Value):
+    """A value whose tag says whether it is a string or JSON. `spaced`: one space at each end is framing. `waits`: the
+    value goes out with `send` or `send_members`."""
+
+    def __init__(self, writer: CallWriter, key: str, *, is_string: bool, streams: bool, spaced: bool,
+                 waits: bool) -> None:
+        super().__init__(writer, key, "unclosed_newline")
+        self.streams = self.streams and streams
+        self._is_string = is_string
+        self._spaced = spaced
+        self._waits = waits
+        self.waiting: str | None = None
+        """The text of a whole value that waits."""
+
+    def say(self, text: str) -> None:
+        self.waiting = text.removeprefix(" ").removesuffix(" ") if self._spaced else text
+        if not self._waits:
+            self.send()
+
+    def send(self) -> None:
+        """Sends the value. A string stays one where the schema allows strings (`null` excepted); what is no string is
+        JSON, or else text; the schema has the last word."""
+        text, writer, key = self.waiting or "", self._writer, self._key
+        declared = writer.parameter(key)
+        if self._is_string:
+            if "string" in declared.types and declared.choices is None and text.strip().lower() != "null":
+                writer.value(key, text)
+            else:
+                writer.text(key, text)
+            return
+        try:
+            value = decode_json(text.strip())
+        except ValueError:
+            writer.text(key, text)
+            return
+        if not declared.typed:
+            writer.value(key, value)
+        else:
+            writer.text(key, value if isinstance(value, str) else text)
+
+    def send_members(self) -> None:
+        """Sends the members of the object that the value is, if the tool declares them all; else the value."""
+        try:
+            members = decode_json(self.waiting or "")
+        except ValueError:
+            members = None
+        if not isinstance(members, dict) or not all(map(self._writer.knows, members)):
+            self.send()
+            return
+        self._writer.repaired("wrapped_arguments")
+        for key, value in members.items():
+            self._writer.value(key, value)
+
+
+def _opens_no_string(buffer: TextBuffer) -> Steps[bool]:
+    """True if the value that begins here is text for a string parameter, whatever follows: it opens no JSON string."""
+    first = yield from buffer.peek()
+    return bool(first) and first != '"' and not first.isspace()
 
 
 class ElementCalls:
@@ -199,7 +264,8 @@ class ElementCalls:
         if call.writer is None:
             io.left_out("skipped_call")
             return following, False
-        self._send_wrapped(call)
+        if call.wrapping is not None:
+            call.wrapping.send_members()
         if tag.empty or call.closed or following is not None:
             call.writer.close()
         return following, True
@@ -236,7 +302,7 @@ class ElementCalls:
         if first == "{" and call.writer is not None and not call.keys:
             yield from read_arguments(io, call.writer, self._tags)
             yield from buffer.space()
-        mark = yield from buffer.until(self._tags, lambda text: None)
+        mark = yield from buffer.until(self._tags, discard)
         buffer.at -= len(mark)
         half = "" if mark else buffer.half_mark(self._tags)
         if call.writer is not None and any(tag.startswith(half) for tag in self._grammar.open if half):
@@ -246,61 +312,28 @@ class ElementCalls:
         """One parameter behind its opening tag. Returns the tag behind it that was read to tell its end."""
         grammar, writer = self._grammar, call.writer
         key = tag.attributes[grammar.parameter_name]
-        attribute, value = grammar.marks_string
-        is_string = tag.attributes.get(attribute) == value
-        self._send_wrapped(call, alone=False)
-        trims = grammar.spaced and tag.raw[len(grammar.open[0]):][:1].isspace()
+        attribute, string = grammar.marks_string
+        is_string = tag.attributes.get(attribute) == string
+        if call.wrapping is not None:
+            call.wrapping.send()
+            call.wrapping = None
         if writer is None:
-            following, _ = yield from self._value(io.buffer, call, tag, lambda text: None)
+            following, _ = yield from self._value(io.buffer, call, tag, discard)
             return following
+        spaced = grammar.spaced and tag.raw[len(grammar.open[0]):][:1].isspace()
         may_wrap = not call.keys and key in _WRAPPED and not writer.knows(key)
-        streams = writer.streams(key) and not may_wrap and not trims and \
-            (is_string or (writer.parameter(key).typed and not tag.empty and (yield from is_bare(io.buffer))))
+        streams = not may_wrap and not spaced and \
+            (is_string or (writer.parameter(key).typed and not tag.empty and (yield from _opens_no_string(io.buffer))))
+        value = _MarkedValue(writer, key, is_string=is_string, streams=streams, spaced=spaced, waits=may_wrap)
+        yield from value.open(io.buffer)
         call.keys.add(key)
-        if streams:
-            writer.begin(key)
-            lines = LinesOf(writer.piece)
-            following, end = yield from self._value(io.buffer, call, tag, lines.add)
-            if end != "cut":
-                lines.end(end)
-                writer.end(closed=end == "closed")
-            return following
-        kept = Kept()
-        lines = LinesOf(kept.add)
-        following, end = yield from self._value(io.buffer, call, tag, lines.add)
-        if end == "cut":
+        following, end = yield from self._value(io.buffer, call, tag, value.text)
+        if end != "cut":
+            value.close(closed=end == "closed")
+            call.wrapping = value if may_wrap and value.waiting is not None else None
+        elif not value.streams:
             writer.break_off()
-            return following
-        lines.end(end)
-        text = kept.text
-        if end == "unclosed" and not text.strip():
-            writer.repaired("dropped_parameter")
-            return following
-        if trims:
-            text = text.removeprefix(" ").removesuffix(" ")
-        if may_wrap:
-            call.wrapped = (key, text, is_string)
-        else:
-            say_value(writer, key, text, is_string)
         return following
-
-    def _send_wrapped(self, call: _Call, alone: bool = True) -> None:
-        """A parameter that may hold all arguments: it does when it is the only one and its members are declared."""
-        if call.wrapped is None or call.writer is None:
-            return
-        (key, text, is_string), call.wrapped = call.wrapped, None
-        writer = call.writer
-        if alone:
-            try:
-                members = msgspec.json.decode(text, type=dict[str, object])
-            except (msgspec.DecodeError, RecursionError):
-                members = None
-            if members is not None and all(map(writer.knows, members)):
-                writer.repaired("wrapped_arguments")
-                for member, value in members.items():
-                    writer.value(member, value)
-                return
-        say_value(writer, key, text, is_string)
 
     # ------------------------------------------------------------------------------------------------- the values
 
@@ -317,7 +350,7 @@ class ElementCalls:
             if not mark:
                 return None, "cut"
             tag = yield from self._tag(buffer, mark)
-            if not tag.whole and buffer.ended and buffer.at >= len(buffer.buffer):
+            if not tag.whole and buffer.ran_out:
                 return None, "cut"
             if inside:
                 inside += self._step(tag)
@@ -364,7 +397,7 @@ class ElementCalls:
                 and key not in call.keys)
 
     def _ends(self, buffer: TextBuffer, closer: Tag, out: Callable[[str], None],
-              ) -> Generator[None, None, tuple[bool, Tag | None]]:
+              ) -> Steps[tuple[bool, Tag | None]]:
         """Whether a parameter's closing tag ends its value. (False, the tag that was data as well) else."""
         grammar = self._grammar
         while True:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from extproc.dialects.buffer import Marks, Steps, TextBuffer
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, discard
 from extproc.dialects.coercion import json_or_text
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.gemma_text import AmbiguousText, BareKeyTokens, CutOff, TextReader
@@ -105,7 +105,7 @@ class BareKeys:
         except _Unclosed:
             return False
         except AmbiguousText:
-            yield from buffer.until(self._tags, _drop)
+            yield from buffer.until(self._tags, discard)
             writer.break_off(unclosed(""))
             return False
         writer.close()
@@ -117,7 +117,7 @@ class BareKeys:
         try:
             yield from self._value(io.buffer, 0)
         except (CutOff, AmbiguousText):
-            yield from io.buffer.until(self._tags, _drop)
+            yield from io.buffer.until(self._tags, discard)
         io.left_out("skipped_call")
 
     def _end(self, buffer: TextBuffer) -> Steps[None]:
@@ -163,10 +163,7 @@ class BareKeys:
             return True
         if (declared.typed and "string" not in declared.types) or not io.shape(writer.name).parameters:
             return False
-        size = 1
-        while _MAY_BE_LITERAL.fullmatch(text := (yield from io.buffer.peek(size))) and len(text) == size < _MAX_LITERAL:
-            size += 1
-        return _LITERAL.match(text) is None
+        return _LITERAL.match((yield from io.buffer.peek_while(_MAY_BE_LITERAL.fullmatch, _MAX_LITERAL))) is None
 
     def _bare_value(self, writer: CallWriter, key: str, buffer: TextBuffer) -> Steps[None]:
         """A number, a boolean, null, or what the schema makes of the text."""
@@ -272,10 +269,6 @@ class BareKeys:
 def _literal(text: str) -> object:
     """A value without quotes. The template writes null as Python does."""
     return _LITERALS[text.lower()] if text.lower() in _LITERALS else json_or_text(text)
-
-
-def _drop(text: str) -> None:
-    """What is left of a call that nobody can read."""
 
 
 _THINK_END = "<channel|>"

@@ -10,10 +10,11 @@ Where the text ends first, or a quote fits nowhere, the call is not whole: `CutO
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, TooMuch
+from extproc.dialects.buffer import Collector, Marks, Steps
 from extproc.dialects.parse_context import MAX_VALUE, CallWriter, ParseContext
 
 _WINDOW = 16 * 1024
@@ -52,8 +53,8 @@ class TextReader:
         self._tags = (tokens.closer, tokens.opener)
         self._tag_marks = Marks(self._tags)
         self._marks = _marks(tokens)
-        self._pieces: list[str] = []
-        self._size = 0
+        self._pieces = Collector(MAX_VALUE)
+        self._out: Callable[[str], None] = self._pieces.add
         self._later: list[str] = []
         """What stands behind a place where the string may have ended."""
         self._later_size = 0
@@ -70,13 +71,11 @@ class TextReader:
         if streams:
             self._writer.begin(self._key)
             self._out = self._writer.piece
-        else:
-            self._out = self._keep
         yield from self._to_end()
         if streams:
             self._writer.end()
         else:
-            self._writer.value(self._key, "".join(self._pieces))
+            self._writer.value(self._key, self._pieces.text)
 
     def _to_end(self) -> Steps[None]:
         buffer = self._buffer
@@ -134,10 +133,10 @@ class TextReader:
         Single quotes around it, and a closing quote of the dialect, are not part of it. `blank` was consumed before it;
         white space around a string of one line is not part of it either."""
         buffer = self._buffer
-        self._keep(blank)
+        self._pieces.add(blank)
         closed = False
         while True:
-            mark = yield from buffer.until(self._marks, self._keep)
+            mark = yield from buffer.until(self._marks, self._pieces.add)
             if not mark:
                 raise CutOff
             if mark == self._quote:
@@ -149,8 +148,8 @@ class TextReader:
                     or (mark == "}" and (yield from self._ends_call()) is not None):
                 buffer.push_back(mark)
                 break
-            self._keep(mark)
-        text = "".join(self._pieces)
+            self._pieces.add(mark)
+        text = self._pieces.text
         bare = text.strip()
         quoted = len(bare) > 1 and bare[0] == bare[-1] == "'"
         if closed or quoted or "\n" in text:
@@ -160,12 +159,6 @@ class TextReader:
         elif "\n" not in text and not closed:
             text = bare
         self._writer.text(self._key, text)
-
-    def _keep(self, text: str) -> None:
-        self._size += len(text)
-        if self._size > MAX_VALUE:
-            raise TooMuch
-        self._pieces.append(text)
 
     # ------------------------------------------------------------------------------------------------- what follows
 
@@ -188,26 +181,17 @@ class TextReader:
         return ends
 
     def _at_tag(self) -> Steps[bool]:
-        size = 1
-        while (begins := self._tag_marks.begins(text := (yield from self._buffer.peek(size)))) is None:
-            if len(text) < size:
-                return False
-            size += 1
-        return begins
+        marks = self._tag_marks
+        text = yield from self._buffer.peek_while(lambda text: marks.begins(text) is None, marks.longest)
+        return bool(marks.begins(text))
 
     def _known_key(self) -> Steps[str | None]:
         """The key, with its colon, of a declared parameter that the call does not have yet; not consumed."""
-        size = 1
-        while True:
-            text = yield from self._buffer.peek(size)
-            found = _KEY.match(text)
-            if found is not None:
-                key = found[1]
-                known = self._writer.knows(key) and not self._writer.has(key) and key != self._key
-                return found[0] if known else None
-            if len(text) < size or size > _MAX_KEY or not _MAY_BE_KEY.fullmatch(text):
-                return None
-            size += 1
+        found = _KEY.match((yield from self._buffer.peek_while(_MAY_BE_KEY.fullmatch, _MAX_KEY + 1)))
+        if found is None:
+            return None
+        key = found[1]
+        return found[0] if self._writer.knows(key) and not self._writer.has(key) and key != self._key else None
 
     def _ends_call(self) -> Steps[str | None]:
         """Whether the brace that was just consumed ends the call: "" where a tag or a further call follows, else None.
@@ -218,12 +202,8 @@ class TextReader:
         buffer.push_back(blank)
         if at_tag:
             return ""
-        size = 1
-        while not _NEXT_CALL.match(text := (yield from buffer.peek(size))):
-            if len(text) < size or size > _MAX_KEY or not _MAY_BE_CALL.fullmatch(text):
-                return None
-            size += 1
-        return ""
+        text = yield from buffer.peek_while(_MAY_BE_CALL.fullmatch, _MAX_KEY + 1)
+        return "" if _NEXT_CALL.match(text) else None
 
 
 def _marks(tokens: BareKeyTokens) -> Marks:

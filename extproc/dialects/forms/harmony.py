@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from extproc.dialects.buffer import Marks, Steps
+from extproc.dialects.buffer import Marks, Steps, discard
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.json.body import read_arguments
 from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, PlainText
@@ -83,14 +83,14 @@ class Message:
         """The message of a call, through the mark that ends it; text behind the arguments is content."""
         buffer = io.buffer
         if io.offered(recipient) is None:  # the whole message is text, to the letter
-            yield from buffer.until(_ENDS, _pass)
+            yield from buffer.until(_ENDS, discard)
             raise PlainText
         writer = io.call(recipient)
         yield from buffer.space()
         mark = yield from buffer.peek()
         if mark in ("{", '"'):
             whole = yield from read_arguments(io, writer, _ENDS)
-            if not whole and buffer.ended and buffer.at >= len(buffer.buffer):
+            if not whole and buffer.ran_out:
                 return
             if whole:  # its token may have been taken out: what comes beside the text need not wait for the end
                 writer.close()
@@ -118,10 +118,6 @@ def _meaning(header: str, io: ParseContext) -> tuple[str, str | None]:
     if recipient in _NO_TOOLS and io.offered(recipient) is None:
         recipient = None
     return channels[-1] if channels else "final", recipient
-
-
-def _pass(text: str) -> None:
-    """The body of a message to a tool that is not offered: the hold keeps it."""
 
 
 class FirstHeader(Message):

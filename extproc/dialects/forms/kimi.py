@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.elements import ElementCalls, Grammar
 from extproc.dialects.forms.sections import Tokens, TokenSections
+from extproc.dialects.json.lenient import decode_json
 from extproc.dialects.parse_context import ParseContext
 
 _NUMBERED = re.compile(r"(?:functions\.)?(\S+?)\s*:\s*\d*", re.ASCII)
@@ -53,15 +52,17 @@ class KimiSections(TokenSections):
         if not counter and _FOREIGN.fullmatch(header) is None:
             return None
         try:
-            keys = msgspec.json.decode(raw or "{}", type=dict[str, object]).keys()
-        except (msgspec.DecodeError, RecursionError):
+            arguments = decode_json(raw or "{}")
+        except ValueError:
+            return None
+        if not isinstance(arguments, dict):
             return None
         if counter and len(io.tools) == 1:
             return next(iter(io.tools))
-        fitting = [name for name in io.tools if _fits(io, name, set(keys))]
+        fitting = [name for name in io.tools if _fits(io, name, set(arguments))]
         if fitting or not counter:
             return fitting[0] if len(fitting) == 1 else None
-        return _most_alike(io, set(keys))
+        return _most_alike(io, set(arguments))
 
 
 def _fits(io: ParseContext, name: str, keys: set[str]) -> bool:

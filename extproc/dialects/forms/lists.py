@@ -35,8 +35,7 @@ class TaggedArray:
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
         buffer = io.buffer
         if opener.endswith("{"):
-            buffer.push_back("{")
-            yield from read_call(io, self._stop, needs_arguments=True)
+            yield from read_call(io, self._stop, needs_arguments=True, opened=True)
             return
         if not opener.endswith("["):
             yield from buffer.space()

@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps
+from extproc.dialects.buffer import Marks, Steps, discard
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.headers import read_attribute
 from extproc.dialects.json.body import read_arguments, read_call
@@ -129,7 +129,7 @@ class Message:
                 yield from family.calls.read(opener, io) if family.calls is not None else read_call(io, self._ends)
             except NoMatch:
                 if io.calls == before:
-                    yield from self._until_end(io, _drop)
+                    yield from self._until_end(io, discard)
                     raise PlainText from None
         blank = yield from buffer.space(_MAX_WAIT)
         if not (yield from buffer.literal(*family.ends)):
@@ -158,10 +158,6 @@ class Message:
             buffer.at -= len(mark)
             writer.end()
             writer.close()
-
-
-def _drop(text: str) -> None:
-    """A message that is handed back as text."""
 
 
 class FirstMessage(Message):

@@ -74,7 +74,7 @@ def key_until_value(key_end: str, value: str, others: tuple[str, ...], kind: tup
             blank = yield from buffer.space()
         if (yield from buffer.literal(value)):
             return key.strip() or None, raw + blank + value
-        if buffer.ended and not buffer.clean and (buffer.at >= len(buffer.buffer) or buffer.cut_mark(ends)):
+        if buffer.broke_off and (buffer.ran_out or buffer.cut_mark(ends)):
             buffer.at = len(buffer.buffer)
             return None, ""
         following = yield from buffer.literal(*others)

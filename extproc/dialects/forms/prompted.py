@@ -15,15 +15,15 @@ import re
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, TextBuffer
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, discard
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.hermes import HERMES
 from extproc.dialects.forms.qwen_coder import QWEN_CODER
 from extproc.dialects.forms.roo import make_line_forms
 from extproc.dialects.headers import MAX_NAME
 from extproc.dialects.json.body import read_arguments
+from extproc.dialects.json.lenient import decode_json
 from extproc.dialects.parse_context import CallWriter, NoMatch, ParseContext
-from extproc.dialects.tags.body import at_end
 from extproc.dialects.tags.text import Tags, ValueReader
 from extproc.dialects.tags.value import Framing, Value
 
@@ -101,7 +101,7 @@ class PromptedCalls:
         follows = yield from buffer.literal(self._begins, self._closer)
         buffer.push_back(follows)
         if not follows and (yield from buffer.peek()) != "{" and not buffer.cut_mark(self._marks) \
-                and not (at_end(buffer) and io.at_line_start):
+                and not (buffer.ran_out and io.at_line_start):
             raise NoMatch
         yield from self._parameters(io, io.call(header.name))
 
@@ -141,11 +141,11 @@ class PromptedCalls:
         header = yield from read_header(buffer)
         key = header.name
         if key is None:
-            if at_end(buffer) and not buffer.clean:
+            if buffer.ran_out and not buffer.clean:
                 writer.break_off()
                 return False
             writer.repaired("dropped_parameter")
-            if (yield from buffer.until(self._dropped, _drop)) == self._closer:
+            if (yield from buffer.until(self._dropped, discard)) == self._closer:
                 buffer.push_back(self._closer)
             return True
         value = _Typed(writer, key, header.kind)
@@ -173,7 +173,7 @@ class PromptedCalls:
             if mark == self._ends:
                 closer = yield from buffer.literal(self._closer)
                 rest = yield from buffer.space()
-                if closer and at_end(buffer):
+                if closer and buffer.ran_out:
                     writer.repaired("unclosed_value")
                     break
                 buffer.push_back(rest)
@@ -184,16 +184,12 @@ class PromptedCalls:
                 continue
             if follows in (self._closer, self._begins):
                 buffer.push_back(follows)
-            if follows or at_end(buffer):
+            if follows or buffer.ran_out:
                 break
             value.text(mark)
             buffer.push_back(blank)
         value.close()
         return True
-
-
-def _drop(text: str) -> None:
-    """The value of a parameter without a name."""
 
 
 class _Typed(Value):
@@ -202,7 +198,7 @@ class _Typed(Value):
     def __init__(self, writer: CallWriter, key: str, kind: str | None, framing: Framing = "newline") -> None:
         super().__init__(writer, key, framing)
         self._kind = kind
-        self._streams = self._streams and kind != "json"
+        self.streams = self.streams and kind != "json"
 
     def say(self, text: str) -> None:
         declared = self._writer.parameter(self._key)
@@ -211,8 +207,8 @@ class _Typed(Value):
             return
         if self._kind == "json":
             try:
-                self._writer.value(self._key, msgspec.json.decode(text.strip()))
-            except (msgspec.DecodeError, RecursionError):
+                self._writer.value(self._key, decode_json(text.strip()))
+            except ValueError:
                 pass
             else:
                 return

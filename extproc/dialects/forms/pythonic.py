@@ -13,11 +13,12 @@ from __future__ import annotations
 import contextlib
 import re
 
-from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
+from extproc.dialects.buffer import Collector, Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.lists import TaggedArray
 from extproc.dialects.json.body import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
 from extproc.dialects.json.literals import read_literal, read_string
+from extproc.dialects.json.value import skip_string
 from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, unclosed
 
 _NAME_MARKS = "_-.:"
@@ -25,7 +26,6 @@ _KEYWORD = re.compile(r"([^\W\d][\w-]*)\s*=(?!=)")
 _KEYWORD_BEGINS = re.compile(r"[^\W\d][\w-]*\s*=?")
 _VALUE_MARKS = Marks(["(", ")", "[", "]", "{", "}", ",", "'", '"', "'''", '"""'])
 _QUOTES = ("'", '"', "'''", '"""')
-_STRING_ENDS = {quote: Marks([quote, "\\"]) for quote in _QUOTES}
 _STRING_FOLLOWERS = ",)"
 _MAX_ECHO = 4096
 """Characters of a list of calls that is repeated behind its closer."""
@@ -194,16 +194,11 @@ def _parameters(io: ParseContext, name: str, pending: Pending) -> Steps[bool]:
 
 def _keyword(buffer: TextBuffer) -> Steps[str]:
     """The name of a keyword, consumed with its `=`; "" when something else stands here."""
-    size = 1
-    while True:
-        text = yield from buffer.peek(size)
-        found = _KEYWORD.match(text)
-        if found is not None and (found.end() < size or len(text) < size):
-            buffer.at += found.end()
-            return found.group(1)
-        if len(text) < size or size > 256 or _KEYWORD_BEGINS.fullmatch(text) is None:
-            return ""
-        size += 1
+    found = _KEYWORD.match((yield from buffer.peek_while(_KEYWORD_BEGINS.fullmatch, 257)))
+    if found is None:
+        return ""
+    buffer.at += found.end()
+    return found.group(1)
 
 
 def _value(writer: CallWriter, key: str, buffer: TextBuffer) -> Steps[bool]:
@@ -258,35 +253,24 @@ def _write(io: ParseContext, pending: Pending) -> None:
 def _raw_value(buffer: TextBuffer, *, whole_call: bool = False) -> Steps[tuple[str, bool]]:
     """One value as text, up to the comma or closing bracket that ends it (not consumed); whether such a one came.
     `whole_call`: also through the parenthesis that closes it."""
-    pieces: list[str] = []
-    size = depth = 0
-
-    def keep(piece: str) -> None:
-        nonlocal size
-        size += len(piece)
-        if size > MAX_VALUE:
-            raise TooMuch
-        pieces.append(piece)
-
+    raw = Collector(MAX_VALUE)
+    depth = 0
     while True:
-        mark = yield from buffer.until(_VALUE_MARKS, keep)
+        mark = yield from buffer.until(_VALUE_MARKS, raw.add)
         if not mark:
-            return "".join(pieces).strip(), False
+            return raw.text.strip(), False
         if depth == 0 and mark in (",", ")", "]", "}"):
             buffer.at -= 1
-            return "".join(pieces).strip(), True
-        keep(mark)
+            return raw.text.strip(), True
+        raw.add(mark)
         if mark in "([{":
             depth += 1
         elif mark in ")]}":
             depth -= 1
             if whole_call and depth == 0:
-                return "".join(pieces).strip(), True
-        elif mark in _STRING_ENDS:
-            while (inner := (yield from buffer.until(_STRING_ENDS[mark], keep))) == "\\":
-                keep(inner + (yield from buffer.peek()))
-                buffer.at = min(buffer.at + 1, len(buffer.buffer))
-            keep(inner)
+                return raw.text.strip(), True
+        elif mark in _QUOTES:
+            yield from skip_string(buffer, mark, raw.add)
 
 
 def read_dictionary(io: ParseContext, stop: Marks | None = None) -> Steps[None]:

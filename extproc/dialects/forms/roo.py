@@ -90,16 +90,14 @@ class NamedTags:
 
 _BEGINS = re.compile(r"<\w{0,64}")
 _ELEMENT = re.compile(r"<(\w{1,64})>")
+_LONGEST_ELEMENT = 66
 
 
 def _undeclared(buffer: TextBuffer, known: Collection[str]) -> Steps[bool]:
     """Consumes short elements that are not `known`; whether any stood here."""
     found = False
     while True:
-        size = 2
-        while _BEGINS.fullmatch(text := (yield from buffer.peek(size))) and len(text) == size:
-            size += 1
-        name = _ELEMENT.match(text)
+        name = _ELEMENT.match((yield from buffer.peek_while(_BEGINS.fullmatch, _LONGEST_ELEMENT, 2)))
         if name is None or name.group() in known:
             return found
         buffer.at += name.end()

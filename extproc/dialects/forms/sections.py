@@ -10,12 +10,12 @@ a section is content again. No token of a region that held a call is ever shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
+from extproc.dialects.buffer import Collector, Marks, Steps, TextBuffer, TooMuch, discard
 from extproc.dialects.json.body import read_arguments
+from extproc.dialects.json.value import skip_string
 from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, PlainText
 
 _MAX_NOISE = 256
@@ -207,7 +207,7 @@ class TokenSections:
         else:
             writer.arguments((yield from self._raw(buffer)))
         yield from self._call_end(buffer)
-        if buffer.clean or not buffer.ended:
+        if not buffer.broke_off:
             writer.close()
 
     def _unnamed(self, io: ParseContext, region: _Region, header: str) -> Steps[None]:
@@ -228,7 +228,7 @@ class TokenSections:
         writer = io.call(name)
         writer.repaired("inferred_name")
         writer.arguments(raw)
-        if io.buffer.clean or not io.buffer.ended:
+        if not io.buffer.broke_off:
             writer.close()
 
     def _without_arguments(self, io: ParseContext, header: str, *, closed: bool) -> bool:
@@ -244,27 +244,16 @@ class TokenSections:
 
     def _raw(self, buffer: TextBuffer) -> Steps[str]:
         """The arguments as text, up to the token that ends them (not consumed); tokens in JSON strings are data."""
-        pieces: list[str] = []
-        size = 0
-
-        def keep(piece: str) -> None:
-            nonlocal size
-            size += len(piece)
-            if size > MAX_VALUE:
-                raise TooMuch
-            pieces.append(piece)
-
-        while True:
-            mark = yield from buffer.until(self._stop_or_string, keep)
-            if mark != '"':
-                buffer.at -= len(mark)
-                return "".join(pieces).strip()
-            keep(mark)
-            yield from _string(buffer, keep)
+        raw = Collector(MAX_VALUE)
+        while (mark := (yield from buffer.until(self._stop_or_string, raw.add))) == '"':
+            raw.add(mark)
+            yield from skip_string(buffer, mark, raw.add)
+        buffer.at -= len(mark)
+        return raw.text.strip()
 
     def _rest(self, buffer: TextBuffer) -> Steps[None]:
         """What a damaged call left before the token that ends it."""
-        mark = yield from buffer.until(self._stop, lambda text: None)
+        mark = yield from buffer.until(self._stop, discard)
         buffer.at -= len(mark)
 
     def _call_end(self, buffer: TextBuffer) -> Steps[None]:
@@ -280,7 +269,7 @@ class TokenSections:
                 yield from buffer.space()
             elif mark == "`":
                 fence = yield from buffer.literal("```", "``", "`")
-                if fence != "```" and not (buffer.ended and buffer.at >= len(buffer.buffer)):
+                if fence != "```" and not buffer.ran_out:
                     buffer.at -= len(fence)
                     return
             else:
@@ -294,26 +283,5 @@ def _is_prose(header: str) -> bool:
 
 def _after_space(buffer: TextBuffer) -> Steps[str]:
     """The first character behind the white space that stands here; nothing is consumed. "" where it is far."""
-    size = 2
-    while size < 64:
-        text = yield from buffer.peek(size)
-        if text.strip():
-            return text.strip()[0]
-        if len(text) < size:
-            break
-        size += 1
-    return ""
-
-
-_STRING_MARKS = Marks(['"', "\\"])
-
-
-def _string(buffer: TextBuffer, keep: Callable[[str], None]) -> Steps[None]:
-    """The rest of a JSON string behind its opening quote, as it stands."""
-    while True:
-        mark = yield from buffer.until(_STRING_MARKS, keep)
-        keep(mark)
-        if mark != "\\":
-            return
-        keep((yield from buffer.peek()))
-        buffer.at = min(buffer.at + 1, len(buffer.buffer))
+    text = yield from buffer.peek_while(lambda text: not text.strip(), 63, 2)
+    return text.strip()[:1]

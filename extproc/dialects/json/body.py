@@ -14,6 +14,7 @@ import msgspec
 
 from extproc.conversation.pending_call import closing_bracket
 from extproc.dialects.buffer import Marks, Steps, TextBuffer
+from extproc.dialects.json.lenient import decode_json
 from extproc.dialects.json.repair import read_object
 from extproc.dialects.json.value import NoString, raw_rest, raw_value, short_string, stream_string
 from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, is_closed
@@ -26,12 +27,13 @@ _QUOTES = ("\"", "'")
 """JSON's, and those of models that write a Python dict."""
 
 
-def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: bool = False) -> Steps[CallWriter]:
-    """One call object, from its `{` to its `}`. `stop`: marks that end a damaged body (they are not consumed, what
-    stands before them is). Returns the writer, closed. Raises NotACall before the name of an offered tool is known, and
-    at the end of an object without arguments when it `needs_arguments` (where no marker says that it is a call)."""
+def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: bool = False,
+              opened: bool = False) -> Steps[CallWriter]:
+    """Reads one call object through its `}` and returns its writer, closed. `opened`: its `{` was consumed. `stop`:
+    marks that end a damaged body; the body is consumed up to them. `needs_arguments`: an object without arguments is no
+    call; for objects that no marker introduces. Raises NoMatch, but never once the call has begun."""
     buffer = io.buffer
-    if not (yield from buffer.literal("{")):
+    if not opened and not (yield from buffer.literal("{")):
         raise NoMatch
     name: str | None = None
     early: str | None = None
@@ -75,7 +77,7 @@ def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: b
         if misplaced is not None:
             writer.repaired("misplaced_arguments")
             writer.arguments(misplaced)
-    if buffer.clean or not buffer.ended:
+    if not buffer.broke_off:
         writer.close()
     return writer
 
@@ -119,7 +121,7 @@ def read_keyed_call(io: ParseContext, stop: Marks | None = None) -> Steps[None]:
         writer = io.call(name)
         if not (yield from read_arguments(io, writer, stop)):
             return
-        if buffer.clean or not buffer.ended:
+        if not buffer.broke_off:
             writer.close()
     if io.calls == before:
         raise NoMatch
@@ -231,8 +233,8 @@ def read_arguments(io: ParseContext, writer: CallWriter, stop: Marks | None = No
             writer.break_off(f"{{{_quoted(key)}: {raw}")
             return False
         try:
-            writer.value(key, msgspec.json.decode(raw))
-        except (msgspec.DecodeError, RecursionError):
+            writer.value(key, decode_json(raw))
+        except ValueError:
             return (yield from _mend(io, writer, f"{_quoted(key)}: {raw}", stop))
 
 
@@ -245,8 +247,8 @@ def _whole_arguments(io: ParseContext, writer: CallWriter) -> Steps[bool]:
     raw = yield from raw_value(io)
     if raw.startswith('"'):
         try:
-            text = msgspec.json.decode(raw, type=str)
-        except msgspec.DecodeError:
+            text = str(decode_json(raw))
+        except ValueError:
             text = raw
         if text.strip().startswith("{"):
             writer.repaired("double_encoded")

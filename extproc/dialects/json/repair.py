@@ -3,8 +3,8 @@ wrong with it.
 
 Called by the readers when a call's arguments do not parse, and for `arguments: strict`. Damage with one plain reading
 is repaired here exactly; the rest goes to the json_repair library, whose result counts only when it kept what the model
-wrote. A string is never closed and a value never invented: a text that broke off is not an object, and `is_truncated`
-tells it from a damaged one. Nothing is fetched and no client's schema or pattern can make a check run long.
+wrote. A string is never closed and a value never invented: text that breaks off inside a string is no object. Nothing
+is fetched, and no client's schema or pattern can make a check run long.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def problems(schema: Schema, value: object) -> list[str]:
 
 def read_object(text: str) -> Repaired | None:
     """The object that `text` is or was meant to be. None: no object (prose, another JSON value, a string that never
-    ends), or one that cannot be read without guessing what it said. Missing brackets at the end are supplied, so ask
-    `is_truncated` first where the text may have been cut."""
+    ends), or one that cannot be read without guessing what it said. Missing brackets at the end are supplied: check
+    `parse_context.is_closed` first where the text may have been cut."""
     return _read(text.strip().removeprefix("\ufeff"), 0)
 
 
@@ -194,33 +194,3 @@ def _kept(text: str, value: dict[str, object]) -> bool:
 
 def _count_letters(text: str) -> int:
     return len(_NOT_WORD.sub("", _UNICODE_ESCAPE.sub("x", text)))
-
-
-# ---------------------------------------------------------------------------------------------------------- truncation
-
-
-def is_truncated(text: str) -> bool:
-    """Whether the JSON text stops inside a string or before its brackets close. Damage alone (single quotes, quotes
-    inside of strings) is not truncation. An empty text is not truncated."""
-    return _is_cut(text.strip(), 0)
-
-
-def _is_cut(text: str, depth: int) -> bool:
-    if depth < 3 and text.startswith("```"):
-        return _is_cut(_unfenced(text), depth + 1)
-    try:
-        value = decode_json(f'"{text}"' if text.startswith('{\\"') else text)
-        return isinstance(value, str) and depth < 3 and value.lstrip().startswith("{") and _is_cut(value, depth + 1)
-    except ValueError:
-        pass
-    try:
-        reading = read_relaxed(text)
-        if not text[reading.end:].strip():
-            return reading.unclosed
-    except ValueError:
-        pass
-    balance = JsonBalance()
-    balance.feed(text)
-    if balance.in_string:
-        return not (text.startswith("{") and _looks_closed(text))
-    return bool(balance.closers)

@@ -7,10 +7,11 @@ as its end where a closing quote or bracket is missing, and as data where the st
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from string import hexdigits
 
-from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
+from extproc.dialects.buffer import Collector, Marks, Steps, TextBuffer
 from extproc.dialects.json.lenient import decode_json, read_relaxed
 from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext
 
@@ -61,79 +62,71 @@ def with_stop(marks: Marks, stop: Marks | None) -> Marks:
 def raw_value(io: ParseContext, stop: Marks | None = None) -> Steps[str]:
     """One JSON value as text: up to the comma, closing bracket or mark of `stop` that ends it (not consumed), or the
     end. A mark in a string ends it where the string does not go on behind it."""
+    return (yield from _raw_text(io, stop, depth=0)).strip()
+
+
+def raw_rest(io: ParseContext) -> Steps[str]:
+    """The rest of an object whose `{` was consumed, as text, through its closing bracket."""
+    return (yield from _raw_text(io, None, depth=1))
+
+
+def _raw_text(io: ParseContext, stop: Marks | None, depth: int) -> Steps[str]:
+    """JSON text, unchanged, until the brackets are closed; `depth` of them are open. Marks in strings are data. Raises
+    TooMuch."""
     buffer = io.buffer
-    pieces: list[str] = []
-    depth = 0
+    raw = Collector(MAX_VALUE)
     marks = with_stop(_VALUE_MARKS, stop)
     while True:
-        mark = yield from buffer.until(marks, pieces.append)
-        if len(mark) > 1:
+        mark = yield from buffer.until(marks, raw.add)
+        if len(mark) > 1 or (depth == 0 and mark in ("}", "]", ",")):
             buffer.at -= len(mark)
-            break
-        if (mark in ("}", "]") and depth == 0) or (mark == "," and depth == 0):
-            buffer.at -= 1
             break
         if not mark:
             break
-        pieces.append(mark)
+        is_first = not raw
+        raw.add(mark)
         if mark in "{[":
             depth += 1
         elif mark in "}]":
             depth -= 1
-            if depth == 0:
-                break
         elif mark == '"':
-            yield from _string_text(io, pieces, _QUOTE_MARKS, stop)
-            if depth == 0:
-                break
-        elif mark == "'" and not pieces[-2:-1]:
-            yield from _string_text(io, pieces, _SINGLE_MARKS)
-        if sum(map(len, pieces[-4:])) > MAX_VALUE:
-            raise TooMuch
-    return "".join(pieces).strip()
+            yield from _raw_string(io, raw.add, stop)
+        elif mark == "'" and is_first and depth == 0:
+            yield from skip_string(buffer, mark, raw.add)
+        if depth == 0 and mark in '}]"':
+            break
+    return raw.text
 
 
-_QUOTE_MARKS = Marks(['"', "\\"])
-_SINGLE_MARKS = Marks(["'", "\\"])
+_QUOTE_MARKS = {quote: Marks([quote, "\\"]) for quote in ('"', "'", '"""', "'''")}
 
 
-def _string_text(io: ParseContext, pieces: list[str], marks: Marks, stop: Marks | None = None) -> Steps[None]:
-    """The rest of a string behind its opening quote, as it stands. A mark of `stop` is data when the string goes on
-    behind it, else the closing quote is missing and the mark stands on the tape."""
+def skip_string(buffer: TextBuffer, quote: str, out: Callable[[str], None]) -> Steps[None]:
+    """Passes the rest of a string to `out` unchanged, from behind its opening quote through the closing one."""
+    while (mark := (yield from buffer.until(_QUOTE_MARKS[quote], out))) == "\\":
+        out(mark + (yield from buffer.peek()))
+        buffer.at = min(buffer.at + 1, len(buffer.buffer))
+    out(mark)
+
+
+def _raw_string(io: ParseContext, out: Callable[[str], None], stop: Marks | None) -> Steps[None]:
+    """As `skip_string`, for a JSON string. A mark of `stop` is data when the string goes on behind it; else the closing
+    quote is missing and the mark is not consumed."""
     buffer = io.buffer
-    ends = with_stop(marks, stop)
+    ends = with_stop(_QUOTE_MARKS['"'], stop)
     while True:
-        mark = yield from buffer.until(ends, pieces.append)
+        mark = yield from buffer.until(ends, out)
         if len(mark) > 1:
             if not (yield from _goes_on(io, stop, _AFTER_ANY)) and (buffer.finished or not buffer.ended):
                 buffer.push_back(mark)
                 return
-            ends = marks
-        pieces.append(mark)
+            ends = _QUOTE_MARKS['"']
+        out(mark)
         if mark == "\\":
-            pieces.append((yield from buffer.peek()))
+            out((yield from buffer.peek()))
             buffer.at = min(buffer.at + 1, len(buffer.buffer))
         elif len(mark) < 2:
             return
-
-
-def raw_rest(io: ParseContext) -> Steps[str]:
-    """The rest of an object whose `{` was consumed, as text, through its closing bracket. Strings are respected."""
-    buffer = io.buffer
-    pieces: list[str] = []
-    depth = 1
-    while depth:
-        mark = yield from buffer.until(_VALUE_MARKS, pieces.append)
-        if not mark:
-            break
-        pieces.append(mark)
-        if mark in "{[":
-            depth += 1
-        elif mark in "}]":
-            depth -= 1
-        elif mark == '"':
-            yield from _string_text(io, pieces, _QUOTE_MARKS)
-    return "".join(pieces)
 
 
 def stream_string(io: ParseContext, writer: CallWriter, stop: Marks | None) -> Steps[bool]:
@@ -194,7 +187,7 @@ def _goes_on(io: ParseContext, stop: Marks | None, followers: str = _AFTER_VALUE
     """Whether the string's closing quote still comes. It does not where a further call comes first: a quote that opens
     a string, behind another mark or a brace. Nothing is consumed in the end; what is read twice is counted."""
     buffer = io.buffer
-    marks = with_stop(_QUOTE_MARKS, stop)
+    marks = with_stop(_QUOTE_MARKS['"'], stop)
     ahead: list[str] = []
     size = 0
     last = ""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
+from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch, discard
 from extproc.dialects.json.body import read_arguments
 from extproc.dialects.parse_context import CallWriter, NoMatch, ParseContext
 from extproc.dialects.tags.text import WINDOW, Tags, ValueReader
@@ -83,7 +83,7 @@ class TaggedCall:
             if self._grammar.lead and (yield from buffer.literal(self._grammar.lead)):
                 yield from buffer.space()
         if in_region and self._call and not (yield from buffer.literal(*self._call)):
-            if io.at_line_start and (buffer.cut_mark(self._marks) or (at_end(buffer) and not buffer.clean)):
+            if io.at_line_start and (buffer.cut_mark(self._marks) or (buffer.ran_out and not buffer.clean)):
                 buffer.at = len(buffer.buffer)
                 return
             raise NoMatch
@@ -99,7 +99,7 @@ class TaggedCall:
             return
         follows = yield from buffer.literal(*self._tags)
         buffer.push_back(follows)
-        if not follows and not (in_region and at_end(buffer)) and not buffer.cut_mark(self._marks):
+        if not follows and not (in_region and buffer.ran_out) and not buffer.cut_mark(self._marks):
             raise NoMatch
         yield from self._parameters(io, io.call(name), in_region)
         while in_region and self._call and (yield from self._next_call(io)):
@@ -124,11 +124,8 @@ class TaggedCall:
 
     def _is_json(self, buffer: TextBuffer, in_region: bool) -> Steps[bool]:
         """Whether one JSON object stands in place of the parameters, also between parentheses (which are consumed)."""
-        size = 1
-        while (not _OBJECT_DECIDED.match(text := (yield from buffer.peek(size)))
-               and len(text) == size < _MAX_OBJECT_START):
-            size += 1
-        found = _OBJECT_START.match(text)
+        found = _OBJECT_START.match((yield from buffer.peek_while(
+            lambda text: not _OBJECT_DECIDED.match(text), _MAX_OBJECT_START)))
         if found is None or (found[2].isalpha() and not in_region):
             return False
         buffer.at += len(found[1])
@@ -151,7 +148,7 @@ class TaggedCall:
         is dropped with them, the calls and the text behind it count. So is one that a limit cut off. A parameter that
         does not end makes all of it text."""
         buffer = io.buffer
-        if in_region and at_end(buffer) and not buffer.clean:
+        if in_region and buffer.ran_out and not buffer.clean:
             return
         yield from buffer.space()
         tag = yield from buffer.literal(*self._damaged_tags)
@@ -178,7 +175,7 @@ class TaggedCall:
             if not mark and not first:
                 return blank, ""
             first = False
-            end = yield from buffer.until(self._value_marks, _drop)
+            end = yield from buffer.until(self._value_marks, discard)
             if not end or end in self.openers:
                 raise NoMatch
             if end != self._grammar.parameter_end:
@@ -196,7 +193,7 @@ class TaggedCall:
         while True:
             blank = yield from buffer.space()
             mark = yield from buffer.literal(*self._tags)
-            if not mark and not at_end(buffer):
+            if not mark and not buffer.ran_out:
                 if not in_region and not buffer.cut_mark(self._marks):  # prose follows
                     buffer.push_back(blank)
                     return
@@ -237,7 +234,7 @@ class TaggedCall:
         """False: the text ended inside."""
         key, raw = yield from self._grammar.key(io.buffer)
         if key is None:
-            if io.buffer.ended and not io.buffer.clean:
+            if io.buffer.broke_off:
                 io.buffer.at = len(io.buffer.buffer)
                 writer.break_off()
                 return False
@@ -251,11 +248,3 @@ class TaggedCall:
             writer.repaired("header")
         value = Ignored(writer, key) if self._grammar.first_wins and writer.has(key) else None
         return (yield from ValueReader(self._text_tags, io, writer, key, value).read())
-
-
-def at_end(buffer: TextBuffer) -> bool:
-    return buffer.ended and buffer.at >= len(buffer.buffer)
-
-
-def _drop(text: str) -> None:
-    """The text of a call that is dropped."""

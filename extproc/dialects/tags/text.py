@@ -156,7 +156,7 @@ class ValueReader:
             return True
         blank = yield from buffer.space()
         follows = yield from buffer.literal(*self._tags.outer, self._tags.parameter)
-        ends = bool(follows) or (buffer.ended and buffer.at >= len(buffer.buffer))
+        ends = bool(follows) or buffer.ran_out
         raw = ""
         if follows == self._tags.parameter:
             key, raw = yield from self._tags.key(buffer)
@@ -189,7 +189,7 @@ class ValueReader:
     @property
     def _cut_off(self) -> bool:
         """A limit ended the text here."""
-        return self._buffer.ended and not self._buffer.clean and self._buffer.at >= len(self._buffer.buffer)
+        return self._buffer.broke_off and self._buffer.ran_out
 
     def _opener(self, mark: str) -> Steps[None]:
         """A call inside the value: text when it is complete and the value goes on behind it, else the next call."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from extproc.dialects.buffer import Steps, TextBuffer, TooMuch
+from extproc.dialects.buffer import Collector, Steps, TextBuffer
 from extproc.dialects.parse_context import MAX_VALUE, CallWriter
 
-Framing = Literal["verbatim", "newline", "newlines", "trim"]
-"""What belongs to the template and not to the value: nothing; one newline at each end; one newline at the beginning
-and, only if there was one, one at the end; all white space at the ends."""
+Framing = Literal["verbatim", "newline", "newlines", "unclosed_newline", "trim"]
+"""White space that belongs to the template and not to the value: none; one newline at each end; one newline at the
+beginning and, only if there was one, one at the end; one newline at the end of a value that its own tag does not close;
+all white space at the ends."""
 
 
 class Value:
@@ -23,9 +24,8 @@ class Value:
         self._writer = writer
         self._key = key
         self._framing = framing
-        self._streams = writer.streams(key)
-        self._pieces: list[str] = []
-        self._size = 0
+        self.streams = writer.streams(key)
+        self._pieces = Collector(MAX_VALUE)
         self._tail: list[str] = []
         self._closed = False
 
@@ -38,7 +38,7 @@ class Value:
             self._framing = "newline" if framed else "verbatim"
         elif self._framing == "trim":
             yield from buffer.space()
-        if self._streams:
+        if self.streams:
             self._writer.begin(self._key)
 
     def text(self, text: str) -> None:
@@ -46,10 +46,10 @@ class Value:
             return
         kept = _framing_length(text, self._framing)
         if kept < len(text):
-            self._flush_tail()
             body, text = text[:len(text) - kept], text[len(text) - kept:]
-            self._send(body)
-        elif self._framing == "newline" and not (self._tail == ["\r"] and text == "\n"):
+            self._send("".join(self._tail) + body)
+            self._tail.clear()
+        elif self._framing != "trim" and not (self._tail == ["\r"] and text == "\n"):
             self._flush_tail()
         if text:
             self._tail.append(text)
@@ -60,10 +60,11 @@ class Value:
             return
         self._closed = True
         tail = "".join(self._tail)
-        if tail and self._framing == "newline" and tail not in ("\n", "\r\n"):
+        if tail and (closed if self._framing == "unclosed_newline"
+                     else self._framing == "newline" and tail not in ("\n", "\r\n")):
             self._send(tail)
-        text = "".join(self._pieces)
-        if self._streams:
+        text = self._pieces.text
+        if self.streams:
             self._writer.end(closed=closed)
         elif closed or text.strip():
             self.say(text)
@@ -80,13 +81,10 @@ class Value:
             self._tail.clear()
 
     def _send(self, text: str) -> None:
-        if self._streams:
+        if self.streams:
             self._writer.piece(text)
-            return
-        self._size += len(text)
-        if self._size > MAX_VALUE:
-            raise TooMuch
-        self._pieces.append(text)
+        else:
+            self._pieces.add(text)
 
 
 class Ignored(Value):
@@ -102,7 +100,7 @@ class Ignored(Value):
 
 def _framing_length(text: str, framing: Framing) -> int:
     """How many characters at the end of `text` may be framing."""
-    if framing == "newline":
+    if framing in ("newline", "unclosed_newline"):
         return 2 if text.endswith("\r\n") else 1 if text.endswith(("\n", "\r")) else 0
     return len(text) - len(text.rstrip()) if framing == "trim" else 0
 

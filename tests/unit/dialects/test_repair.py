@@ -1,4 +1,4 @@
-"""Damaged argument objects: what is repaired and how it is called, what is truncated, what is wrong with a value."""
+"""Damaged argument objects: the repairs and their names, and what is wrong with a value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from extproc.dialects.json.repair import Repaired, is_truncated, problems, read_object
+from extproc.dialects.json.repair import Repaired, problems, read_object
 
 
 @pytest.mark.parametrize("text", ["{}", '{"a": 1}', ' {"a": {"b": ["}", "\\"{"]}}\n', '{"n": 12345678901234567890123}'])
@@ -14,7 +14,6 @@ def test_valid_objects_need_no_repair(text: str) -> None:
     found = read_object(text)
     assert found is not None
     assert found.repairs == ()
-    assert not is_truncated(text)
 
 
 @pytest.mark.parametrize(("text", "value", "repairs"), [
@@ -63,7 +62,6 @@ def test_damage_with_one_plain_reading(text: str, value: object, repairs: tuple[
 ])
 def test_other_damage_goes_to_the_library(text: str, value: object) -> None:
     assert read_object(text) == Repaired(value, ("json_repair",))  # type: ignore[arg-type]
-    assert not is_truncated(text)
 
 
 @pytest.mark.parametrize("text", [
@@ -88,12 +86,6 @@ def test_a_repair_that_drops_content_does_not_count(text: str) -> None:
     assert read_object(text) is None
 
 
-def test_every_prefix_of_an_object_is_truncated() -> None:
-    text = '{"path": "a.py", "body": "x = {\\"k\\": [1]}\\n", "n": [1, {"b": null}], "é": "\\ud83d\\ude00"}'
-    assert [cut for cut in range(1, len(text)) if not is_truncated(text[:cut])] == []
-    assert not is_truncated(text)
-
-
 def test_no_prefix_of_an_object_reads_as_more_than_it_says() -> None:
     """What a prefix reads as has only whole members, and the repairs say that brackets were missing."""
     text = '{"path": "a.py", "body": "x = {\\"k\\": [1]}\\n", "deep": {"b": "c"}, "list": ["d"]}'
@@ -106,21 +98,6 @@ def test_no_prefix_of_an_object_reads_as_more_than_it_says() -> None:
         assert "missing_brackets" in found.repairs, text[:cut]
         for key in ("path", "body"):
             assert found.value.get(key, whole.value[key]) == whole.value[key]
-
-
-@pytest.mark.parametrize("text", [
-    '"{\\"a\\": 1', '"{\\"a\\": 1"', '{\\"a\\": \\"b', '```json\n{"a": 1', '{}{"a": "x', "{'a': 'b", "{'a': [True, ",
-])
-def test_truncation_shows_through_wrappings(text: str) -> None:
-    assert is_truncated(text)
-
-
-@pytest.mark.parametrize("text", [
-    "", "prose", "{'a': 'b'}", "{'a': 'say \"hi'}", '{"a": "a 5" pipe"}', '{"a": 1}}', '"text"', "12", "{}",
-    '{\\"a\\": 1}', '```\n{"a": 1}\n```',
-])
-def test_damage_alone_is_not_truncation(text: str) -> None:
-    assert not is_truncated(text)
 
 
 def test_deep_nesting_is_refused_and_does_no_harm() -> None:
@@ -136,7 +113,6 @@ def test_the_cost_grows_with_the_text() -> None:
                  '{"a": "' + "\\" * 500_001 + "}", '{"a": "x" ' + " " * 500_000):
         started = time.process_time()
         read_object(text)
-        is_truncated(text)
         assert time.process_time() - started < 10
 
 

@@ -185,6 +185,7 @@ def test_phi_4_mini_writes_one_object(dialect: str | None) -> None:
     reads(dialect, f"I look.\n{raw}<|end|>", BREST, text="I look.")
     reads(dialect, raw + raw, BREST, BREST)
     stays_text(dialect, "import functools{x}")
+    stays_text(dialect, "the module `functools{x")
 
 
 @pytest.mark.parametrize("settings", [{"dialect": "lfm2"}, {"model": "LiquidAI/LFM2-1.2B"}])
