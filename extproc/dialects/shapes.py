@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from extproc.bounds import bounded_cache
-from extproc.schemas.rewriting import resolve_reference
+from extproc.schemas.references import resolve_pointer
+from extproc.schemas.types import first_json_type, json_type
 
 Schema = dict[str, object]
 
@@ -24,15 +25,6 @@ _MAX_CACHED_SCHEMA = 16 * 1024
 """Longest schema, in bytes of JSON, whose shape is kept between calls; it takes 27 times as much."""
 
 STRING = frozenset({"string"})
-_NAMES = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
-_ALIASES = {"text": "string", "varchar": "string", "char": "string", "enum": "string", "date": "string",
-            "datetime": "string", "uuid": "string", "long": "integer", "short": "integer", "decimal": "number",
-            "sequence": "array", "tuple": "array", "set": "array", "map": "object", "struct": "object",
-            "none": "null", "nil": "null"}
-_PREFIXES = (("str", "string"), ("int", "integer"), ("uint", "integer"), ("float", "number"), ("double", "number"),
-             ("num", "number"), ("bool", "boolean"), ("dict", "object"), ("obj", "object"), ("arr", "array"),
-             ("list", "array"))
-
 
 class Parameter(msgspec.Struct, frozen=True):
     """What is known about the values of one parameter."""
@@ -164,7 +156,7 @@ def _parts(schema: Schema, root: Schema) -> list[object]:
     """What stands beside or behind a schema: the target of its reference, its branches."""
     found: list[object] = []
     if "$ref" in schema:
-        found.append(resolve_reference(schema["$ref"], root))
+        found.append(resolve_pointer(schema["$ref"], root))
     for key in ("allOf", "anyOf", "oneOf"):
         branches = schema.get(key)
         if isinstance(branches, list):
@@ -188,12 +180,7 @@ def _declared_types(schema: Schema) -> set[str]:
 
 
 def _type_name(name: str) -> str:
-    lower = name.lower()
-    if lower in _NAMES:
-        return lower
-    if lower in _ALIASES:
-        return _ALIASES[lower]
-    return next((meant for prefix, meant in _PREFIXES if lower.startswith(prefix)), "any")
+    return json_type(name) or first_json_type(name) or "any"
 
 
 def _choices(schema: Schema) -> list[object]:
@@ -226,7 +213,7 @@ def _demands(schema: Schema, root: Schema, depth: int, left: list[int]) -> tuple
     names = schema.get("required")
     required = frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
     closed = schema.get("additionalProperties") is False
-    both = [resolve_reference(schema["$ref"], root)] if "$ref" in schema else []
+    both = [resolve_pointer(schema["$ref"], root)] if "$ref" in schema else []
     both += _dicts(schema.get("allOf"))
     for part in both:
         if part is not None:

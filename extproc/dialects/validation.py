@@ -21,8 +21,10 @@ from jsonschema.validators import extend
 from referencing import Registry
 
 from extproc.bounds import bounded_cache
+from extproc.schemas.openai import OpenAISchema
 from extproc.schemas.portable_regex import LONGEST_COMPILED, compiles
-from extproc.schemas.rewriting import OpenAISchema, Schema, SchemaReferences, writable
+from extproc.schemas.references import SchemaReferences
+from extproc.schemas.visitor import Schema, writable
 
 MAX_PROBLEMS = 5
 """Most problems that are told."""
@@ -85,7 +87,7 @@ class _LocalSchema(OpenAISchema):
     def __init__(self, root: Schema) -> None:
         super().__init__(SchemaReferences(root))
 
-    def regex(self, pattern: str) -> str | None:
+    def portable_pattern(self, pattern: str) -> str | None:
         return pattern if len(pattern) > LONGEST_COMPILED or compiles(pattern) else None  # a longer one is not checked
 
     def rewrite(self, out: Schema, node: Schema) -> Schema:

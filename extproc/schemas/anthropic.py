@@ -1,9 +1,9 @@
-"""JSON Schemas for the Messages API: the input of a tool, and the form of an answer.
+"""JSON Schemas for the Messages API: the input of a tool, and structured output.
 
-A tool's schema only weakens: names of properties that the API refuses leave `properties` and are told in words. The
-schema of an answer (and of a strict tool) is compiled into a grammar that knows a part of JSON Schema only: what it
-does not know goes into the descriptions; a schema that it cannot express at all is not sent. Called by the request
-encoder. The input is never changed.
+The schema of a tool's input is only weakened: properties whose names the API refuses leave `properties` and are
+described in words. The schema of structured output, or of a strict tool, is compiled into a grammar that knows a part
+of JSON Schema: what it does not know moves into the descriptions; a schema that it cannot express at all is not sent.
+Called by the request encoder. The input is never changed.
 
 Sources: the API's 400 "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"; the documentation of structured
 outputs (every object closed, no recursion, no bounds of numbers, strings and long arrays).
@@ -12,55 +12,24 @@ outputs (every object closed, no recursion, no bounds of numbers, strings and lo
 from __future__ import annotations
 
 import re
+from typing import cast
 
 import msgspec
 
 from extproc.schemas.cache import SHARED, Rewritten
-from extproc.schemas.functions import clean_parameters
-from extproc.schemas.rewriting import MAX_DEPTH, Schema, SchemaVisitor, clean_schema, fits_strict, writable
+from extproc.schemas.function_parameters import clean_parameters
+from extproc.schemas.openai import clean_schema, fits_strict
+from extproc.schemas.references import references_end
+from extproc.schemas.types import declared_types
+from extproc.schemas.visitor import MAX_DEPTH, Schema, SchemaVisitor, writable
 
-_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
-_KNOWN = frozenset({"type", "required", "enum", "const", "$ref", "description", "title", "default", "format",
-                    "minItems"})
-_OUT_OF_REACH = frozenset({"patternProperties", "prefixItems", "not", "if", "dependentSchemas"})
-_SAYS_SOMETHING = frozenset({"type", "enum", "const", "anyOf", "allOf", "$ref", "properties"})
-_KINDS = frozenset({"type", "enum", "const", "anyOf", "allOf", "$ref"})
-"""One of them says what a value is."""
-_NO_SCHEMAS = frozenset({"$defs", "definitions", "enum", "const", "default", "$ref"})
+_PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _NOTE_LIMIT = 500
 _ENCODER = msgspec.json.Encoder()
 
 
-class _LegalKeys(SchemaVisitor):
-    """Takes properties with names outside the API's alphabet out, and describes them instead."""
-
-    def rewrite(self, out: Schema, node: Schema) -> Schema:
-        properties = out.get("properties")
-        if not isinstance(properties, dict):
-            return out
-        odd = [name for name in properties if not _KEY.fullmatch(name)]
-        if not odd:
-            return out
-        out = writable(out, node)
-        out["properties"] = {name: child for name, child in properties.items() if name not in odd}
-        required = out.get("required")
-        needed = [name for name in odd if isinstance(required, list) and name in required]
-        if isinstance(required, list):
-            out["required"] = [name for name in required if name not in odd]
-        if out.get("additionalProperties") is False:
-            del out["additionalProperties"]
-        for name in odd:
-            must = " (required)" if name in needed else ""
-            _describe(out, f"Also takes the property {_json(name)}{must} of this schema: {_json(properties[name])}")
-        return out
-
-
-_LEGAL_KEYS = _LegalKeys()
-
-
 def tool_schema(schema: Schema) -> Rewritten:
-    """`input_schema` as it is sent; `strict`: it can be compiled as it stands. Remembered by content."""
+    """`input_schema` as it is sent; `strict`: the API can compile it as it stands. Cached by content."""
     return SHARED.get("anthropic", schema, lambda size: _tool_schema(schema))
 
 
@@ -70,128 +39,127 @@ def _tool_schema(schema: Schema) -> Rewritten:
 
 
 def input_schema(schema: Schema) -> Schema:
-    """The schema of a tool's input: an object at the top, names that the API takes."""
-    visited = _LEGAL_KEYS.visit(schema)
+    """The schema of a tool's input: an object at the top, property names that the API takes."""
+    visited = _LEGAL_PROPERTY_NAMES.visit(schema)
     return clean_parameters(visited if isinstance(visited, dict) else {})
 
 
-class _NotExpressible(Exception):  # noqa: N818 - a verdict, not an error
-    """The grammar cannot say this schema."""
-
-
 def output_schema(schema: Schema) -> Schema | None:
-    """The schema for `output_config.format`, None when it cannot be said there: recursion, references out of the
+    """The schema for `output_config.format`. None if the grammar cannot express it: recursion, references out of the
     document, objects with free names, tuples, alternatives that exclude each other."""
     try:
         cleaned = clean_schema(schema)
-        if not cleaned or _recursive(cleaned):
+        if not cleaned or not references_end(cleaned):
             return None
-        return _closed(cleaned, 0)
+        return _GRAMMAR.rewritten(cleaned)
     except _NotExpressible:
         return None
 
 
 def _is_expressible(schema: Schema) -> bool:
-    """Whether a strict tool's schema can be compiled as it stands."""
+    """True if a strict tool's schema can be compiled as it stands."""
     try:
-        return _closed(schema, 0) == schema and not _recursive(schema)
+        return _GRAMMAR.rewritten(schema) == schema and references_end(schema)
     except _NotExpressible:
         return False
 
 
-def _closed(node: object, depth: int) -> Schema:
-    if not isinstance(node, dict) or depth > MAX_DEPTH:
-        raise _NotExpressible
-    out: Schema = {}
-    lost: list[str] = []
-    for key, value in node.items():
-        if key in ("properties", "$defs", "definitions"):
-            out[key] = {name: _closed(child, depth + 1) for name, child in _object(value).items()}
-        elif key in ("anyOf", "allOf", "oneOf"):
-            # Alternatives of one kind each exclude each other anyway.
-            out["anyOf" if key == "oneOf" else key] = [_closed(child, depth + 1) for child in _list(value)]
-        elif key == "items":
-            out[key] = _closed(value, depth + 1)
-        elif key == "additionalProperties":
-            if isinstance(value, dict) and value:
-                raise _NotExpressible  # a map: its names are data
-        elif key in _OUT_OF_REACH or not _plain(key, value):
+class _LegalPropertyNames(SchemaVisitor):
+    """Removes properties with names outside the API's alphabet, and describes them instead."""
+
+    def rewrite(self, out: Schema, node: Schema) -> Schema:
+        properties = out.get("properties")
+        if not isinstance(properties, dict):
+            return out
+        illegal = [name for name in properties if not _PROPERTY_NAME.fullmatch(name)]
+        if not illegal:
+            return out
+        out = writable(out, node)
+        out["properties"] = {name: child for name, child in properties.items() if name not in illegal}
+        required = out.get("required")
+        needed = [name for name in illegal if isinstance(required, list) and name in required]
+        if isinstance(required, list):
+            out["required"] = [name for name in required if name not in illegal]
+        if out.get("additionalProperties") is False:
+            del out["additionalProperties"]
+        for name in illegal:
+            must = " (required)" if name in needed else ""
+            _describe(out, f"Also takes the property {_json(name)}{must} of this schema: {_json(properties[name])}")
+        return out
+
+
+_LEGAL_PROPERTY_NAMES = _LegalPropertyNames()
+
+
+# ----------------------------------------------------------------------------------------------------------- grammar
+
+_KEPT = frozenset({"type", "required", "enum", "const", "$ref", "description", "title", "default", "properties",
+                   "$defs", "definitions", "anyOf", "allOf", "items"})
+_REFUSED = frozenset({"patternProperties", "prefixItems", "not", "if", "dependentSchemas"})
+_FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
+_VALUE_KINDS = frozenset({"type", "enum", "const", "anyOf", "allOf", "$ref"})
+"""The grammar needs one of them, or `properties`, in each schema."""
+_VISITED = frozenset({"properties", "$defs", "definitions", "anyOf", "allOf", "oneOf", "items"})
+_THROUGH_ALTERNATIVES = re.compile(r"/(?:anyOf|oneOf|allOf)/")
+"""A reference into alternatives, which the grammar does not follow."""
+
+
+class _NotExpressible(Exception):  # noqa: N818 - a verdict, not an error
+    """The grammar cannot express this schema."""
+
+
+class _GrammarSchema(SchemaVisitor):
+    """Rewrites a clean schema into the part of JSON Schema that the grammar knows. Raises `_NotExpressible`."""
+
+    def rewritten(self, schema: Schema) -> Schema:
+        out = self.visit(schema)
+        return out if isinstance(out, dict) else {}
+
+    def visit(self, node: object, depth: int = 0) -> Schema | bool:
+        if not isinstance(node, dict) or depth > MAX_DEPTH or not _REFUSED.isdisjoint(node):
             raise _NotExpressible
-        elif key not in _KNOWN or (key == "minItems" and value not in (0, 1)) \
-                or (key == "format" and value not in _FORMATS):
-            lost.append(f"{key}: {_json(value)}")
-        else:
-            out[key] = value
-    if not _SAYS_SOMETHING & out.keys():
-        raise _NotExpressible  # anything at all
-    if "properties" in out and not _KINDS & out.keys():
-        out = {"type": "object", **out}  # the grammar wants to be told
-    if "object" in _kinds(node) or "properties" in out:
-        if not out.get("properties") and node.get("additionalProperties") is not False:
-            raise _NotExpressible  # any object
-        out["additionalProperties"] = False
-    if lost:
-        _describe(out, ", ".join(lost))
-    return out
+        return super().visit(node, depth)
+
+    def visit_child(self, key: str, name: str | int | None, node: object, depth: int) -> Schema | bool:
+        return super().visit_child(key, name, node, depth) if key in _VISITED else cast(Schema, node)
+
+    def rewrite(self, out: Schema, node: Schema) -> Schema:
+        kept: Schema = {}
+        moved: list[str] = []
+        for key, value in out.items():
+            if not _is_expressible_value(key, value):
+                raise _NotExpressible
+            if key == "oneOf":
+                kept["anyOf"] = value  # alternatives of one kind each exclude each other anyway
+            elif key in _KEPT or (key == "minItems" and value in (0, 1)) or (key == "format" and value in _FORMATS):
+                kept[key] = value
+            elif key != "additionalProperties":
+                moved.append(f"{key}: {_json(value)}")
+        if "properties" not in kept and _VALUE_KINDS.isdisjoint(kept):
+            raise _NotExpressible  # any value at all
+        if "properties" in kept and _VALUE_KINDS.isdisjoint(kept):
+            kept = {"type": "object", **kept}
+        if "object" in declared_types(node) or "properties" in kept:
+            if not kept.get("properties") and node.get("additionalProperties") is not False:
+                raise _NotExpressible  # any object
+            kept["additionalProperties"] = False
+        if moved:
+            _describe(kept, ", ".join(moved))
+        return kept
 
 
-def _plain(key: str, value: object) -> bool:
-    """Whether a keyword's value is one that the grammar can say."""
+_GRAMMAR = _GrammarSchema()
+
+
+def _is_expressible_value(key: str, value: object) -> bool:
+    """True if the grammar can express this value of a keyword."""
     if key == "$ref":
-        return isinstance(value, str) and value.startswith("#/")
+        return isinstance(value, str) and value.startswith("#/") and not _THROUGH_ALTERNATIVES.search(value)
     if key == "enum":
-        return not any(isinstance(item, (dict, list)) for item in _list(value))
+        return isinstance(value, list) and not any(isinstance(item, (dict, list)) for item in value)
+    if key == "additionalProperties":
+        return not (isinstance(value, dict) and value)  # a map: its names are data
     return key != "const" or not isinstance(value, (dict, list))
-
-
-def _recursive(root: Schema) -> bool:
-    """Whether following references from the top comes back to one that is open. Each is followed once."""
-    open_, done = set[str](), set[str]()
-
-    def visit(node: object) -> bool:
-        if isinstance(node, list):
-            return any(visit(child) for child in node)
-        if not isinstance(node, dict):
-            return False
-        reference = node.get("$ref")
-        if isinstance(reference, str) and reference not in done:
-            if reference in open_ or len(open_) > MAX_DEPTH:
-                return True
-            open_.add(reference)
-            if visit(_target(reference, root)):
-                return True
-            open_.discard(reference)
-            done.add(reference)
-        return any(visit(child) for key, child in node.items() if key not in _NO_SCHEMAS)
-
-    return visit(root)
-
-
-def _target(reference: str, root: Schema) -> object:
-    node: object = root
-    for step in reference.removeprefix("#/").split("/"):
-        name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(node, dict) or name not in node:
-            raise _NotExpressible
-        node = node[name]
-    return node
-
-
-def _kinds(node: Schema) -> list[object]:
-    found = node.get("type")
-    return found if isinstance(found, list) else [found]
-
-
-def _object(value: object) -> Schema:
-    if not isinstance(value, dict):
-        raise _NotExpressible
-    return value
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise _NotExpressible
-    return value
 
 
 def _describe(schema: Schema, note: str) -> None:

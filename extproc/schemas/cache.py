@@ -1,9 +1,8 @@
-"""Rewritten schemas by content: the same tools, which a client sends with every request, are rewritten once.
+"""A cache of rewritten schemas by content: a client sends the same tools with every request.
 
-A request encoder asks with the schema as it was decoded; the key is a hash of its JSON and of what it is rewritten
-into, so nothing depends on names, clients or requests, and equal schemas of different clients share one entry. Bounded
-in entries and bytes, the longest unused goes first. Safe to use from several threads: two that miss at the same moment
-both do the work, with the same result.
+The key is a hash of the schema's JSON and of the kind of rewriting, so that equal schemas of different clients share
+one entry. Bounded in entries and bytes; the least recently used entry goes first. Thread-safe: two threads that miss
+at the same moment both do the work, with the same result.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ import msgspec
 _ENCODER = msgspec.json.Encoder()
 _OVERHEAD = 200
 """Bytes that an entry takes besides its text."""
-_MOST_KNOWN, _LARGEST_KNOWN = 2048, 16 * 1024
-"""Bounds of the schemas whose keys are known without making them: objects, and bytes of one as JSON."""
+_MAX_KNOWN_OBJECTS, _MAX_KNOWN_LENGTH = 2048, 16 * 1024
+"""Bounds of the schema objects whose keys are kept: how many, and the length of each as JSON, in bytes."""
 
 
 class Rewritten(msgspec.Struct, frozen=True):
-    """A schema in the form of a provider. `text` None: the provider is told nothing. `strict`: it meets the demands of
-    OpenAI's strict mode. `faults`: the places of what cannot be sent (`schema_faults`)."""
+    """A schema in the form of a provider. `text`: None if nothing is sent. `strict`: it meets the demands of the
+    provider's strict mode. `faults`: the places that cannot be sent (`schema_faults`)."""
 
     text: msgspec.Raw | None
     strict: bool = False
     faults: tuple[str, ...] = ()
 
 
-class Figures(msgspec.Struct, frozen=True):
-    """Counted since the start."""
+class CacheFigures(msgspec.Struct, frozen=True):
+    """`hits` and `misses`: since the start of the process. `entries`: now."""
 
     hits: int
     misses: int
@@ -40,12 +39,12 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class SchemaCache:
-    """`entries` and `size` (bytes) bound it. `largest`: a longer result is not kept, so that one giant cannot throw
-    out everybody's tools."""
+    """`entries` and `size` (bytes) bound it. `largest`: a longer result, in bytes, is not kept, so that one giant
+    cannot evict everybody's tools."""
 
     def __init__(self, entries: int = 4096, size: int = 32 * 1024 * 1024, largest: int = 1024 * 1024) -> None:
         self._bounds = (entries, size, largest)
-        self._kept: OrderedDict[bytes, Rewritten] = OrderedDict()
+        self._entries: OrderedDict[bytes, Rewritten] = OrderedDict()
         self._size = 0
         self._keys: dict[tuple[str, int], tuple[object, bytes]] = {}
         self._hits = 0
@@ -53,23 +52,23 @@ class SchemaCache:
         self._lock = Lock()
 
     def get(self, kind: str, schema: object, rewrite: Callable[[int], Rewritten]) -> Rewritten:
-        """What `rewrite` makes of `schema`. `kind` names the rewriting; `rewrite` gets the bytes of the schema's JSON,
-        and must depend on the schema alone."""
+        """The cached result of `rewrite`. `kind` names the rewriting. `rewrite` receives the length of the schema's
+        JSON in bytes; its result must depend on the schema alone."""
         key = self._key(kind, schema)
         with self._lock:
-            found = self._kept.get(key)
+            found = self._entries.get(key)
             if found is not None:
-                self._kept.move_to_end(key)
+                self._entries.move_to_end(key)
                 self._hits += 1
                 return found
             self._misses += 1
-        made = rewrite(len(_ENCODER.encode(schema)))
-        self._keep(key, made)
-        return made
+        rewritten = rewrite(len(_ENCODER.encode(schema)))
+        self._add(key, rewritten)
+        return rewritten
 
     def _key(self, kind: str, schema: object) -> bytes:
-        """A tool that is kept (`apis.tool_definition_cache`) brings the same object again, whose key is known by its
-        id. The object is held meanwhile, or its id would soon be another's."""
+        """The hash of a schema. A cached tool definition brings the same object again, so keys are kept by `id`,
+        together with the object: otherwise its id would soon belong to another one."""
         known = self._keys.get((kind, id(schema)))
         if known is not None:
             return known[1]
@@ -77,34 +76,34 @@ class SchemaCache:
         digest = blake2b(source, digest_size=16)
         digest.update(kind.encode())
         key = digest.digest()
-        if len(source) <= _LARGEST_KNOWN:
-            if len(self._keys) >= _MOST_KNOWN:
+        if len(source) <= _MAX_KNOWN_LENGTH:
+            if len(self._keys) >= _MAX_KNOWN_OBJECTS:
                 self._keys = {}
             self._keys[kind, id(schema)] = (schema, key)
         return key
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> CacheFigures:
         with self._lock:
-            return Figures(self._hits, self._misses, len(self._kept))
+            return CacheFigures(self._hits, self._misses, len(self._entries))
 
-    def _keep(self, key: bytes, made: Rewritten) -> None:
+    def _add(self, key: bytes, rewritten: Rewritten) -> None:
         entries, size, largest = self._bounds
-        cost = _cost(made)
+        cost = _cost(rewritten)
         if cost > largest:
             return
         with self._lock:
-            if key not in self._kept:
+            if key not in self._entries:
                 self._size += cost
-            self._kept[key] = made
-            while len(self._kept) > entries or self._size > size:
-                _, gone = self._kept.popitem(last=False)
-                self._size -= _cost(gone)
+            self._entries[key] = rewritten
+            while len(self._entries) > entries or self._size > size:
+                _, removed = self._entries.popitem(last=False)
+                self._size -= _cost(removed)
 
 
-def _cost(made: Rewritten) -> int:
-    return _OVERHEAD + (len(memoryview(made.text)) if made.text is not None else 0)
+def _cost(rewritten: Rewritten) -> int:
+    return _OVERHEAD + (len(memoryview(rewritten.text)) if rewritten.text is not None else 0)
 
 
 SHARED = SchemaCache()
-"""The one of this process."""
+"""The cache of this process."""

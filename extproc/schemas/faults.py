@@ -1,9 +1,9 @@
-"""What a tool's schema says and no provider can be told: the places where a schema is none, or means nothing.
+"""The places of a tool's schema that no provider can be told: they are no schema, or mean nothing.
 
-`{"type": "objekt"}`, a reference that leads nowhere, a string where a schema must stand: whatever is sent in its place
-means something else. Request encoders that write schemas anew name these places as losses. A regular expression, an
-alternative or a bound that is told in the description is none: the model still knows it. Called once per tool and
-request; remembered by content.
+Examples: `{"type": "objekt"}`, a reference that leads nowhere, a string where a schema must be. Whatever is sent
+instead means something else, so request encoders that re-encode schemas name these places as losses. What moves into
+the description (a regular expression, an alternative, a bound) is no loss: the model still knows it. Called once per
+tool and request; cached by content.
 """
 
 from __future__ import annotations
@@ -11,33 +11,35 @@ from __future__ import annotations
 from extproc.conversation.model import Tool
 from extproc.conversation.unsupported import Dropped
 from extproc.schemas.cache import SHARED, Rewritten
-from extproc.schemas.rewriting import MAX_DEPTH, OpenAISchema, PlacedVisitor, Schema, SchemaReferences
+from extproc.schemas.openai import OpenAISchema
+from extproc.schemas.references import SchemaReferences
+from extproc.schemas.visitor import MAX_DEPTH, PathVisitor, Schema
 
-_MOST_PLACES = 20
-"""Of one schema."""
+_MAX_FAULTS = 20
+"""Places that are named of one schema."""
 
 
 def name_faults(tool: Tool, dropped: Dropped) -> None:
     """Names each place as a loss: `tools[get_weather].schema.properties.city.type`."""
     found = SHARED.get("faults", tool.schema, lambda size: Rewritten(None, faults=schema_faults(tool.schema)))
-    for place in found.faults:
-        dropped.loss(schema_place(tool.name, place))
+    for path in found.faults:
+        dropped.loss(schema_place(tool.name, path))
 
 
-def schema_place(tool: str, place: str = "") -> str:
-    """How a place in the schema of this tool is named: the schema itself when `place` is empty."""
-    return f"tools[{tool}].schema.{place}" if place else f"tools[{tool}].schema"
+def schema_place(tool: str, path: str = "") -> str:
+    """The name of a place in the schema of a tool; of the schema itself if `path` is empty."""
+    return f"tools[{tool}].schema.{path}" if path else f"tools[{tool}].schema"
 
 
 def schema_faults(schema: Schema) -> tuple[str, ...]:
-    """The places, with the keys from the top joined by dots."""
+    """The paths of the places: keys from the top, joined by dots."""
     finder = _FaultFinder(schema)
     finder.visit(schema)
     return tuple(finder.faults)
 
 
-class _FaultFinder(PlacedVisitor, OpenAISchema):
-    """Runs the rules and keeps no result but the places."""
+class _FaultFinder(PathVisitor, OpenAISchema):
+    """Applies the rules of the OpenAI format and keeps only the faults that they report."""
 
     def __init__(self, root: Schema) -> None:
         super().__init__()
@@ -46,12 +48,12 @@ class _FaultFinder(PlacedVisitor, OpenAISchema):
 
     def visit(self, node: object, depth: int = 0) -> Schema | bool:
         if node is not None and (not isinstance(node, (dict, bool)) or depth > MAX_DEPTH):
-            self._note(self.place)
+            self._add(self.path)
         return super().visit(node, depth)
 
-    def fault(self, key: str) -> None:
-        self._note([*self.place, key])
+    def report_fault(self, key: str) -> None:
+        self._add([*self.path, key])
 
-    def _note(self, place: list[str]) -> None:
-        if len(self.faults) < _MOST_PLACES:
-            self.faults.append(".".join(place))
+    def _add(self, path: list[str]) -> None:
+        if len(self.faults) < _MAX_FAULTS:
+            self.faults.append(".".join(path))

@@ -17,7 +17,7 @@ from extproc.conversation.model import Media, Message, Request, Text, Thinking, 
 from extproc.conversation.tool_names import build_name_map
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
-from extproc.schemas.functions import clean_parameters
+from extproc.schemas.function_parameters import clean_parameters
 from tests.unit.apis.openai.request.helpers import GENERIC, assert_strictly_paired, target
 
 IDS = st.sampled_from(["a", "b", "call_0", "toolu_" + "x" * 50, "functions.read:0", "null"])

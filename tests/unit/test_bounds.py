@@ -13,7 +13,7 @@ from extproc.config import addresses
 from extproc.conversation import tool_names
 from extproc.dialects import registry, shapes, validation
 from extproc.profiles import anthropic, find_profile, gemini, models
-from extproc.schemas.rewriting import clean_schema
+from extproc.schemas.openai import clean_schema
 from extproc.translation.settings import Settings
 from extproc.worker import labels
 

@@ -12,7 +12,7 @@ import msgspec
 
 from extproc.conversation.model import OutputFormat
 from extproc.profiles.profile import Effort
-from extproc.schemas.rewriting import clean_schema
+from extproc.schemas.openai import clean_schema
 
 _EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _LOW_BUDGET = 4096

@@ -10,7 +10,7 @@ import msgspec
 
 from extproc.apis.shared.json_fields import elements_of, fields_of, joined, member_of, raw
 from extproc.bounds import BoundedCache
-from extproc.schemas.rewriting import PortablePatterns
+from extproc.schemas.openai import PortablePatterns
 
 _LARGEST_KNOWN = 64 * 1024
 _decode = msgspec.json.Decoder().decode

@@ -18,7 +18,7 @@ import msgspec
 from extproc.bounds import JSON_DEPTH
 from extproc.conversation.pending_call import JsonBalance
 from extproc.dialects.json.lenient import decode_json, read_relaxed
-from extproc.schemas.rewriting import Schema
+from extproc.schemas.visitor import Schema
 
 _LIBRARY_TEXT = 128 * 1024
 """Longest text, in characters, that goes to json_repair: it takes 0.4 s for this much, and more than twice that for

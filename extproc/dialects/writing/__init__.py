@@ -33,7 +33,7 @@ from extproc.dialects.writing.tagged_forms import Dsml, Glm, MiniMaxM2, QwenCode
 from extproc.dialects.writing.turns import TurnWriter
 from extproc.profiles.target import Target
 from extproc.schemas.faults import name_faults
-from extproc.schemas.functions import clean_parameters
+from extproc.schemas.function_parameters import clean_parameters
 
 __all__ = ["WRITABLE", "format_call", "write", "written"]
 

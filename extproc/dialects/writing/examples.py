@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extproc.schemas.rewriting import resolve_reference
+from extproc.schemas.references import resolve_pointer
 
 _MAX_DEPTH = 4
 _PLAIN: dict[str, object] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True, "null": None}
@@ -33,7 +33,7 @@ def _sample(schema: object, root: Schema, depth: int) -> object:
         if _harmless(value):
             return value
     if "$ref" in schema:
-        return _sample(resolve_reference(schema["$ref"], root), root, depth + 1)
+        return _sample(resolve_pointer(schema["$ref"], root), root, depth + 1)
     for key in ("anyOf", "oneOf", "allOf"):
         branches = schema.get(key)
         if isinstance(branches, list) and branches and "type" not in schema:

@@ -1,10 +1,10 @@
 """JSON Schemas of tools and of structured output, rewritten for Gemini.
 
-Called by the request encoder for every tool of every request; the results are kept by content, so that the same tools
-cost nothing twice. There are two forms: `json_schema` (`parametersJsonSchema`, `responseJsonSchema`) and the OpenAPI
-subset (`parameters`, `responseSchema`). In both the rewritten schema accepts whatever the original accepts, names of
-properties stay as they are, references are put in place with cycles cut at a finite depth, and what the form has no
-keyword for stands in the descriptions. The input is never changed, and the same input gives the same bytes.
+Called by the request encoder for every tool of every request; results are cached by content. There are two forms:
+JSON Schema (`parametersJsonSchema`, `responseJsonSchema`) and the OpenAPI subset (`parameters`, `responseSchema`). In
+both, the rewritten schema accepts whatever the original accepts, property names stay as they are, references are
+replaced by their targets with cycles cut at a finite depth, and keywords that the form lacks move into the
+descriptions. The input is never changed, and the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from __future__ import annotations
 import msgspec
 
 from extproc.schemas.cache import SHARED, Rewritten, SchemaCache
-from extproc.schemas.gemini.json_form import JsonForm
-from extproc.schemas.gemini.openapi_form import OpenApiForm
-from extproc.schemas.gemini.rewriting import Rewriter
-from extproc.schemas.rewriting import Schema, SchemaVisitor, writable
+from extproc.schemas.gemini.json_schema import JsonSchemaWriter
+from extproc.schemas.gemini.openapi import OpenApiWriter
+from extproc.schemas.gemini.writer import SchemaWriter
+from extproc.schemas.visitor import Schema, SchemaVisitor, writable
 
 GROWTH = 64 * 1024
-"""Bytes that a schema may grow by, besides doubling. Past that references are entered less often, then cut."""
+"""Bytes that a schema may grow by, besides doubling. Past that, references are unrolled less often, then cut."""
 
 _ENCODER = msgspec.json.Encoder()
 
 
 def parameters(schema: object, *, json_schema: bool, any_of_alone: bool = False,
                cache: SchemaCache = SHARED) -> msgspec.Raw | None:
-    """The JSON of a function's parameters: an object at the top, without alternatives there. `schema` is decoded JSON
-    of any quality. None when the OpenAPI form has no property to tell: then `parameters` must be left out, because
-    older endpoints refuse an empty object. `any_of_alone`: the door's rule about `anyOf` (OpenAPI form only)."""
+    """The JSON of a function's parameters: an object at the top, without alternatives there. `schema`: decoded JSON of
+    any quality. None if the schema has no properties in the OpenAPI form: then `parameters` must be left out, because
+    older endpoints refuse an empty object. `any_of_alone`: the endpoint allows no keyword beside `anyOf` (OpenAPI form
+    only)."""
     alone = any_of_alone and not json_schema
     kind = "gemini.parametersJsonSchema" if json_schema else "gemini.parameters" + (".alone" if alone else "")
     return cache.get(kind, schema, lambda size: _encoded(
@@ -45,8 +46,8 @@ def response_schema(schema: object, *, json_schema: bool, any_of_alone: bool = F
 
 
 def openai_parameters(schema: object, cache: SchemaCache = SHARED) -> Rewritten:
-    """`parameters` for a Gemini behind an endpoint of the OpenAI format, which hands the schema on: the OpenAPI subset
-    with the types as JSON Schema writes them. Always an object with properties."""
+    """`parameters` for Gemini behind an endpoint of the OpenAI format, which forwards the schema: the OpenAPI subset
+    with types in lower case. Always an object with properties."""
     def rewrite(size: int) -> Rewritten:
         out = rewritten_parameters(schema, json_schema=False, size=size)
         return _encoded(_in_lower_case({"type": "object", "properties": {}} if out is None else out))
@@ -55,36 +56,36 @@ def openai_parameters(schema: object, cache: SchemaCache = SHARED) -> Rewritten:
 
 
 def openai_format(schema: object) -> Schema:
-    """The same for structured output."""
+    """The schema of structured output for Gemini behind an endpoint of the OpenAI format."""
     return _in_lower_case(rewritten_response(schema, json_schema=False, size=len(_ENCODER.encode(schema))))
 
 
 def rewritten_parameters(schema: object, *, json_schema: bool, any_of_alone: bool = False,
                          size: int = 0) -> Schema | None:
-    """`parameters` as decoded JSON. `size`: the bytes of the schema's own JSON."""
-    for rewriter in _attempts(schema, json_schema, any_of_alone, size, ordered=False):
-        out = rewriter.object_on_top(schema)
-        if not rewriter.exhausted:
+    """`parameters` as decoded JSON. `size`: length of the schema's own JSON, in bytes."""
+    for writer in _writers(schema, json_schema, any_of_alone, size, ordered=False):
+        out = writer.write_parameters(schema)
+        if not writer.exhausted:
             break
     return out if json_schema or out.get("properties") else None
 
 
 def rewritten_response(schema: object, *, json_schema: bool, any_of_alone: bool = False, size: int = 0) -> Schema:
     """`response_schema` as decoded JSON."""
-    for rewriter in _attempts(schema, json_schema, any_of_alone, size, ordered=True):
-        out = rewriter.child(schema, 0)
-        if not rewriter.exhausted:
+    for writer in _writers(schema, json_schema, any_of_alone, size, ordered=True):
+        out = writer.write_child(schema, 0)
+        if not writer.exhausted:
             break
     return out
 
 
-def _attempts(root: object, json_schema: bool, any_of_alone: bool, size: int, *, ordered: bool) -> list[Rewriter]:
-    """Rewriters that enter references twice, then once on one way: a tree shows its children's children when there is
-    room for them."""
+def _writers(root: object, json_schema: bool, any_of_alone: bool, size: int, *, ordered: bool) -> list[SchemaWriter]:
+    """A writer that unrolls references twice, and one that unrolls them once, for when the first exceeds the budget. A
+    tree shows its grandchildren if there is room."""
     budget = GROWTH + 2 * size
     if json_schema:
-        return [JsonForm(root, unrolls, budget) for unrolls in (2, 1)]
-    return [OpenApiForm(root, unrolls, budget, any_of_alone=any_of_alone, ordered=ordered) for unrolls in (2, 1)]
+        return [JsonSchemaWriter(root, unrolls, budget) for unrolls in (2, 1)]
+    return [OpenApiWriter(root, unrolls, budget, any_of_alone=any_of_alone, ordered=ordered) for unrolls in (2, 1)]
 
 
 class _LowerCase(SchemaVisitor):

@@ -1,7 +1,6 @@
-"""What a schema says in keywords that Gemini has no place for, in short plain sentences for its description.
+"""Keywords that Gemini has no place for, as short sentences for the description.
 
-A sentence has no full stop; whoever writes the description adds it. Each is bounded, so that a schema's notes never
-outgrow the schema.
+A note has no full stop; `description_of` adds it. Each note is bounded, so that the notes never outgrow the schema.
 """
 
 from __future__ import annotations
@@ -9,35 +8,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from extproc.schemas.gemini.values import is_number, json_text, listed
-from extproc.schemas.rewriting import Schema
+from extproc.schemas.visitor import Schema
 
 ANNOTATIONS = ("title", "description", "default", "examples", "example", "deprecated", "input_examples")
 """Keywords that allow and refuse nothing."""
-TEXT_LIMIT = 1500
+_NOTES_LIMIT = 1500
 """Characters of all notes of one schema together."""
 
 
 def notes_of(schema: Schema) -> list[str]:
-    """The notes on keywords that neither form of Gemini's schemas has."""
-    notes = [text for key, words in _WORDS.items() if key in schema and (text := words(schema[key]))]
+    """Notes for the keywords that neither form of Gemini's schemas has."""
+    notes = [text for key, describe in _NOTES.items() if key in schema and (text := describe(schema[key]))]
     if "if" in schema and ("then" in schema or "else" in schema):
-        notes.append(_condition(schema))
+        notes.append(_condition_note(schema))
     return notes
 
 
-def described(texts: Sequence[str], notes: Sequence[str]) -> str:
-    """A description: the client's own texts whole, then the notes."""
-    room = TEXT_LIMIT
-    told: list[str] = []
+def description_of(texts: Sequence[str], notes: Sequence[str]) -> str:
+    """A description: the client's own texts in full, then as many notes as fit."""
+    room = _NOTES_LIMIT
+    sentences: list[str] = []
     for note in notes:
         room -= len(note)
         if room < 0:
             break
-        told.append(note + ".")
-    return "\n".join([*texts, *([" ".join(told)] if told else [])])
+        sentences.append(note + ".")
+    return "\n".join([*texts, *([" ".join(sentences)] if sentences else [])])
 
 
-def _condition(schema: Schema) -> str:
+def _condition_note(schema: Schema) -> str:
     text = f"If it matches {json_text(schema['if'], 200)}"
     if "then" in schema:
         text += f", then it must match {json_text(schema['then'], 200)}"
@@ -46,18 +45,18 @@ def _condition(schema: Schema) -> str:
     return text
 
 
-def _names(value: object) -> str:
+def _property_names_note(value: object) -> str:
     if isinstance(value, dict):
         if isinstance(pattern := value.get("pattern"), str) and set(value) <= {"pattern", "type"}:
             return f"Property names match the regular expression {pattern[:200]}"
         if isinstance(names := value.get("enum"), list) and set(value) <= {"enum", "type"}:
             return f"Property names are among {listed(names)}"
         if set(value) <= {"type"}:
-            return ""  # Every name is a string.
+            return ""  # every name is a string
     return "" if value in (True, {}) else f"Property names must match {json_text(value)}"
 
 
-def _dependencies(value: object) -> str:
+def _dependencies_note(value: object) -> str:
     if not isinstance(value, dict):
         return ""
     texts = []
@@ -69,34 +68,26 @@ def _dependencies(value: object) -> str:
     return "; ".join(texts).replace("with ", "With ", 1)
 
 
-def _contains(value: object) -> str:
-    return f"Must contain an item that matches {json_text(value, 200)}"
-
-
-def _closed(value: object) -> str:
-    return "No other properties are allowed" if value is False else ""
-
-
-def _examples(value: object) -> str:
+def _examples_note(value: object) -> str:
     return f"Examples: {listed(value)}" if isinstance(value, list) and value else ""
 
 
-_WORDS: dict[str, Callable[[object], str]] = {
+_NOTES: dict[str, Callable[[object], str]] = {
     "default": lambda value: f"Default: {json_text(value)}" if value is not None else "",
-    "examples": _examples,
-    "input_examples": _examples,
+    "examples": _examples_note,
+    "input_examples": _examples_note,
     "example": lambda value: f"Example: {json_text(value)}",
     "deprecated": lambda value: "Deprecated" if value is True else "",
     "multipleOf": lambda value: f"Must be a multiple of {json_text(value)}" if is_number(value) else "",
     "uniqueItems": lambda value: "All items must differ" if value is True else "",
-    "contains": _contains,
+    "contains": lambda value: f"Must contain an item that matches {json_text(value, 200)}",
     "minContains": lambda value: f"At least {value} such items" if is_number(value) else "",
     "maxContains": lambda value: f"At most {value} such items" if is_number(value) else "",
-    "propertyNames": _names,
-    "dependentRequired": _dependencies,
-    "dependentSchemas": _dependencies,
-    "dependencies": _dependencies,
-    "unevaluatedProperties": _closed,
+    "propertyNames": _property_names_note,
+    "dependentRequired": _dependencies_note,
+    "dependentSchemas": _dependencies_note,
+    "dependencies": _dependencies_note,
+    "unevaluatedProperties": lambda value: "No other properties are allowed" if value is False else "",
     "unevaluatedItems": lambda value: "No other items are allowed" if value is False else "",
     "contentEncoding": lambda value: f"Encoded as {value[:80]}" if isinstance(value, str) else "",
     "contentMediaType": lambda value: f"Holds {value[:80]}" if isinstance(value, str) else "",

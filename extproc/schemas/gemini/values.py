@@ -1,4 +1,4 @@
-"""JSON values inside schemas: which type each has, which are equal, and how they are told in words."""
+"""JSON values inside schemas: their types, their equality, and their text in a description."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import TypeGuard
 
 import msgspec
 
-TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _TEXT_LIMIT = 300
 
 
 def kind_of(value: object) -> str:
-    """The JSON Schema type of a value; "integer" for 1.0 as well."""
+    """The JSON Schema type of a value; 1.0 is an "integer", too."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -26,12 +25,13 @@ def kind_of(value: object) -> str:
 
 
 def admits(types: Sequence[str] | None, value: object) -> bool:
+    """True if a value has one of the types; None stands for all types."""
     kind = kind_of(value)
     return types is None or kind in types or (kind == "integer" and "number" in types)
 
 
 def common_types(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    """The types that both allow, in the order of the first."""
+    """The types that both lists allow, in the order of the first list."""
     found = [name for name in first if name in second or (name == "integer" and "number" in second)]
     if "number" in first and "number" not in second and "integer" in second and "integer" not in found:
         found.append("integer")
@@ -39,7 +39,7 @@ def common_types(first: Sequence[str], second: Sequence[str]) -> list[str]:
 
 
 def identity(value: object) -> object:
-    """Equal for values that JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
+    """A key that is equal for values that JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return (type(value).__name__, value)
     if isinstance(value, (int, float)):
@@ -52,6 +52,7 @@ def identity(value: object) -> object:
 
 
 def distinct(values: Iterable[object]) -> list[object]:
+    """The values without those that JSON Schema calls equal to an earlier one."""
     found: dict[object, object] = {}
     for value in values:
         found.setdefault(identity(value), value)
@@ -59,7 +60,7 @@ def distinct(values: Iterable[object]) -> list[object]:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """A number that a double holds."""
+    """True for a number that fits into a double."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:
@@ -69,14 +70,14 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def count_of(value: object) -> int | None:
-    """A length or a count, None for what is none."""
+    """The value of a keyword such as `minItems`; None if it is not a count."""
     if not is_number(value) or value < 0 or value != int(value) or value >= 2**63:
         return None
     return int(value)
 
 
 def json_text(value: object, limit: int = _TEXT_LIMIT) -> str:
-    """JSON for a description; a long one is cut."""
+    """JSON for a description, cut after `limit` characters."""
     try:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError):
@@ -85,7 +86,7 @@ def json_text(value: object, limit: int = _TEXT_LIMIT) -> str:
 
 
 def listed(values: Sequence[object], limit: int = _TEXT_LIMIT) -> str:
-    """Values side by side, as many as have room."""
+    """Values separated by commas, as many as fit into `limit` characters."""
     texts: list[str] = []
     room = limit
     for value in values:

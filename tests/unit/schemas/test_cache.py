@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from extproc.ext_proc.record import Record
 from extproc.schemas import gemini as gemini
-from extproc.schemas.cache import Figures, Rewritten, SchemaCache
+from extproc.schemas.cache import CacheFigures, Rewritten, SchemaCache
 from extproc.worker.metrics import PrometheusMetrics
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -31,7 +31,7 @@ def test_the_same_schema_is_rewritten_once():
     again = cache.get("k", {"type": "object", "properties": {"a": {"type": "string"}}}, rewrite)
     assert again is first
     assert sizes == [len(msgspec.json.encode(SCHEMA))]
-    assert cache.figures == Figures(hits=1, misses=1, entries=1)
+    assert cache.figures == CacheFigures(hits=1, misses=1, entries=1)
 
 
 @pytest.mark.parametrize(("kind", "schema"), [
@@ -56,7 +56,7 @@ def test_rule_7_the_longest_unused_entry_goes_first():
     cache = SchemaCache(entries=2)
     for number in (1, 2, 1, 3):
         cache.get("k", number, lambda size: text(b"x"))
-    assert cache.figures == Figures(hits=1, misses=3, entries=2)
+    assert cache.figures == CacheFigures(hits=1, misses=3, entries=2)
     cache.get("k", 1, lambda size: text(b"x"))
     assert cache.figures.hits == 2
     cache.get("k", 2, lambda size: text(b"x"))
@@ -91,7 +91,7 @@ def test_geminis_forms_do_not_share_entries():
     told = {bytes(gemini.parameters(schema, json_schema=json_schema, any_of_alone=alone, cache=cache))
             for json_schema, alone in ((True, False), (False, False), (False, True))}
     told.add(bytes(gemini.response_schema(schema, json_schema=False, cache=cache)))
-    assert cache.figures == Figures(hits=0, misses=4, entries=4)
+    assert cache.figures == CacheFigures(hits=0, misses=4, entries=4)
     assert len(told) == 3  # this one has nothing that needs to stand alone
     gemini.parameters(schema, json_schema=True, any_of_alone=True, cache=cache)
     assert cache.figures.hits == 1

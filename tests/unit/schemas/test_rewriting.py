@@ -6,8 +6,9 @@ import copy
 
 import pytest
 
-from extproc.schemas.functions import clean_parameters
-from extproc.schemas.rewriting import MAX_DEPTH, clean_schema, fits_strict
+from extproc.schemas.function_parameters import clean_parameters
+from extproc.schemas.openai import clean_schema, fits_strict
+from extproc.schemas.visitor import MAX_DEPTH
 
 
 def prop(schema):

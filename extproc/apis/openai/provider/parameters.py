@@ -20,7 +20,7 @@ from extproc.errors import BadRequest
 from extproc.profiles.profile import Profile
 from extproc.profiles.target import Target
 from extproc.schemas.gemini import openai_format
-from extproc.schemas.rewriting import clean_schema, fits_strict
+from extproc.schemas.openai import clean_schema, fits_strict
 
 _LEGAL_USER = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ODD_IN_FORMAT_NAME = re.compile(r"[^a-zA-Z0-9_-]+")

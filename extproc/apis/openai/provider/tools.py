@@ -35,9 +35,10 @@ from extproc.profiles.profile import Profile
 from extproc.profiles.target import Target
 from extproc.schemas.cache import SHARED, Rewritten
 from extproc.schemas.faults import name_faults
-from extproc.schemas.functions import clean_parameters
+from extproc.schemas.function_parameters import clean_parameters
 from extproc.schemas.gemini import openai_parameters
-from extproc.schemas.rewriting import Schema, fits_strict
+from extproc.schemas.openai import fits_strict
+from extproc.schemas.visitor import Schema
 
 _ENCODER = msgspec.json.Encoder()
 

@@ -1,33 +1,31 @@
-"""The parameters of a function -> a schema that is an object and says so at its top.
+"""The parameters of a function: a schema whose top is an object.
 
-The OpenAI API refuses `$ref`, `anyOf`, `oneOf`, `allOf`, `enum`, `const` and `not` there. What they said is merged into
-the one object, or told in its description. Called by request encoders, for tools; an answer's schema may have any form
-at its top. The input is never changed, and comes back as the same object where it needs no change.
+The OpenAI API refuses `$ref`, `anyOf`, `oneOf`, `allOf`, `enum`, `const` and `not` at the top. `clean_parameters`
+merges what they say into the one object, or puts it into the description, so that the model still knows it. Called by
+request encoders, for tools; the schema of structured output may have any form at its top (`clean_schema`).
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from extproc.schemas.rewriting import (
-    MAX_DEPTH,
-    Schema,
-    clean_merged,
-    describe,
-    entries,
-    required_names,
-    resolve_reference,
-)
+from extproc.schemas.openai import clean_schema
+from extproc.schemas.references import SchemaReferences
+from extproc.schemas.visitor import MAX_DEPTH, Schema, describe, required_names, subschemas
+
+_MAX_FOLLOWED = 200
+"""References that are followed at the top: they may be circular or fan out."""
+_VALUE_NOTES = (("enum", "The arguments are one of "), ("const", "The arguments are "),
+                ("not", "The arguments must not match "))
 
 
 def clean_parameters(schema: Schema) -> Schema:
-    """The parameters of a function: type object with properties, and none of $ref, anyOf, oneOf, allOf, enum, const
-    and not at the top, where the OpenAI API refuses them. What they said is merged or goes into the description, so
-    that the model still knows it. Idempotent."""
-    return _object_on_top(clean_merged(_TopMerger(schema).merge(schema), schema))
+    """The parameters of a function, with type `object` and `properties` at the top. Idempotent. The input is never
+    changed, and comes back as the same object if it needs no change."""
+    return _with_object_on_top(clean_schema(_TopMerger(schema).merge(schema), original=schema))
 
 
-def _object_on_top(schema: Schema) -> Schema:
+def _with_object_on_top(schema: Schema) -> Schema:
     wrong_type = schema.get("type") != "object"
     if not wrong_type and isinstance(schema.get("properties"), dict):
         return schema
@@ -39,32 +37,27 @@ def _object_on_top(schema: Schema) -> Schema:
 
 
 class _TopMerger:
-    """Takes $ref, allOf, anyOf, oneOf, enum, const and not away from the top of a schema: follows the reference,
-    merges the branches, and tells the rest in words. References are followed a bounded number of times, because
-    they may be circular or fan out."""
-
-    _COMBINATIONS = ("allOf", "anyOf", "oneOf")
-    _VALUES = (("enum", "The arguments are one of "), ("const", "The arguments are "),
-               ("not", "The arguments must not match "))
+    """Removes the refused keywords from the top of a schema: follows the reference, merges the branches, and describes
+    the rest."""
 
     def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._follows = 200
+        self._references = SchemaReferences(root)
+        self._follows = _MAX_FOLLOWED
 
     def merge(self, schema: Schema, depth: int = 0) -> Schema:
-        """`schema` itself when its top holds none of these."""
+        """Returns `schema` itself if its top has none of the keywords."""
         if depth > MAX_DEPTH:
             return {}
         out = schema
         notes: list[str] = []
         while "$ref" in out:
-            out = self._follow(out, notes)
-        for key, words in self._VALUES:
+            out = self._follow_reference(out, notes)
+        for key, words in _VALUE_NOTES:
             if key in out:
                 if out[key] is not None:
                     notes.append(words + _json(out[key]))
                 out = _without(out, key)
-        for key in self._COMBINATIONS:
+        for key in ("allOf", "anyOf", "oneOf"):
             if key in out:
                 out = self._merge_branches(out, key, notes, depth)
         if notes:
@@ -73,10 +66,10 @@ class _TopMerger:
                 describe(out, note)
         return out
 
-    def _follow(self, schema: Schema, notes: list[str]) -> Schema:
+    def _follow_reference(self, schema: Schema, notes: list[str]) -> Schema:
         rest = _without(schema, "$ref")
         self._follows -= 1
-        target = resolve_reference(schema["$ref"], self._root) if self._follows > 0 else None
+        target = self._references.target(schema["$ref"]) if self._follows > 0 else None
         if target is None:
             if isinstance(schema["$ref"], str):
                 notes.append(f"The arguments follow the schema {schema['$ref']}")
@@ -84,29 +77,29 @@ class _TopMerger:
         return {**target, **rest}
 
     def _merge_branches(self, schema: Schema, key: str, notes: list[str], depth: int) -> Schema:
-        """The branches' properties become the schema's own; required is what every branch (allOf: any branch)
-        requires. What anyOf and oneOf demand beyond that is told in words."""
+        """The properties of the branches join the schema's own. A name is required if every branch requires it; in
+        `allOf`, if one does. What `anyOf` and `oneOf` demand beyond that is described."""
         branches = schema[key]
         out = _without(schema, key)
         if not isinstance(branches, list):
             return out
-        flat = [self.merge(branch, depth + 1) for branch in branches if isinstance(branch, dict)]
-        properties = dict(entries(out, "properties"))
-        for branch in flat:
-            for name, child in entries(branch, "properties"):
+        merged = [self.merge(branch, depth + 1) for branch in branches if isinstance(branch, dict)]
+        properties = dict(subschemas(out, "properties"))
+        for branch in merged:
+            for name, child in subschemas(branch, "properties").items():
                 properties[name] = _either(properties[name], child) if name in properties else child
             for table in ("$defs", "definitions"):
-                if _is_map(branch, table):
-                    out[table] = {**dict(entries(branch, table)), **dict(entries(out, table))}
+                if isinstance(branch.get(table), dict):
+                    out[table] = {**subschemas(branch, table), **subschemas(out, table)}
         if key == "allOf":
-            demanded = [name for branch in flat for name in required_names(branch)]
-            for branch in flat:
+            demanded = [name for branch in merged for name in required_names(branch)]
+            for branch in merged:
                 for name, value in branch.items():
                     if name not in ("type", "properties", "required", "$defs", "definitions"):
                         out.setdefault(name, value)
         else:
-            demanded = _shared_demands(flat, key, notes)
-            if len(flat) > 1:
+            demanded = _shared_demands(merged, key, notes)
+            if len(merged) > 1:
                 out.pop("additionalProperties", None)
         required = list(dict.fromkeys([*required_names(out), *demanded]))
         if properties:
@@ -117,7 +110,7 @@ class _TopMerger:
 
 
 def _shared_demands(branches: list[Schema], key: str, notes: list[str]) -> list[str]:
-    """The names that all branches require; a note tells the sets when they differ."""
+    """The names that all branches require. A note lists the sets if they differ."""
     demands = [required_names(branch) for branch in branches]
     if not demands:
         return []
@@ -128,11 +121,8 @@ def _shared_demands(branches: list[Schema], key: str, notes: list[str]) -> list[
     return [name for name in demands[0] if all(name in other for other in demands[1:])]
 
 
-def _without(schema: Schema, key: str) -> Schema:
-    return {name: value for name, value in schema.items() if name != key}
-
-
 def _either(first: object, second: object) -> object:
+    """A schema that accepts what either of two accepts."""
     if first == second:
         return first
     options = first["anyOf"] if isinstance(first, dict) and list(first) == ["anyOf"] else [first]
@@ -141,9 +131,9 @@ def _either(first: object, second: object) -> object:
     return first if second in options else {"anyOf": [*options, second]}
 
 
+def _without(schema: Schema, key: str) -> Schema:
+    return {name: value for name, value in schema.items() if name != key}
+
+
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _is_map(schema: Schema, key: str) -> bool:
-    return isinstance(schema.get(key), dict)
