@@ -6,15 +6,14 @@
     listeners.edge_listener -> filters (keys, limit, select) -> routes.edge_table -> clusters.hop
     -> listeners.internal_listener -> filters (translate, provider key) -> routes.hop_table -> clusters.provider
 
-Envoy's message types take long to load, even as plain dataclasses (`plain_messages`). So they are loaded when a
-configuration is built, and never by who only needs a path or the binary.
+Loading Envoy's message types takes more than a second of CPU. So they are loaded when a configuration is built, and not
+by code that only needs a path or the Envoy binary.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extproc.envoy_config import plain_messages
 from extproc.envoy_config.layout import RuntimeLayout
 from extproc.envoy_config.validation import find_envoy, validate_with_envoy
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from extproc.envoy_config.files import EnvoyConfig, build, static_bootstrap
 
 __all__ = ["EnvoyConfig", "RuntimeLayout", "build", "find_envoy", "static_bootstrap", "validate_with_envoy"]
-
-plain_messages.install()
 
 
 def __getattr__(name: str) -> object:

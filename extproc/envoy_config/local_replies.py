@@ -23,7 +23,7 @@ from envoy_data_plane.google import protobuf
 
 from extproc.endpoints import ANTHROPIC_PREFIX, ENDPOINTS
 from extproc.envoy_config.key_files import NO_KEY_DETAILS
-from extproc.envoy_config.rendering import pack, request_header, shown_once
+from extproc.envoy_config.rendering import pack, request_header
 from extproc.errors import GATEWAY_REFUSALS
 from extproc.headers import LIMIT_MESSAGE_HEADER, ROUTE_HEADER, TEAM_HEADER
 
@@ -131,7 +131,7 @@ def _mappers(is_anthropic: str, request_id: str) -> hcm.LocalReplyConfig:
                        {"request-id": request_id, **reply.headers}) for reply in _REPLIES]
     mappers += [_mapper(f"{_ENVOYS_OWN} && ({reply.when})", _openai_body(reply),
                         {"x-request-id": request_id, **reply.headers}) for reply in _REPLIES]
-    return shown_once(hcm.LocalReplyConfig(mappers=mappers))
+    return hcm.LocalReplyConfig(mappers=mappers)
 
 
 def _mapper(expression: str, body: dict[str, Any], headers: dict[str, str]) -> hcm.ResponseMapper:
