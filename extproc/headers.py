@@ -62,8 +62,6 @@ ROLE_METADATA = "x-extproc-role"
 """gRPC metadata of an ext_proc stream. What its filter is for: `select`, `translate` or `onehop`."""
 BACKEND_METADATA = "x-extproc-backend"
 """gRPC metadata of an ext_proc stream. The backend of the filter's hop."""
-HANDOVER_TOKEN_METADATA = "x-extproc-token"
-"""gRPC metadata. The shared secret by which one rate limit process recognises its successor."""
 
 # ------------------------------------------------------------------------------------------------- requests: the tables
 

@@ -58,9 +58,9 @@ def envoy_config(config: ConfigOption,
 def limits_config(config: ConfigOption) -> None:
     """Print the limits of teams as a configuration of envoyproxy/ratelimit, for gateways that share one service."""
     loaded = load(config)
-    from extproc.ratelimit.fleet import fleet_config, left_out
+    from extproc.ratelimit.fleet import fleet_config, unsupported_limits
 
-    for key in left_out(loaded):
+    for key in unsupported_limits(loaded):
         typer.echo(f"note: {key.kind} of team {key.team} is left out: that service cannot count it", err=True)
     typer.echo(fleet_config(loaded), nl=False)
 

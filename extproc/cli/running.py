@@ -55,13 +55,12 @@ def limits_service(config: Annotated[Path | None, typer.Option(
                    metrics: Annotated[int | None, typer.Option(
                        "--metrics", min=1, max=65535, show_default=False,
                        help="Serve Prometheus metrics on this port of the loopback interface.")] = None,
-                   accepted: Annotated[Path | None, typer.Option("--accepted", hidden=True)] = None,
-                   after: Annotated[str, typer.Option("--after", hidden=True)] = "") -> None:
+                   accepted: Annotated[Path | None, typer.Option("--accepted", hidden=True)] = None) -> None:
     """Count what teams use, for gateways that name this address as limits_service.address (others count themselves)."""
     from extproc.config import load_config
     from extproc.process.reserved_files import reserve_files
     from extproc.ratelimit.metrics import LimitMetrics
-    from extproc.ratelimit.process import run_limits
+    from extproc.ratelimit.server import run_rate_limit_server
     from extproc.worker.generations import Accepted
 
     source = accepted or config
@@ -74,9 +73,9 @@ def limits_service(config: Annotated[Path | None, typer.Option(
 
         start_http_server(metrics, "127.0.0.1", observer.registry)
     with problems_printed():
-        code = run_limits((lambda: load_config(source, os.environ)) if accepted is None
-                          else lambda: Accepted.read(source)[0].serving.config,
-                          source, listen, counters=counters, observer=observer, after=after)
+        code = run_rate_limit_server((lambda: load_config(source, os.environ)) if accepted is None
+                                     else lambda: Accepted.read(source)[0].serving.config,
+                                     source, listen, counters=counters, observer=observer)
     raise typer.Exit(code)
 
 

@@ -32,7 +32,7 @@ from extproc.config import Config, ModelRule
 from extproc.envoy_config.local_replies import CLIENT_NAMESPACE
 from extproc.envoy_config.rendering import pack, seconds
 from extproc.headers import API_HEADER, LIMITED_TEAM_HEADER, STREAM_ID_HEADER
-from extproc.ratelimit.kinds import API, DOMAIN, KINDS, LIMIT, RULE, STREAM, TEAM
+from extproc.ratelimit.kinds import API, DOMAIN, LIMIT, LIMIT_KINDS, RULE, STREAM, TEAM
 
 LIMITS = "limits"
 """The cluster of the rate limit service."""
@@ -75,7 +75,7 @@ def edge_limits(rule: ModelRule, config: Config) -> dict[str, protobuf.Any]:
     asked, ended = [], []
     for model, kinds in _kinds(rule, config):
         asked += [_asked(kind, model, config) for kind in kinds]
-        ended += [_ended(kind, model) for kind in kinds if not KINDS[kind].seconds]
+        ended += [_ended(kind, model) for kind in kinds if not LIMIT_KINDS[kind].window_seconds]
     if asked:
         # The team stands in it so that it is left out where the others are.
         asked.insert(0, _entry(config, [_header(TEAM, LIMITED_TEAM_HEADER), _header(API, API_HEADER)], 0))
@@ -88,9 +88,9 @@ def hop_limits(config: Config) -> dict[str, protobuf.Any]:
     counted = []
     for by_rule in (False, True):
         model = [_remembered(RULE, "extproc", "rule")] if by_rule else []
-        for kind in KINDS.values():
-            if kind.afterwards and any(key.kind == kind.name and bool(key.rule) == by_rule
-                                       for key in config.limit_numbers):
+        for kind in LIMIT_KINDS.values():
+            if kind.counted_afterwards and any(key.kind == kind.name and bool(key.rule) == by_rule
+                                              for key in config.limit_numbers):
                 counted.append(route.RateLimit(
                     apply_on_stream_done=True,
                     actions=[_remembered(TEAM, CLIENT_NAMESPACE, LIMITED_TEAM), *model, _fixed(LIMIT, kind.name)],
@@ -107,13 +107,13 @@ def _kinds(rule: ModelRule, config: Config) -> Iterable[tuple[list[route.RateLim
     entries: dict[str, list[route.RateLimitAction]] = {"": [], rule.match: [_fixed(RULE, rule.match)]}
     for match, said in entries.items():
         used = {key.kind for key in config.limit_numbers if key.rule == match}
-        yield said, [kind for kind in KINDS if kind in used]
+        yield said, [kind for kind in LIMIT_KINDS if kind in used]
 
 
 def _asked(kind: str, model: list[route.RateLimitAction], config: Config) -> route.RateLimit:
-    stream = [] if KINDS[kind].seconds else [_header(STREAM, STREAM_ID_HEADER)]
+    stream = [] if LIMIT_KINDS[kind].window_seconds else [_header(STREAM, STREAM_ID_HEADER)]
     return _entry(config, [_header(TEAM, LIMITED_TEAM_HEADER), *model, _fixed(LIMIT, kind), *stream],
-                  0 if KINDS[kind].afterwards else 1)
+                  0 if LIMIT_KINDS[kind].counted_afterwards else 1)
 
 
 def _ended(kind: str, model: list[route.RateLimitAction]) -> route.RateLimit:

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 
 from extproc.config import Config
 from extproc.gateway import console
-from extproc.gateway.ratelimit_process import Limits
 from extproc.gateway.reload import ConfigFile, Reloader, Watch
 from extproc.gateway.signals import Stop
 from extproc.gateway.workers import Workers
 
 
-def followers(reloader: Reloader, workers: Workers, limits: Limits, stop: Stop, watch: Watch | None,
+def followers(reloader: Reloader, workers: Workers, stop: Stop, watch: Watch | None,
               load: Callable[[], Config], applied: Callable[[Config], None]) -> list[asyncio.Task[None]]:
     """Tasks that run for ever: changes of the file (none without one), old generations that go away, new workers when
     SIGUSR1 asks for them. `load` reads the file, `applied` is told what is in force now."""
@@ -28,7 +27,7 @@ def followers(reloader: Reloader, workers: Workers, limits: Limits, stop: Stop, 
             stop.replaced.clear()
             async with reloader.lock:  # a worker is configured or replaced, never both at once
                 console.say("replacing the workers one by one")
-                if await workers.replace() and await limits.replace():
+                if await workers.replace():
                     console.say("the workers are replaced; the old ones finish what they run")
 
     def ignored() -> None:

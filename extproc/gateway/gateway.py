@@ -132,7 +132,7 @@ class Gateway:
             for reason in self._envoy.unresolved(config) if self._envoy else ():
                 console.say(f"warning: {reason}")
 
-        return [*followers(self._reloader, self._workers, self._limits, self._stop, watch, load, applied),
+        return [*followers(self._reloader, self._workers, self._stop, watch, load, applied),
                 asyncio.create_task(self._certificates.follow())]
 
     def _readiness(self) -> Readiness:

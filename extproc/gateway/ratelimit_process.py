@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import http.client
 import re
-import secrets
 import sys
 from collections.abc import Mapping
 
@@ -18,7 +17,6 @@ from extproc.envoy_config.layout import RuntimeLayout
 from extproc.gateway.child_processes import Line
 from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.gateway.workers import Workers
-from extproc.ratelimit.handover import TOKEN
 
 _UNANSWERED = "/stats?filter=^cluster\\..*\\.ratelimit\\.error$"
 _FIGURE = re.compile(r"^cluster\..*\.ratelimit\.error: (\d+)$", re.M)
@@ -31,10 +29,9 @@ class Limits:
     def __init__(self, address: str, layout: RuntimeLayout, *, env: Mapping[str, str], on_line: Line,
                  say: Line) -> None:
         command = [sys.executable, "-m", "extproc", "limits", "--accepted", str(layout.accepted),
-                   "--counters", str(layout.counters), "--after", address]
-        self._process = Workers([address], lambda place: [*command, "--listen", place],
-                                env={**env, TOKEN: secrets.token_hex(16)}, metrics=layout.metrics, on_line=on_line,
-                                say=say, name="process that counts limits", overlap=True)
+                   "--counters", str(layout.counters)]
+        self._process = Workers([address], lambda place: [*command, "--listen", place], env=env,
+                                metrics=layout.metrics, on_line=on_line, say=say, name="process that counts limits")
         self._started = False
 
     @staticmethod
@@ -51,11 +48,6 @@ class Limits:
     def running(self, config: Config) -> Workers | None:
         """The process, where this configuration needs it."""
         return self._process if self.needed(config) else None
-
-    async def replace(self) -> bool:
-        """A new process that goes on counting where this one stands (`extproc.ratelimit.handover`). False when it does
-        not start: the old one stays."""
-        return not self._started or await self._process.replace()
 
     async def end(self, patience: float) -> None:
         """Lets it save its counters."""

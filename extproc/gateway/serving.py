@@ -47,7 +47,7 @@ class Serving:
                 return 0
             server.serve(self._readiness().missing)
             self._announce()
-            tasks = followers(self._reloader, self._workers, self._limits, self._stop, watch, load, self._applied)
+            tasks = followers(self._reloader, self._workers, self._stop, watch, load, self._applied)
             await self._stop.asked.wait()
             server.stopping()
             await cancel(tasks)

@@ -39,9 +39,6 @@ NOTICED = 2.0
 ACCEPTED, RUNNING = "accepted-", "running-"
 """What a worker's health service is asked beside its health (`extproc.worker.worker`)."""
 
-PROCESS = "process-"
-"""What a process that shares its address for a while is asked: whether it is the one with this id."""
-
 Command = Callable[[str], Sequence[str]]
 """A worker's address -> the command that runs it."""
 
@@ -62,12 +59,10 @@ def worker_command(accepted: Path) -> Command:
 
 
 class Workers:
-    """`addresses` are gRPC addresses, one worker each. `say` gets what an operator should know. `overlap`: a successor
-    gets the address from its predecessor by itself, also where it is a port, and says which process it is."""
+    """`addresses` are gRPC addresses, one worker each. `say` gets what an operator should know."""
 
     def __init__(self, addresses: Sequence[str], command: Command, *, env: Mapping[str, str], metrics: Path,
-                 on_line: Line, say: Line, name: str = "worker", overlap: bool = False) -> None:
-        self._overlap = overlap
+                 on_line: Line, say: Line, name: str = "worker") -> None:
         self._addresses = addresses
         self._name = name
         self._command = command
@@ -153,7 +148,7 @@ class Workers:
         does not start: the others then stay as they are."""
         for address in self._addresses:
             try:
-                overlap = self._overlap or _has_link(address)
+                overlap = _has_link(address)
                 async with self._changing[address]:
                     await (self._succeed(address) if overlap else self._restart(address))
                 if not overlap:
@@ -201,7 +196,7 @@ class Workers:
         if before is None or before.exit_code is not None:
             self._children[address] = child
         try:
-            await _healthy(child, place, f"{PROCESS}{child.pid}" if self._overlap else "")
+            await _healthy(child, place)
             _point(address, place)
         except BaseException:
             child.send(signal.SIGKILL)
@@ -315,8 +310,8 @@ async def _status(channel: grpc.aio.Channel, service: str, seconds: float) -> in
     return int(answer.status)
 
 
-async def _healthy(child: Child, address: str, service: str = "") -> None:
-    """Until the worker says SERVING about this service, which it does once it can take streams."""
+async def _healthy(child: Child, address: str) -> None:
+    """Until the worker says SERVING, which it does once it can take streams."""
     end = time.monotonic() + START_PATIENCE
     async with grpc.aio.insecure_channel(address, options=[("grpc.initial_reconnect_backoff_ms", 50),
                                                            ("grpc.max_reconnect_backoff_ms", 100),
@@ -325,7 +320,7 @@ async def _healthy(child: Child, address: str, service: str = "") -> None:
             if child.exit_code is not None:
                 await child.wait()
                 raise StartError(f"the {child.last_words(1)}")  # the rest went to standard error as it came
-            if await _status(channel, service, 1) == _SERVING:
+            if await _status(channel, "", 1) == _SERVING:
                 return
             await asyncio.sleep(0.03)
     child.send(signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Limits of teams: how much was used, and whether a request may go on.
+"""Limits of teams: how much each team has used, and whether a request may proceed.
 
-    Envoy's filters -> service (RateLimitService, gRPC) -> counters (numbers in, decisions out) -> refusal (its words)
+    Envoy's filters -> service (RateLimitService over gRPC) -> counters (charges in, decisions out) -> refusal (headers)
 
-`process` runs the service as the one process of a gateway, or alone (`extproc limits`); `fleet` writes the same limits
-as a configuration of envoyproxy/ratelimit, which many gateways can share. `kinds` says what there is to limit.
+`server` runs the service as one process of a gateway or alone (`extproc limits`). `fleet` writes the same limits as a
+configuration of envoyproxy/ratelimit, which several gateways can share. `kinds` lists the kinds of limits.
 """

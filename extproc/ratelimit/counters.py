@@ -1,11 +1,11 @@
-"""What teams have used: hits in, decisions out, without I/O and without a clock of its own.
+"""The counters of all limits: charges in, decisions out. No I/O and no clock.
 
-One object counts for all workers and all connections; its callers run in one thread. All hits of a request are decided
-together: when one limit refuses, none of the request's takes is counted. What is counted afterwards (tokens) is never
-refused, it has happened.
+One object counts for all workers and all connections. All callers run in one thread. The charges of one request are
+decided together: if one limit refuses the request, nothing is counted towards the others. Usage that is reported
+afterwards (tokens) is never refused.
 
-A clock that jumps never blocks anybody: a counter belongs to one window, and any other window, earlier or later, starts
-at 0. The number of counters is bounded by the configuration, since nothing is counted that nothing limits.
+A clock that jumps blocks nobody: a counter belongs to one window, and every other window, earlier or later, starts
+at 0. The configuration bounds the number of counters, because only configured limits are counted.
 """
 
 from __future__ import annotations
@@ -18,122 +18,130 @@ import msgspec
 
 from extproc.bounds import LONGEST_STREAM
 from extproc.config import LimitKey
-from extproc.ratelimit.kinds import KINDS
+from extproc.ratelimit.kinds import LIMIT_KINDS
 
-STREAM_WAIT = 5
-"""Seconds after which to try again where requests at the same time are limited; nobody knows when one will end."""
-
-
-class Hit(NamedTuple):
-    """A request's part in one counter. `back` takes it back; `stream` names the request where it is one that runs."""
-
-    key: LimitKey
-    hits: int = 1
-    back: bool = False
-    stream: str = ""
+STREAM_RETRY_SECONDS = 5
+"""`retry-after` of a limit on concurrent requests. Nobody knows when one of them will end."""
 
 
-class State(NamedTuple):
-    """Where a limit stands after a hit. `reset`: whole seconds until it is worth trying again. `counted`: the hit was
-    not only a question."""
+class Charge(NamedTuple):
+    """What one request adds to one counter.
+
+    `amount` 0 only asks whether the limit is used up. `refund` subtracts. `stream_id` names a request in progress.
+    """
 
     key: LimitKey
-    number: int
+    amount: int = 1
+    refund: bool = False
+    stream_id: str = ""
+
+
+class LimitStatus(NamedTuple):
+    """A limit after a charge.
+
+    `reset_seconds`: whole seconds until a retry is worthwhile. `counted`: the charge has changed the counter.
+    """
+
+    key: LimitKey
+    limit: int
     remaining: int
-    reset: int
-    over: bool
+    reset_seconds: int
+    exceeded: bool
     counted: bool = False
 
 
 class Decision(NamedTuple):
-    """`states`: one for each hit, None where nothing is limited. `refused`: the limit that refuses the request."""
+    """`statuses`: one for each charge, None for a key without a limit. `refused_by`: the limit that refuses the
+    request, or None."""
 
-    states: list[State | None]
-    refused: State | None
+    statuses: list[LimitStatus | None]
+    refused_by: LimitStatus | None
 
 
-class Kept(msgspec.Struct, array_like=True):
-    """One counter, as it is written to a file."""
+class SavedCounter(msgspec.Struct, array_like=True):
+    """One counter in the counters file. `window`: seconds since 1970 divided by the length of the window."""
 
     key: LimitKey
     window: int
     used: int
 
 
-class Running(msgspec.Struct, array_like=True):
-    """The requests of one limit that run: their ids, with the seconds since 1970 at which they began."""
-
-    key: LimitKey
-    streams: dict[str, float]
-
-
 class Counters:
-    """`numbers` are the limits in force; `use` changes them and keeps what was counted."""
+    """The counters of `limits`, the limits in force."""
 
-    def __init__(self, numbers: Mapping[LimitKey, int]) -> None:
-        self._numbers = dict(numbers)
-        self._used: dict[LimitKey, tuple[int, int]] = {}
-        self._running: dict[LimitKey, dict[str, float]] = {}
+    def __init__(self, limits: Mapping[LimitKey, int]) -> None:
+        self._limits = dict(limits)
+        self._windows: dict[LimitKey, tuple[int, int]] = {}
+        """The current window of each limit and what was used in it."""
+        self._streams: dict[LimitKey, dict[str, float]] = {}
+        """The requests in progress of each limit: ids and start times (seconds since 1970)."""
         self.changes = 0
-        """Goes up with every change of a counter that `kept` tells of."""
+        """Increases with every change of a counter that `snapshot` contains."""
 
-    def use(self, numbers: Mapping[LimitKey, int]) -> None:
-        """Other limits from now on."""
-        self._numbers = dict(numbers)
-        self._used = {key: used for key, used in self._used.items() if key in self._numbers}
-        self._running = {key: streams for key, streams in self._running.items() if key in self._numbers}
+    def set_limits(self, limits: Mapping[LimitKey, int]) -> None:
+        """Replaces the limits. Counters of limits that remain keep their values."""
+        self._limits = dict(limits)
+        self._windows = {key: used for key, used in self._windows.items() if key in self._limits}
+        self._streams = {key: streams for key, streams in self._streams.items() if key in self._limits}
         self.changes += 1
 
-    def decide(self, hits: Sequence[Hit], now: float) -> Decision:
-        """`now`: seconds since 1970 (UTC)."""
-        looks = [(hit, self._look(hit, now)) for hit in hits]
-        over = [state for hit, state in looks if state is not None and state.over and not _is_afterwards(hit)]
-        # Of several the one to wait for longest: trying again after a shorter time would be in vain.
-        refused = max(over, key=lambda state: state.reset) if over else None
-        return Decision([state if state is None or (over and not _is_afterwards(hit)) else self._count(hit, state, now)
-                         for hit, state in looks], refused)
+    def decide(self, charges: Sequence[Charge], now: float) -> Decision:
+        """Decides about the charges of one request and counts them unless it is refused.
 
-    # ------------------------------------------------------------------------------------------------------- one hit
+        `now`: seconds since 1970 (UTC).
+        """
+        checked = [(charge, self._check(charge, now)) for charge in charges]
+        exceeded = [status for charge, status in checked
+                    if status is not None and status.exceeded and not _is_report(charge)]
+        # Of several limits, the one with the longest wait: an earlier retry would be refused by it.
+        refused_by = max(exceeded, key=lambda status: status.reset_seconds) if exceeded else None
+        return Decision([status if status is None or (exceeded and not _is_report(charge))
+                         else self._count(charge, status, now) for charge, status in checked], refused_by)
 
-    def _look(self, hit: Hit, now: float) -> State | None:
-        """Whether the hit fits, before anything is counted."""
-        number = self._numbers.get(hit.key)
-        kind = KINDS.get(hit.key.kind)
-        if number is None or kind is None:
+    # ---------------------------------------------------------------------------------------------------- one charge
+
+    def _check(self, charge: Charge, now: float) -> LimitStatus | None:
+        """The status before the charge is counted. `exceeded`: the charge does not fit."""
+        limit = self._limits.get(charge.key)
+        kind = LIMIT_KINDS.get(charge.key.kind)
+        if limit is None or kind is None:
             return None
-        if not kind.seconds:
-            streams = self._streams(hit.key, now)
-            over = not hit.back and hit.stream not in streams and len(streams) >= number
-            return State(hit.key, number, max(0, number - len(streams)), STREAM_WAIT, over)
-        left = number - self._in_window(hit.key, now)
-        reset = max(1, math.ceil(kind.seconds - now % kind.seconds))
-        # Asking about what is counted afterwards needs room for at least one.
-        return State(hit.key, number, max(0, left), reset, left < max(hit.hits, 1))
+        if not kind.window_seconds:
+            streams = self._live_streams(charge.key, now)
+            exceeded = not charge.refund and charge.stream_id not in streams and len(streams) >= limit
+            return LimitStatus(charge.key, limit, max(0, limit - len(streams)), STREAM_RETRY_SECONDS, exceeded)
+        remaining = limit - self._used_in_window(charge.key, now)
+        reset = max(1, math.ceil(kind.window_seconds - now % kind.window_seconds))
+        # A question about usage that is counted afterwards needs room for at least one.
+        return LimitStatus(charge.key, limit, max(0, remaining), reset, remaining < max(charge.amount, 1))
 
-    def _count(self, hit: Hit, state: State, now: float) -> State:
-        kind = KINDS[hit.key.kind]
-        if not kind.seconds:
-            streams = self._streams(hit.key, now)
-            if hit.back:
-                streams.pop(hit.stream, None)
-            elif hit.hits:
-                streams[hit.stream] = now
-            return state._replace(remaining=max(0, state.number - len(streams)), counted=hit.hits > 0)
-        if not hit.hits:
-            return state
-        used = max(0, self._in_window(hit.key, now) + (-hit.hits if hit.back else hit.hits))
-        self._used[hit.key] = (int(now // kind.seconds), used)
+    def _count(self, charge: Charge, status: LimitStatus, now: float) -> LimitStatus:
+        kind = LIMIT_KINDS[charge.key.kind]
+        if not kind.window_seconds:
+            streams = self._live_streams(charge.key, now)
+            if charge.refund:
+                streams.pop(charge.stream_id, None)
+            elif charge.amount:
+                streams[charge.stream_id] = now
+            return status._replace(remaining=max(0, status.limit - len(streams)), counted=charge.amount > 0)
+        if not charge.amount:
+            return status
+        used = max(0, self._used_in_window(charge.key, now) + (-charge.amount if charge.refund else charge.amount))
+        self._windows[charge.key] = (int(now // kind.window_seconds), used)
         self.changes += 1
-        return state._replace(remaining=max(0, state.number - used), over=used > state.number, counted=True)
+        return status._replace(remaining=max(0, status.limit - used), exceeded=used > status.limit, counted=True)
 
-    def _in_window(self, key: LimitKey, now: float) -> int:
-        window, used = self._used.get(key, (0, 0))
-        return used if window == int(now // KINDS[key.kind].seconds) else 0
+    def _used_in_window(self, key: LimitKey, now: float) -> int:
+        window, used = self._windows.get(key, (0, 0))
+        return used if window == int(now // LIMIT_KINDS[key.kind].window_seconds) else 0
 
-    def _streams(self, key: LimitKey, now: float) -> dict[str, float]:
-        """The requests that run, without those whose end must have been lost. In order of their start, so only the
-        oldest need a look; one from the future was counted before the clock was set back."""
-        streams = self._running.setdefault(key, {})
+    def _live_streams(self, key: LimitKey, now: float) -> dict[str, float]:
+        """The requests in progress, without those whose end must have been lost.
+
+        They are in order of their start, so only the oldest need a look. A start in the future was counted before the
+        clock was set back.
+        """
+        streams = self._streams.setdefault(key, {})
         while streams:
             oldest, began = next(iter(streams.items()))
             if abs(now - began) <= LONGEST_STREAM:
@@ -141,33 +149,23 @@ class Counters:
             del streams[oldest]
         return streams
 
-    # -------------------------------------------------------------------------------------------------------- keeping
+    # -------------------------------------------------------------------------------------------------------- the file
 
-    def running(self, key: LimitKey) -> int:
-        """How many requests of this limit run."""
-        return len(self._running.get(key, ()))
+    def count_streams(self, key: LimitKey) -> int:
+        """How many requests of this limit are in progress."""
+        return len(self._streams.get(key, ()))
 
-    def kept(self) -> list[Kept]:
-        """All counters of windows. Running requests are not among them: who counts them anew after a restart would
-        never hear of their ends."""
-        return [Kept(key, window, used) for key, (window, used) in self._used.items()]
+    def snapshot(self) -> list[SavedCounter]:
+        """All counters of windows. Requests in progress are not saved: a restarted process would count them without
+        ever learning of those that ended meanwhile."""
+        return [SavedCounter(key, window, used) for key, (window, used) in self._windows.items()]
 
-    def restore(self, kept: Sequence[Kept]) -> None:
-        """Goes on from what `kept` told earlier. Windows that are over count as nothing anyway."""
-        self._used.update({one.key: (one.window, one.used) for one in kept if one.key in self._numbers})
-
-    def still_running(self) -> list[Running]:
-        """The requests that run, for who will hear of their ends from now on."""
-        return [Running(key, dict(streams)) for key, streams in self._running.items() if streams]
-
-    def resume(self, running: Sequence[Running]) -> None:
-        """Goes on from what `still_running` told."""
-        for one in running:
-            if one.key in self._numbers:
-                self._running[one.key] = {**one.streams, **self._running.get(one.key, {})}
+    def restore(self, saved: Sequence[SavedCounter]) -> None:
+        """Continues from a snapshot. Windows that are over count as 0."""
+        self._windows.update({one.key: (one.window, one.used) for one in saved if one.key in self._limits})
 
 
-def _is_afterwards(hit: Hit) -> bool:
-    """Whether this hit tells what has happened; there is nothing left to refuse."""
-    return hit.back or (hit.hits > 0 and hit.key.kind in KINDS and KINDS[hit.key.kind].afterwards)
-
+def _is_report(charge: Charge) -> bool:
+    """True if the charge reports usage that has happened, which cannot be refused."""
+    return charge.refund or (charge.amount > 0 and charge.key.kind in LIMIT_KINDS
+                             and LIMIT_KINDS[charge.key.kind].counted_afterwards)

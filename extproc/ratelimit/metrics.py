@@ -1,19 +1,42 @@
-"""What the process that counts tells Prometheus: decisions -> metrics.
+"""Metrics of the rate limit service: decisions -> Prometheus metrics.
 
-Labels come from the configuration only, so their number is bounded. With PROMETHEUS_MULTIPROC_DIR in the environment
+All labels come from the configuration, so their number is bounded. With PROMETHEUS_MULTIPROC_DIR in the environment
 the figures go into files there, beside those of the workers.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from extproc.config import LimitKey
-from extproc.ratelimit.counters import Hit, State
+from extproc.ratelimit.counters import Charge, LimitStatus
+
+
+class DecisionObserver(Protocol):
+    """Receives limits and decisions."""
+
+    def limit_known(self, status: LimitStatus) -> None: ...
+    def charged(self, charge: Charge, status: LimitStatus) -> None: ...
+    def refused(self, status: LimitStatus) -> None: ...
+
+
+class NoObserver:
+    """Ignores everything."""
+
+    def limit_known(self, status: LimitStatus) -> None:
+        """Ignored."""
+
+    def charged(self, charge: Charge, status: LimitStatus) -> None:
+        """Ignored."""
+
+    def refused(self, status: LimitStatus) -> None:
+        """Ignored."""
 
 
 class LimitMetrics:
-    """Prometheus metrics of what is counted and refused. Labels come from the configuration only."""
+    """Counts charges and refusals, and shows what is left of each limit."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -22,24 +45,24 @@ class LimitMetrics:
                              registry=self.registry)
         self._refusals = Counter("extproc_limit_refusals", "Requests that a limit refused", labels,
                                  registry=self.registry)
-        # Of a process and its successor the one that was asked last knows.
-        self._left = Gauge("extproc_limit_remaining", "What was left of a limit when it was last asked about", labels,
-                           registry=self.registry, multiprocess_mode="livemostrecent")
+        # A process that died has left its files behind: the newest value counts.
+        self._remaining = Gauge("extproc_limit_remaining", "What was left of a limit when it was last asked about",
+                                labels, registry=self.registry, multiprocess_mode="livemostrecent")
 
-    def known(self, state: State) -> None:
-        """The limit is in force and stands like this: its series begin, before a request comes."""
-        labels = _labels(state.key)
+    def limit_known(self, status: LimitStatus) -> None:
+        """Starts the series of a limit in force, before its first request."""
+        labels = _labels(status.key)
         self._hits.labels(*labels)
         self._refusals.labels(*labels)
-        self._left.labels(*labels).set(state.remaining)
+        self._remaining.labels(*labels).set(status.remaining)
 
-    def used(self, hit: Hit, state: State) -> None:
-        if state.counted and not hit.back:
-            self._hits.labels(*_labels(state.key)).inc(hit.hits)
-        self._left.labels(*_labels(state.key)).set(state.remaining)
+    def charged(self, charge: Charge, status: LimitStatus) -> None:
+        if status.counted and not charge.refund:
+            self._hits.labels(*_labels(status.key)).inc(charge.amount)
+        self._remaining.labels(*_labels(status.key)).set(status.remaining)
 
-    def refused(self, state: State) -> None:
-        self._refusals.labels(*_labels(state.key)).inc()
+    def refused(self, status: LimitStatus) -> None:
+        self._refusals.labels(*_labels(status.key)).inc()
 
 
 def _labels(key: LimitKey) -> tuple[str, str, str]:

@@ -1,125 +1,103 @@
 """Envoy's RateLimitService on the counters: descriptors in, statuses out.
 
-A descriptor names a team, perhaps a model rule, and a kind of limit (`kinds`); `hits_addend` says how much. What nobody
-limits is answered OK. One descriptor of a request may tell the client's API, for the headers of a refusal. The service
-keeps no state but the counters; `process` gives it a clock, a server and a life.
+A descriptor names a team, possibly a model rule, and a kind of limit (`kinds`); `hits_addend` is the amount. A
+descriptor without a limit is answered OK. One descriptor of a request may name the client's API, for the headers of a
+refusal. The service has no state but the counters; `server` gives it a clock and a gRPC server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
 
 import grpc
 
 from extproc.config import LimitKey
-from extproc.ratelimit.counters import Counters, Hit, State
-from extproc.ratelimit.kinds import API, DOMAIN, KINDS, LIMIT, RULE, STREAM, TEAM
+from extproc.ratelimit.counters import Charge, Counters, LimitStatus
+from extproc.ratelimit.kinds import API, DOMAIN, LIMIT, LIMIT_KINDS, RULE, STREAM, TEAM
+from extproc.ratelimit.metrics import DecisionObserver, NoObserver
 from extproc.ratelimit.pb.rate_limit_service_pb2 import (
     HeaderValue,
     RateLimitDescriptor,
     RateLimitRequest,
     RateLimitResponse,
 )
-from extproc.ratelimit.refusal import headers
+from extproc.ratelimit.refusal import refusal_headers
 
 SERVICE = "envoy.service.ratelimit.v3.RateLimitService"
 
 _Status = RateLimitResponse.DescriptorStatus
 _OK, _OVER = RateLimitResponse.OK, RateLimitResponse.OVER_LIMIT
 _UNITS = {"minute": RateLimitResponse.RateLimit.MINUTE, "day": RateLimitResponse.RateLimit.DAY}
-_NOTHING = LimitKey("", "", "")
+_NO_LIMIT = LimitKey("", "", "")
 
 
-class Observer(Protocol):
-    """Told of limits and decisions, for metrics."""
+class RateLimitService:
+    """Decides about requests. `clock` returns seconds since 1970 (UTC)."""
 
-    def known(self, state: State) -> None: ...
-    def used(self, hit: Hit, state: State) -> None: ...
-    def refused(self, state: State) -> None: ...
-
-
-class Silent:
-    """An observer that keeps nothing."""
-
-    def known(self, state: State) -> None:
-        """Nothing."""
-
-    def used(self, hit: Hit, state: State) -> None:
-        """Nothing."""
-
-    def refused(self, state: State) -> None:
-        """Nothing."""
-
-
-class LimitService:
-    """`clock` gives seconds since 1970 (UTC)."""
-
-    def __init__(self, numbers: Mapping[LimitKey, int], clock: Callable[[], float],
-                 observer: Observer | None = None) -> None:
-        self.counters = Counters(numbers)
+    def __init__(self, limits: Mapping[LimitKey, int], clock: Callable[[], float],
+                 observer: DecisionObserver | None = None) -> None:
+        self.counters = Counters(limits)
         self._clock = clock
-        self._observer = observer or Silent()
-        self.elsewhere: Callable[[RateLimitRequest], Awaitable[RateLimitResponse]] | None = None
-        """Who answers instead, while the counters are on their way from one process to the next."""
+        self._observer = observer or NoObserver()
 
-    def tell_limits(self, limits: Iterable[LimitKey]) -> None:
-        """Tells the observer how each of these limits stands. Nothing is counted."""
-        decision = self.counters.decide([Hit(key, 0) for key in limits], self._clock())
-        for state in decision.states:
-            if state is not None:
-                self._observer.known(state)
+    def report_limits(self, keys: Iterable[LimitKey]) -> None:
+        """Reports the status of these limits to the observer. Counts nothing."""
+        decision = self.counters.decide([Charge(key, 0) for key in keys], self._clock())
+        for status in decision.statuses:
+            if status is not None:
+                self._observer.limit_known(status)
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """The service for a grpc server, registered by its name: the messages are our own, the path is Envoy's."""
+    def grpc_handler(self) -> grpc.GenericRpcHandler:
+        """The service for a grpc server. Its messages are generated from `proto/`, its path is Envoy's."""
         async def should_rate_limit(request: RateLimitRequest, _: object) -> RateLimitResponse:
-            return self.answer(request) if self.elsewhere is None else await self.elsewhere(request)
+            return self.decide(request)
 
         method = grpc.unary_unary_rpc_method_handler(
             should_rate_limit, request_deserializer=RateLimitRequest.FromString,
             response_serializer=RateLimitResponse.SerializeToString)
         return grpc.method_handlers_generic_handler(SERVICE, {"ShouldRateLimit": method})
 
-    def answer(self, request: RateLimitRequest) -> RateLimitResponse:
-        """Decides about one request. Never waits, so that calls are served in the order in which they came."""
+    def decide(self, request: RateLimitRequest) -> RateLimitResponse:
+        """Decides about one request. Never awaits, so that calls are decided in the order of their arrival."""
         if request.domain != DOMAIN:
             return RateLimitResponse(overall_code=_OK, statuses=[_Status(code=_OK) for _ in request.descriptors])
         now = self._clock()
         api = ""
-        hits = []
+        charges = []
         for descriptor in request.descriptors:
             entries = {entry.key: entry.value for entry in descriptor.entries}
             api = entries.get(API, api)
-            hits.append(_hit(entries, descriptor, request.hits_addend))
-        states, refused = self.counters.decide(hits, now)
-        for hit, state in zip(hits, states, strict=True):
-            if state is not None:
-                self._observer.used(hit, state)
-        answer = RateLimitResponse(overall_code=_OK, statuses=[_status(state) for state in states])
-        if refused is not None:
-            answer.overall_code = _OVER
-            self._observer.refused(refused)
-            answer.response_headers_to_add.extend(
-                HeaderValue(key=name, value=value) for name, value in headers(refused, api, now).items())
-        return answer
+            charges.append(_read_charge(entries, descriptor, request.hits_addend))
+        statuses, refused_by = self.counters.decide(charges, now)
+        for charge, status in zip(charges, statuses, strict=True):
+            if status is not None:
+                self._observer.charged(charge, status)
+        response = RateLimitResponse(overall_code=_OK, statuses=[_status_message(status) for status in statuses])
+        if refused_by is not None:
+            response.overall_code = _OVER
+            self._observer.refused(refused_by)
+            response.response_headers_to_add.extend(
+                HeaderValue(key=name, value=value) for name, value in refusal_headers(refused_by, api, now).items())
+        return response
 
 
-def _hit(entries: Mapping[str, str], descriptor: RateLimitDescriptor, common: int) -> Hit:
+def _read_charge(entries: Mapping[str, str], descriptor: RateLimitDescriptor, request_hits: int) -> Charge:
+    """`request_hits`: the hits of the request, for a descriptor without hits of its own."""
     if not {TEAM, LIMIT} <= entries.keys():
-        return Hit(_NOTHING, 0)
+        return Charge(_NO_LIMIT, 0)
     key = LimitKey(entries[TEAM], entries.get(RULE, ""), entries[LIMIT])
-    own = descriptor.hits_addend.value if descriptor.HasField("hits_addend") else max(1, common)
-    return Hit(key, own, descriptor.is_negative_hits, entries.get(STREAM, ""))
+    amount = descriptor.hits_addend.value if descriptor.HasField("hits_addend") else max(1, request_hits)
+    return Charge(key, amount, descriptor.is_negative_hits, entries.get(STREAM, ""))
 
 
-def _status(state: State | None) -> _Status:
-    if state is None:
+def _status_message(status: LimitStatus | None) -> _Status:
+    if status is None:
         return _Status(code=_OK)
-    kind = KINDS[state.key.kind]
-    status = _Status(code=_OVER if state.over else _OK, limit_remaining=state.remaining)
-    status.current_limit.requests_per_unit = state.number
-    status.current_limit.name = kind.name
-    if kind.seconds:
-        status.current_limit.unit = _UNITS[kind.unit]
-        status.duration_until_reset.seconds = state.reset
-    return status
+    kind = LIMIT_KINDS[status.key.kind]
+    message = _Status(code=_OVER if status.exceeded else _OK, limit_remaining=status.remaining)
+    message.current_limit.requests_per_unit = status.limit
+    message.current_limit.name = kind.name
+    if kind.window_seconds:
+        message.current_limit.unit = _UNITS[kind.unit]
+        message.duration_until_reset.seconds = status.reset_seconds
+    return message

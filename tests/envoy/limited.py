@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from extproc.config import Attempt, Backend, Config, LimitKey, LimitsService, ModelRule, Team, TeamLimits
 from extproc.envoy_config import RuntimeLayout
 from extproc.process.log import Log
-from extproc.ratelimit.counters import Hit, State
-from extproc.ratelimit.kinds import KINDS
-from extproc.ratelimit.process import LimitsProcess
+from extproc.ratelimit.counters import Charge, LimitStatus
+from extproc.ratelimit.kinds import LIMIT_KINDS
+from extproc.ratelimit.server import RateLimitServer
 from extproc.worker.metrics import PrometheusMetrics
 from extproc.worker.worker import Worker
 from tests.envoy.running import Answer, RunningEnvoy
@@ -57,17 +57,17 @@ class Seen:
     """What the process that counts decided."""
 
     def __init__(self) -> None:
-        self.refusals: list[State] = []
-        self.hits: list[tuple[Hit, State]] = []
+        self.refusals: list[LimitStatus] = []
+        self.charges: list[tuple[Charge, LimitStatus]] = []
 
-    def known(self, state: State) -> None:
+    def limit_known(self, status: LimitStatus) -> None:
         """How a limit stands, of which nothing was counted: not decided by a request."""
 
-    def used(self, hit: Hit, state: State) -> None:
-        self.hits.append((hit, state))
+    def charged(self, charge: Charge, status: LimitStatus) -> None:
+        self.charges.append((charge, status))
 
-    def refused(self, state: State) -> None:
-        self.refusals.append(state)
+    def refused(self, status: LimitStatus) -> None:
+        self.refusals.append(status)
 
 
 class Limited:
@@ -82,7 +82,7 @@ class Limited:
         self.layout = RuntimeLayout.create(workers)
         self.servers = Loop()
         quiet = Log("error", write=lambda _: None)
-        self.process = self.make_process(self.config)
+        self.limits_server = self.make_limits_server(self.config)
         self.workers = self.servers.call(lambda: [
             Worker(self.config, address, log=quiet, metrics=PrometheusMetrics(), quiet=0.01)
             for address in self.layout.sockets])
@@ -93,17 +93,17 @@ class Limited:
             self.start_service()
         self.envoy = RunningEnvoy(self.config, processor=False, layout=self.layout)
 
-    def make_process(self, config: Config) -> LimitsProcess:
-        return self.servers.call(lambda: LimitsProcess(
+    def make_limits_server(self, config: Config) -> RateLimitServer:
+        return self.servers.call(lambda: RateLimitServer(
             config, f"unix:{self.layout.limits_socket}", log=Log("error", write=lambda _: None), observer=self.seen,
             clock=lambda: self.now))
 
     def start_service(self) -> None:
-        self.servers.run(self.process.start())
+        self.servers.run(self.limits_server.start())
         self.serves = True
 
     def stop_service(self) -> None:
-        self.servers.run(self.process.stop())
+        self.servers.run(self.limits_server.stop())
         self.serves = False
 
     def ask(self, team: str = "red", model: str = "m", path: str = "/v1/messages", **more: Any) -> Answer:
@@ -119,12 +119,12 @@ class Limited:
     def used(self, kind: str, team: str = "red", rule: str = "") -> int:
         """What is counted now."""
         key = LimitKey(team, rule, kind)
-        counters = self.process.service.counters
+        counters = self.limits_server.service.counters
         if kind == "concurrent_streams":
-            return self.servers.call(lambda: counters.running(key))
-        window = int(self.now // KINDS[kind].seconds)
+            return self.servers.call(lambda: counters.count_streams(key))
+        window = int(self.now // LIMIT_KINDS[kind].window_seconds)
         return self.servers.call(lambda: next(
-            (one.used for one in counters.kept() if (one.key, one.window) == (key, window)), 0))
+            (one.used for one in counters.snapshot() if (one.key, one.window) == (key, window)), 0))
 
     def until_used(self, kind: str, number: int, **which: str) -> None:
         """Waits until that much is counted: Envoy tells of the end when the client has its answer already."""

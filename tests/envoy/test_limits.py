@@ -50,7 +50,7 @@ def gateway(running: Limited) -> Limited:
     """One gateway for all; every test has a team of its own."""
     running.provider.clear()
     running.provider.always(text("Hello."))
-    running.seen.hits.clear()
+    running.seen.charges.clear()
     running.seen.refusals.clear()
     return running
 
@@ -169,7 +169,8 @@ def test_each_attempt_counts_its_own_tokens_and_a_failed_one_none(gateway: Limit
     gateway.provider.script(status(400, openai_error("bad")))
     assert gateway.ask("counting").status == 400
     assert gateway.ask("counting", model="nowhere").status == 503
-    counted = [hit.hits for hit, _ in gateway.seen.hits if hit.key.kind == "tokens_per_minute" and hit.hits]
+    counted = [charge.amount for charge, _ in gateway.seen.charges
+               if charge.key.kind == "tokens_per_minute" and charge.amount]
     assert counted == [USAGE["total_tokens"]]
 
 
@@ -242,7 +243,7 @@ def _stream(gateway: Limited, team: str) -> http.client.HTTPConnection:
 
 def test_a_team_without_limits_costs_no_call(gateway: Limited) -> None:
     assert gateway.ask("free").status == 200
-    assert [hit for hit, _ in gateway.seen.hits if hit.key.team == "free"] == []
+    assert [charge for charge, _ in gateway.seen.charges if charge.key.team == "free"] == []
 
 
 def test_what_needs_no_provider_counts_as_nothing(gateway: Limited) -> None:
@@ -252,7 +253,7 @@ def test_what_needs_no_provider_counts_as_nothing(gateway: Limited) -> None:
     assert gateway.ask("once", model="unknown").status == 404
     assert gateway.envoy.request("POST", "/v1/messages", b"{", {
         "x-api-key": "key-once", "content-type": "application/json"}).status == 400
-    assert [hit for hit, _ in gateway.seen.hits if hit.key.team == "once"] == []
+    assert [charge for charge, _ in gateway.seen.charges if charge.key.team == "once"] == []
 
 
 def test_a_client_cannot_choose_for_whom_it_counts(gateway: Limited) -> None:
@@ -293,9 +294,9 @@ def test_a_large_request_passes_whole_or_is_refused_in_words(gateway: Limited, t
 
 
 def test_changed_limits_keep_what_was_counted(gateway: Limited) -> None:
-    counters = gateway.process.service.counters
+    counters = gateway.limits_server.service.counters
     assert statuses(gateway.at_once(4, team="changing")) == [200] * 3 + [429]
     more = {**gateway.config.limit_numbers,
             **{key: 5 for key in gateway.config.limit_numbers if key.team == "changing"}}
-    gateway.servers.call(lambda: counters.use(more))
+    gateway.servers.call(lambda: counters.set_limits(more))
     assert statuses(gateway.at_once(4, team="changing")) == [200] * 2 + [429] * 2

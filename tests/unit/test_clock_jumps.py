@@ -15,7 +15,7 @@ from extproc.config.keyfile import KeyFile
 WALL = re.compile(r"\btime\.(time|time_ns|localtime|gmtime)\b|\bdatetime\.(now|utcnow|today)\b")
 READERS = {
     "config/keyfile.py": "whether a file was written just now; wrong, it is read more often",
-    "ratelimit/process.py": "which minute or day it is; another one, earlier or later, begins at 0",
+    "ratelimit/server.py": "which minute or day it is; another one, earlier or later, begins at 0",
     "process/output.py": "the time of a line",
     "gateway/reload.py": "the time of a reload, for its metric",
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from extproc.config import LimitKey
-from extproc.ratelimit.kinds import DOMAIN, KINDS, LIMIT, RULE, TEAM
+from extproc.ratelimit.kinds import DOMAIN, LIMIT, LIMIT_KINDS, RULE, TEAM
 
 
 def service_numbers(file: dict[str, Any]) -> dict[LimitKey, int]:
@@ -25,5 +25,5 @@ def _limits(descriptors: list[dict[str, Any]], way: tuple[tuple[str, str], ...])
             entries = dict(here)
             assert entries.keys() <= {TEAM, RULE, LIMIT}
             assert limit.keys() <= {"name", "unit", "requests_per_unit"}
-            assert limit["unit"] == KINDS[entries[LIMIT]].unit
+            assert limit["unit"] == LIMIT_KINDS[entries[LIMIT]].unit
             yield LimitKey(entries[TEAM], entries.get(RULE, ""), entries[LIMIT]), limit["requests_per_unit"]

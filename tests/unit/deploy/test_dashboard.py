@@ -23,7 +23,7 @@ from extproc.gateway.admin import AdminServer
 from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.gateway.ratelimit_process import unanswered
 from extproc.gateway.reload import Metrics as ReloadMetrics
-from extproc.ratelimit.counters import Hit, State
+from extproc.ratelimit.counters import Charge, LimitStatus
 from extproc.ratelimit.metrics import LimitMetrics
 from extproc.schemas.cache import Rewritten, SchemaCache
 from extproc.worker.metrics import PrometheusMetrics
@@ -73,8 +73,8 @@ def metrics_text() -> str:
     exchanges.lagged(0.1, 0.1)
     limits = LimitMetrics()
     key = LimitKey("team", "rule", "requests_per_minute")
-    state = State(key, 1, 0, 60, over=True, counted=True)
-    limits.used(Hit(key), state)
+    state = LimitStatus(key, 1, 0, 60, exceeded=True, counted=True)
+    limits.charged(Charge(key), state)
     limits.refused(state)
     reloads = ReloadMetrics()
     reloads.in_force("0123456789ab")

@@ -1,4 +1,4 @@
-"""What was used and whether a request may go on: the counters, with time handed in."""
+"""The counters of limits, with a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from extproc.bounds import LONGEST_STREAM
 from extproc.config import LimitKey
-from extproc.ratelimit.counters import STREAM_WAIT, Counters, Decision, Hit, Kept
+from extproc.ratelimit.counters import STREAM_RETRY_SECONDS, Charge, Counters, Decision, SavedCounter
 
 NOON = 1_800_014_400.0
 REQUESTS = LimitKey("red", "", "requests_per_minute")
@@ -17,103 +17,103 @@ DAY = LimitKey("red", "", "tokens_per_day")
 STREAMS = LimitKey("red", "", "concurrent_streams")
 
 
-def asked(counters: Counters, *hits: Hit, at: float = NOON) -> Decision:
-    return counters.decide(hits, at)
+def decide(counters: Counters, *charges: Charge, at: float = NOON) -> Decision:
+    return counters.decide(charges, at)
 
 
-def passes(counters: Counters, *hits: Hit, at: float = NOON) -> bool:
-    return asked(counters, *hits, at=at).refused is None
+def allows(counters: Counters, *charges: Charge, at: float = NOON) -> bool:
+    return decide(counters, *charges, at=at).refused_by is None
 
 
-def test_as_many_as_the_number_and_not_one_more() -> None:
+def test_exactly_as_many_requests_as_the_limit() -> None:
     counters = Counters({REQUESTS: 3})
-    decisions = [asked(counters, Hit(REQUESTS)) for _ in range(5)]
-    assert [decision.refused is None for decision in decisions] == [True, True, True, False, False]
-    assert [decision.states[0] and decision.states[0].remaining for decision in decisions] == [2, 1, 0, 0, 0]
+    decisions = [decide(counters, Charge(REQUESTS)) for _ in range(5)]
+    assert [decision.refused_by is None for decision in decisions] == [True, True, True, False, False]
+    assert [decision.statuses[0] and decision.statuses[0].remaining for decision in decisions] == [2, 1, 0, 0, 0]
 
 
 def test_a_window_begins_with_the_minute_of_the_clock() -> None:
     counters = Counters({REQUESTS: 1})
-    assert passes(counters, Hit(REQUESTS), at=NOON + 59)
-    refused = asked(counters, Hit(REQUESTS), at=NOON + 59.25).refused
+    assert allows(counters, Charge(REQUESTS), at=NOON + 59)
+    refused = decide(counters, Charge(REQUESTS), at=NOON + 59.25).refused_by
     assert refused is not None
-    assert refused.reset == 1
-    assert passes(counters, Hit(REQUESTS), at=NOON + 60)
+    assert refused.reset_seconds == 1
+    assert allows(counters, Charge(REQUESTS), at=NOON + 60)
 
 
 def test_a_day_begins_at_midnight_utc() -> None:
     counters = Counters({DAY: 10})
-    asked(counters, Hit(DAY, 10))
-    refused = asked(counters, Hit(DAY, 0)).refused
+    decide(counters, Charge(DAY, 10))
+    refused = decide(counters, Charge(DAY, 0)).refused_by
     assert refused is not None
-    assert refused.reset == 12 * 3600
-    assert passes(counters, Hit(DAY, 0), at=NOON + 12 * 3600)
+    assert refused.reset_seconds == 12 * 3600
+    assert allows(counters, Charge(DAY, 0), at=NOON + 12 * 3600)
 
 
-def test_tokens_are_asked_about_with_nothing_and_counted_without_refusing() -> None:
+def test_tokens_are_checked_before_and_counted_afterwards_without_refusal() -> None:
     counters = Counters({TOKENS: 100})
-    assert passes(counters, Hit(TOKENS, 0))
-    assert passes(counters, Hit(TOKENS, 99))
-    assert passes(counters, Hit(TOKENS, 0)), "one is left"
-    told = asked(counters, Hit(TOKENS, 50))
-    assert told.refused is None, "it has happened"
-    assert told.states[0] is not None
-    assert (told.states[0].remaining, told.states[0].over) == (0, True)
-    assert not passes(counters, Hit(TOKENS, 0))
+    assert allows(counters, Charge(TOKENS, 0))
+    assert allows(counters, Charge(TOKENS, 99))
+    assert allows(counters, Charge(TOKENS, 0)), "one token is left"
+    reported = decide(counters, Charge(TOKENS, 50))
+    assert reported.refused_by is None, "usage that has happened is not refused"
+    assert reported.statuses[0] is not None
+    assert (reported.statuses[0].remaining, reported.statuses[0].exceeded) == (0, True)
+    assert not allows(counters, Charge(TOKENS, 0))
 
 
-def test_exactly_used_up_is_used_up() -> None:
+def test_a_limit_that_is_exactly_used_up_refuses() -> None:
     counters = Counters({TOKENS: 100})
-    asked(counters, Hit(TOKENS, 100))
-    assert not passes(counters, Hit(TOKENS, 0))
+    decide(counters, Charge(TOKENS, 100))
+    assert not allows(counters, Charge(TOKENS, 0))
 
 
-def test_what_one_limit_refuses_costs_nothing_elsewhere() -> None:
+def test_a_refused_request_is_counted_towards_no_other_limit() -> None:
     counters = Counters({REQUESTS: 5, TOKENS: 10, STREAMS: 5})
-    asked(counters, Hit(TOKENS, 10))
-    assert not passes(counters, Hit(REQUESTS), Hit(TOKENS, 0), Hit(STREAMS, stream="a"))
-    assert counters.kept() == [Kept(TOKENS, int(NOON // 60), 10)]
-    assert counters.running(STREAMS) == 0
+    decide(counters, Charge(TOKENS, 10))
+    assert not allows(counters, Charge(REQUESTS), Charge(TOKENS, 0), Charge(STREAMS, stream_id="a"))
+    assert counters.snapshot() == [SavedCounter(TOKENS, int(NOON // 60), 10)]
+    assert counters.count_streams(STREAMS) == 0
 
 
-def test_of_several_limits_the_one_that_takes_longest_is_told() -> None:
+def test_of_several_exceeded_limits_the_longest_wait_is_reported() -> None:
     counters = Counters({REQUESTS: 1, DAY: 1})
-    asked(counters, Hit(REQUESTS), Hit(DAY, 1))
-    refused = asked(counters, Hit(REQUESTS), Hit(DAY, 0)).refused
+    decide(counters, Charge(REQUESTS), Charge(DAY, 1))
+    refused = decide(counters, Charge(REQUESTS), Charge(DAY, 0)).refused_by
     assert refused is not None
     assert refused.key == DAY
 
 
-def test_what_nobody_limits_is_not_counted() -> None:
+def test_keys_without_a_limit_are_not_counted() -> None:
     counters = Counters({REQUESTS: 1})
     other = LimitKey("blue", "", "requests_per_minute")
-    assert asked(counters, Hit(other), Hit(LimitKey("red", "", "unheard_of"))) == Decision([None, None], None)
-    assert counters.kept() == []
+    assert decide(counters, Charge(other), Charge(LimitKey("red", "", "unheard_of"))) == Decision([None, None], None)
+    assert counters.snapshot() == []
 
 
 # ------------------------------------------------------------------------------------------------------------- streams
 
 
-def test_requests_that_run_take_a_place_until_they_end() -> None:
+def test_requests_in_progress_count_until_they_end() -> None:
     counters = Counters({STREAMS: 2})
-    assert passes(counters, Hit(STREAMS, stream="a"))
-    assert passes(counters, Hit(STREAMS, stream="b"))
-    refused = asked(counters, Hit(STREAMS, stream="c")).refused
+    assert allows(counters, Charge(STREAMS, stream_id="a"))
+    assert allows(counters, Charge(STREAMS, stream_id="b"))
+    refused = decide(counters, Charge(STREAMS, stream_id="c")).refused_by
     assert refused is not None
-    assert refused.reset == STREAM_WAIT
-    asked(counters, Hit(STREAMS, back=True, stream="c"))  # Envoy tells of the end of a refused one too
-    assert counters.running(STREAMS) == 2
+    assert refused.reset_seconds == STREAM_RETRY_SECONDS
+    decide(counters, Charge(STREAMS, refund=True, stream_id="c"))  # Envoy also reports the end of a refused request
+    assert counters.count_streams(STREAMS) == 2
     for _ in range(2):
-        asked(counters, Hit(STREAMS, back=True, stream="a"))
-    assert counters.running(STREAMS) == 1
-    assert passes(counters, Hit(STREAMS, stream="c"))
+        decide(counters, Charge(STREAMS, refund=True, stream_id="a"))
+    assert counters.count_streams(STREAMS) == 1
+    assert allows(counters, Charge(STREAMS, stream_id="c"))
 
 
-def test_an_end_that_was_lost_does_not_take_a_place_for_ever() -> None:
+def test_a_request_whose_end_was_lost_expires() -> None:
     counters = Counters({STREAMS: 1})
-    asked(counters, Hit(STREAMS, stream="lost"))
-    assert not passes(counters, Hit(STREAMS, stream="a"), at=NOON + LONGEST_STREAM)
-    assert passes(counters, Hit(STREAMS, stream="a"), at=NOON + LONGEST_STREAM + 1)
+    decide(counters, Charge(STREAMS, stream_id="lost"))
+    assert not allows(counters, Charge(STREAMS, stream_id="a"), at=NOON + LONGEST_STREAM)
+    assert allows(counters, Charge(STREAMS, stream_id="a"), at=NOON + LONGEST_STREAM + 1)
 
 
 # ------------------------------------------------------------------------------------------------- clocks and restarts
@@ -122,58 +122,58 @@ def test_an_end_that_was_lost_does_not_take_a_place_for_ever() -> None:
 def test_a_clock_that_jumps_blocks_nobody() -> None:
     counters = Counters({REQUESTS: 1, STREAMS: 1})
     for at in (NOON, NOON + 86400 * 365, NOON, NOON - 86400 * 365):
-        assert passes(counters, Hit(REQUESTS), Hit(STREAMS, stream=str(at)), at=at)
-        assert not passes(counters, Hit(REQUESTS), at=at)
+        assert allows(counters, Charge(REQUESTS), Charge(STREAMS, stream_id=str(at)), at=at)
+        assert not allows(counters, Charge(REQUESTS), at=at)
 
 
-def test_other_numbers_keep_what_was_counted() -> None:
+def test_changed_limits_keep_the_counters() -> None:
     counters = Counters({REQUESTS: 3})
     for _ in range(3):
-        asked(counters, Hit(REQUESTS))
-    counters.use({REQUESTS: 4})
-    assert [passes(counters, Hit(REQUESTS)) for _ in range(2)] == [True, False]
-    counters.use({REQUESTS: 2})
-    state = asked(counters, Hit(REQUESTS)).states[0]
-    assert state is not None
-    assert (state.over, state.remaining) == (True, 0)
-    counters.use({})
-    assert passes(counters, Hit(REQUESTS))
-    assert counters.kept() == []
+        decide(counters, Charge(REQUESTS))
+    counters.set_limits({REQUESTS: 4})
+    assert [allows(counters, Charge(REQUESTS)) for _ in range(2)] == [True, False]
+    counters.set_limits({REQUESTS: 2})
+    status = decide(counters, Charge(REQUESTS)).statuses[0]
+    assert status is not None
+    assert (status.exceeded, status.remaining) == (True, 0)
+    counters.set_limits({})
+    assert allows(counters, Charge(REQUESTS))
+    assert counters.snapshot() == []
 
 
-def test_a_restart_goes_on_where_it_was_but_not_with_requests_that_ran() -> None:
+def test_a_restart_restores_windows_but_not_requests_in_progress() -> None:
     before = Counters({REQUESTS: 3, TOKENS: 100, STREAMS: 1})
-    asked(before, Hit(REQUESTS), Hit(STREAMS, stream="a"))
-    asked(before, Hit(TOKENS, 70))
-    written = msgspec.json.encode(before.kept())
+    decide(before, Charge(REQUESTS), Charge(STREAMS, stream_id="a"))
+    decide(before, Charge(TOKENS, 70))
+    written = msgspec.json.encode(before.snapshot())
     after = Counters({REQUESTS: 3, TOKENS: 100, STREAMS: 1})
-    after.restore(msgspec.json.decode(written, type=list[Kept]))
-    states = asked(after, Hit(REQUESTS), Hit(TOKENS, 0), Hit(STREAMS, stream="b")).states
-    assert [state and state.remaining for state in states] == [1, 30, 0]
+    after.restore(msgspec.json.decode(written, type=list[SavedCounter]))
+    statuses = decide(after, Charge(REQUESTS), Charge(TOKENS, 0), Charge(STREAMS, stream_id="b")).statuses
+    assert [status and status.remaining for status in statuses] == [1, 30, 0]
     old = Counters({REQUESTS: 3})
-    old.restore(before.kept())
-    assert passes(old, Hit(REQUESTS, 3), at=NOON + 60), "a window that is over counts as nothing"
+    old.restore(before.snapshot())
+    assert allows(old, Charge(REQUESTS, 3), at=NOON + 60), "a window that is over counts as 0"
 
 
 @given(st.lists(st.tuples(st.floats(0, 600), st.integers(1, 4)), max_size=60), st.integers(1, 6))
-def test_no_minute_ever_has_more_than_its_number(requests: list[tuple[float, int]], number: int) -> None:
-    counters = Counters({REQUESTS: number})
+def test_no_minute_exceeds_its_limit(requests: list[tuple[float, int]], limit: int) -> None:
+    counters = Counters({REQUESTS: limit})
     counted: dict[int, int] = {}
-    for at, hits in sorted(requests):
-        fits = counted.get(int(at // 60), 0) + hits <= number
-        assert passes(counters, Hit(REQUESTS, hits), at=at) == fits
-        counted[int(at // 60)] = counted.get(int(at // 60), 0) + (hits if fits else 0)
-    assert max(counted.values(), default=0) <= number
+    for at, amount in sorted(requests):
+        fits = counted.get(int(at // 60), 0) + amount <= limit
+        assert allows(counters, Charge(REQUESTS, amount), at=at) == fits
+        counted[int(at // 60)] = counted.get(int(at // 60), 0) + (amount if fits else 0)
+    assert max(counted.values(), default=0) <= limit
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), max_size=60), st.integers(1, 4))
-def test_never_more_requests_at_once_and_never_fewer_than_none(steps: list[tuple[str, bool]], number: int) -> None:
-    counters = Counters({STREAMS: number})
+def test_concurrent_requests_stay_between_zero_and_the_limit(steps: list[tuple[str, bool]], limit: int) -> None:
+    counters = Counters({STREAMS: limit})
     running: set[str] = set()
     for stream, ends in steps:
         if ends:
-            asked(counters, Hit(STREAMS, back=True, stream=stream))
+            decide(counters, Charge(STREAMS, refund=True, stream_id=stream))
             running.discard(stream)
-        elif passes(counters, Hit(STREAMS, stream=stream)):
+        elif allows(counters, Charge(STREAMS, stream_id=stream)):
             running.add(stream)
-        assert counters.running(STREAMS) == len(running) <= number
+        assert counters.count_streams(STREAMS) == len(running) <= limit

@@ -1,4 +1,5 @@
-"""The same limits for envoyproxy/ratelimit: its rules for the file, and the same numbers for every descriptor."""
+"""The configuration for envoyproxy/ratelimit: valid by its own rules, and with the configured limit for every
+descriptor."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from typer.testing import CliRunner
 
 from extproc.cli import app
 from extproc.config import Attempt, Backend, Config, ModelLimits, ModelRule, Team, TeamLimits
-from extproc.ratelimit.fleet import fleet_config, left_out
-from extproc.ratelimit.kinds import KINDS
+from extproc.ratelimit.fleet import fleet_config, unsupported_limits
+from extproc.ratelimit.kinds import LIMIT_KINDS
 from tests.ratelimit_stand_in import ConfigProblem, read_config
 
 CONFIG = Config(
@@ -28,21 +29,22 @@ CONFIG = Config(
     team_limits=TeamLimits(tokens_per_minute=1000))
 
 
-def test_every_descriptor_finds_the_number_of_the_configuration() -> None:
+def test_every_descriptor_finds_its_configured_limit() -> None:
     limits = read_config(fleet_config(CONFIG))
-    asked = itertools.product([*CONFIG.teams, "unknown"], ["", *(rule.match for rule in CONFIG.models)], KINDS.values())
-    for team, rule, kind in asked:
-        if not kind.seconds:
+    descriptors = itertools.product(
+        [*CONFIG.teams, "unknown"], ["", *(rule.match for rule in CONFIG.models)], LIMIT_KINDS.values())
+    for team, rule, kind in descriptors:
+        if not kind.window_seconds:
             continue
         entries = [("team", team), *([("model", rule)] if rule else []), ("limit", kind.name)]
         found = limits.find(entries)
-        wanted = {(key.team, key.rule, key.kind): number for key, number in CONFIG.limit_numbers.items()}
-        assert (found and found.requests_per_unit) == wanted.get((team, rule, kind.name)), entries
+        expected = {(key.team, key.rule, key.kind): number for key, number in CONFIG.limit_numbers.items()}
+        assert (found and found.requests_per_unit) == expected.get((team, rule, kind.name)), entries
         assert found is None or found.unit == kind.unit
 
 
-def test_what_it_cannot_count_is_left_out_and_said(tmp_path: Path) -> None:
-    assert {(key.team, key.kind) for key in left_out(CONFIG)} == {
+def test_unsupported_limits_are_left_out_with_a_note(tmp_path: Path) -> None:
+    assert {(key.team, key.kind) for key in unsupported_limits(CONFIG)} == {
         ("red", "concurrent_streams"), ("only-streams", "concurrent_streams")}
     assert "concurrent" not in fleet_config(CONFIG)
     file = tmp_path / "extproc.yaml"
