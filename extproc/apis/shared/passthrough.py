@@ -7,15 +7,18 @@ over. Nothing here knows the fields of an API.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from extproc.apis.base import DecodeContext, ResponseDecoder, ResponseEncoder
 from extproc.apis.shared.body_reader import BodyReader
 from extproc.apis.shared.endings import BROKEN, client_finish_reason
+from extproc.apis.shared.json_fields import Fields, keep_elements
 from extproc.apis.shared.sse import LF
 from extproc.conversation.model import Event, Finish, FinishReason, RawEvent, Start, Usage
 from extproc.conversation.sequencer import too_long_call
+from extproc.conversation.unsupported import Dropped
 from extproc.errors import Failure
+from extproc.profiles.target import Target
 
 COMMENT = b": keepalive\n\n"
 """Keeps a stream alive at any place: every reader of events skips comments."""
@@ -181,3 +184,22 @@ def readable(payload: bytes) -> bytes:
     except UnicodeDecodeError:
         return payload.decode("utf-8", "replace").encode()
     return payload
+
+
+def restrict_tools(fields: Fields, tools: Sequence[tuple[str, ...]], chosen: str | None, target: Target,
+                   dropped: Dropped) -> list[bool] | None:
+    """Removes the tools that the configuration does not permit from the request `fields`, and names them.
+
+    `tools`: the names of each tool in order, any of which may be permitted. `chosen`: the tool that the client chose.
+    Returns for each tool whether it stays. None: nothing was removed and the request must be re-encoded, because no
+    tool is left or the chosen one is not permitted."""
+    kept = [any(map(target.permits, names)) for names in tools]
+    if all(kept):
+        return kept
+    if not any(kept) or (chosen is not None and not target.permits(chosen)):
+        return None
+    keep_elements(fields, "tools", kept)
+    for names, keep in zip(tools, kept, strict=True):
+        if not keep:
+            dropped.loss(f"tools.{names[0]}")
+    return kept

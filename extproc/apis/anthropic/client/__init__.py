@@ -6,11 +6,12 @@ answers that need no provider.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from extproc.apis.anthropic.client import request as _request
 from extproc.apis.anthropic.client.errors import http_error
-from extproc.apis.anthropic.client.models import count_body, models_body
 from extproc.apis.anthropic.client.response import MessageEncoder, StreamEncoder
 from extproc.apis.base import ClientOptions, HttpError, ResponseEncoder
 from extproc.bounds import Limits
@@ -19,6 +20,24 @@ from extproc.conversation.unsupported import Dropped
 from extproc.errors import Failure
 
 __all__ = ["API", "AnthropicApi", "count_body", "models_body"]
+
+
+_encode = msgspec.json.Encoder().encode
+
+_UNKNOWN_DATE = "1970-01-01T00:00:00Z"
+"""The API gives the epoch where a release date is not known."""
+
+
+def models_body(names: Sequence[str]) -> bytes:
+    """The body of `GET /v1/models`: all names on one page."""
+    data = [{"type": "model", "id": name, "display_name": name, "created_at": _UNKNOWN_DATE} for name in names]
+    return _encode({"data": data, "has_more": False, "first_id": names[0] if names else None,
+                    "last_id": names[-1] if names else None})
+
+
+def count_body(tokens: int) -> bytes:
+    """The body of a token count."""
+    return _encode({"input_tokens": tokens})
 
 
 class AnthropicApi:

@@ -8,12 +8,25 @@ not looked at: the provider side does that for every client API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from extproc.apis.anthropic.client import server_blocks, wire
+from extproc.apis.anthropic.wire import (
+    Citations,
+    ClientDocumentBlock,
+    ClientImageBlock,
+    ClientSource,
+    ClientTextBlock,
+    ClientThinkingBlock,
+    ClientToolResultBlock,
+    ClientToolUseBlock,
+    KnownBlock,
+    RedactedThinkingBlock,
+    SearchResultBlock,
+    ToolReferenceBlock,
+)
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.wire import Shape, given, is_string, refused, type_of
 from extproc.conversation.model import Block, CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult
@@ -26,22 +39,23 @@ Where = str | int
 """The path of a list of blocks, or the number of the message whose content it is."""
 
 _string = msgspec.json.Decoder(str)
-_source = Shape(wire.Source)
-_citations = Shape(wire.Citations)
+_decode = msgspec.json.Decoder().decode
+_source = Shape(ClientSource)
+_citations = Shape(Citations)
 _SHAPES: dict[str, Shape[Any]] = {
-    "text": Shape(wire.TextBlock),
-    "image": Shape(wire.ImageBlock),
-    "document": Shape(wire.DocumentBlock),
-    "search_result": Shape(wire.SearchResultBlock),
-    "tool_use": Shape(wire.ToolUseBlock),
-    "tool_result": Shape(wire.ToolResultBlock[msgspec.Raw]),
-    "tool_reference": Shape(wire.ToolReferenceBlock),
-    "thinking": Shape(wire.ThinkingBlock),
-    "redacted_thinking": Shape(wire.RedactedThinkingBlock),
+    "text": Shape(ClientTextBlock),
+    "image": Shape(ClientImageBlock),
+    "document": Shape(ClientDocumentBlock),
+    "search_result": Shape(SearchResultBlock),
+    "tool_use": Shape(ClientToolUseBlock),
+    "tool_result": Shape(ClientToolResultBlock[msgspec.Raw]),
+    "tool_reference": Shape(ToolReferenceBlock),
+    "thinking": Shape(ClientThinkingBlock),
+    "redacted_thinking": Shape(RedactedThinkingBlock),
 }
 
 
-def read_content(content: str | Sequence[msgspec.Raw | wire.KnownBlock] | None, role: Role, where: Where,
+def read_content(content: str | Sequence[msgspec.Raw | KnownBlock] | None, role: Role, where: Where,
                  dropped: Dropped) -> list[Block]:
     """The blocks of one message. Empty text is left out: no API has a meaning for it and many refuse it."""
     if content is None or isinstance(content, str):
@@ -84,16 +98,16 @@ def _misplaced(kind: str, role: Role, place: str) -> BadRequest:
     return refused(place, f"a {kind} block is not allowed in a message of the role {role}")
 
 
-def _read_text(block: wire.TextBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
+def _read_text(block: ClientTextBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
     return [Text(block.text, cache=read_mark(block.cache_control))] if block.text else []
 
 
-def _read_image(block: wire.ImageBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
+def _read_image(block: ClientImageBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
     place = _place(where, at)
     return [_media("image", _read_source(block.source, place, dropped), place, cache=read_mark(block.cache_control))]
 
 
-def _read_document(block: wire.DocumentBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
+def _read_document(block: ClientDocumentBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
     place = _place(where, at)
     _note_citations(block.citations, place, dropped)
     source, cache = _read_source(block.source, place, dropped), read_mark(block.cache_control)
@@ -109,14 +123,14 @@ def _read_document(block: wire.DocumentBlock, where: Where, at: int, dropped: Dr
                   cache=cache), *media]
 
 
-def _read_source(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.Source:
+def _read_source(raw: msgspec.Raw, path: str, dropped: Dropped) -> ClientSource:
     source, unknown = _source.read(raw, f"{path}.source")
     for field in unknown:
         dropped.hint(f"source.{field}")
     return source
 
 
-def _media(kind: Literal["image", "document"], source: wire.Source, path: str, *, title: str | None = None,
+def _media(kind: Literal["image", "document"], source: ClientSource, path: str, *, title: str | None = None,
            context: str | None = None, cache: CacheMark = False) -> Media:
     place = f"{path}.source"
     if source.type == "base64":
@@ -144,7 +158,7 @@ def _note_citations(raw: msgspec.Raw, path: str, dropped: Dropped) -> None:
         dropped.loss("citations")
 
 
-def _read_search_result(block: wire.SearchResultBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
+def _read_search_result(block: SearchResultBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
     place = _place(where, at)
     _note_citations(block.citations, place, dropped)
     texts = [part.text for part in read_content(block.content, "user", f"{place}.content", dropped)
@@ -152,7 +166,7 @@ def _read_search_result(block: wire.SearchResultBlock, where: Where, at: int, dr
     return [Text("\n".join([block.title, block.source, *texts]), cache=read_mark(block.cache_control))]
 
 
-def _read_tool_use(block: wire.ToolUseBlock, where: Where, at: int, dropped: Dropped) -> list[ToolCall]:
+def _read_tool_use(block: ClientToolUseBlock, where: Where, at: int, dropped: Dropped) -> list[ToolCall]:
     """The arguments stay the client's own bytes: prompt caches and models see what they saw before."""
     arguments = bytes(block.input).decode()
     if arguments == "null":
@@ -163,7 +177,7 @@ def _read_tool_use(block: wire.ToolUseBlock, where: Where, at: int, dropped: Dro
     return [ToolCall(call_id, block.name, arguments, cache=read_mark(block.cache_control), signature=signature)]
 
 
-def _read_tool_result(block: wire.ToolResultBlock[Any], where: Where, at: int, dropped: Dropped) -> list[ToolResult]:
+def _read_tool_result(block: ClientToolResultBlock[Any], where: Where, at: int, dropped: Dropped) -> list[ToolResult]:
     content: list[Text | Media]
     if isinstance(block.content, str):
         content = [Text(block.content)] if block.content else []
@@ -174,7 +188,7 @@ def _read_tool_result(block: wire.ToolResultBlock[Any], where: Where, at: int, d
                        cache=read_mark(block.cache_control))]
 
 
-def _result_parts(parts: Sequence[msgspec.Raw | wire.KnownBlock] | None, path: str,
+def _result_parts(parts: Sequence[msgspec.Raw | KnownBlock] | None, path: str,
                   dropped: Dropped) -> list[Text | Media]:
     content: list[Text | Media] = []
     for part in read_content(parts, "user", f"{path}.content", dropped):
@@ -187,7 +201,7 @@ def _result_parts(parts: Sequence[msgspec.Raw | wire.KnownBlock] | None, path: s
     return content
 
 
-def _read_tool_reference(block: wire.ToolReferenceBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
+def _read_tool_reference(block: ToolReferenceBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
     """The client's tool search found a tool; its definition arrives in `tools`, the model must learn the name."""
     return [Text(loaded_tool(block.tool_name), cache=read_mark(block.cache_control))]
 
@@ -197,29 +211,99 @@ def loaded_tool(name: str) -> str:
     return f"loaded tool: {name}"
 
 
-def _read_thinking(block: wire.ThinkingBlock, where: Where, at: int, dropped: Dropped) -> list[Thinking]:
+def _read_thinking(block: ClientThinkingBlock, where: Where, at: int, dropped: Dropped) -> list[Thinking]:
     return [Thinking(block.thinking, signature=block.signature or None)]
 
 
-def _read_redacted(block: wire.RedactedThinkingBlock, where: Where, at: int, dropped: Dropped) -> list[Thinking]:
+def _read_redacted(block: RedactedThinkingBlock, where: Where, at: int, dropped: Dropped) -> list[Thinking]:
     return [Thinking("", redacted=block.data)]
 
 
 def _opaque(kind: str, raw: msgspec.Raw) -> Opaque:
     data = bytes(raw)
-    return Opaque("anthropic", kind, data, text=server_blocks.text_of(data))
+    return Opaque("anthropic", kind, data, text=_rendered(data))
 
 
 _READERS: dict[type, tuple[Callable[[Any, Where, int, Dropped], Sequence[Block]], str, Role | None]] = {
-    wire.TextBlock: (_read_text, "text", None),
-    wire.ImageBlock: (_read_image, "image", None),
-    wire.DocumentBlock: (_read_document, "document", None),
-    wire.SearchResultBlock: (_read_search_result, "search_result", None),
-    wire.ToolUseBlock: (_read_tool_use, "tool_use", "assistant"),
-    wire.ToolResultBlock: (_read_tool_result, "tool_result", "user"),
-    wire.ToolReferenceBlock: (_read_tool_reference, "tool_reference", None),
-    wire.ThinkingBlock: (_read_thinking, "thinking", "assistant"),
-    wire.RedactedThinkingBlock: (_read_redacted, "redacted_thinking", "assistant"),
+    ClientTextBlock: (_read_text, "text", None),
+    ClientImageBlock: (_read_image, "image", None),
+    ClientDocumentBlock: (_read_document, "document", None),
+    SearchResultBlock: (_read_search_result, "search_result", None),
+    ClientToolUseBlock: (_read_tool_use, "tool_use", "assistant"),
+    ClientToolResultBlock: (_read_tool_result, "tool_result", "user"),
+    ToolReferenceBlock: (_read_tool_reference, "tool_reference", None),
+    ClientThinkingBlock: (_read_thinking, "thinking", "assistant"),
+    RedactedThinkingBlock: (_read_redacted, "redacted_thinking", "assistant"),
 }
 """Who reads a block (told its list and its position there), its type, and the role that alone may have it:
 elsewhere it would fail obscurely at the provider."""
+
+
+# ------------------------------------------------------------------------------------------ blocks of server tools
+
+
+def _rendered(raw: bytes) -> str | None:
+    """A rendering of the block, None where there is none."""
+    block = _decode(raw)
+    if not isinstance(block, dict):
+        return None
+    kind = block.get("type")
+    if kind == "server_tool_use":
+        return _render_call(block)
+    if kind == "compaction":
+        return _text_or_none(block.get("content"))
+    if isinstance(kind, str) and kind.endswith("_tool_result"):
+        return _render_result(kind.removesuffix("_tool_result"), block.get("content"))
+    return _text_or_none(block.get("text"))
+
+
+def _render_call(block: Mapping[str, object]) -> str | None:
+    arguments = block.get("input")
+    if not isinstance(arguments, dict):
+        return None
+    if block.get("name") == "web_search" and (query := _text_or_none(arguments.get("query"))):
+        return f"Web search: {query}"
+    if block.get("name") == "web_fetch" and (url := _text_or_none(arguments.get("url"))):
+        return f"Web fetch: {url}"
+    return None
+
+
+def _render_result(tool: str, content: object) -> str | None:
+    if isinstance(content, dict):
+        return _render_single_result(tool, content)
+    if not isinstance(content, list):
+        return _text_or_none(content)
+    if tool == "web_search":
+        lines = [_render_hit(item) for item in content if isinstance(item, dict)]
+        return "\n".join(["Web search results:", *lines]) if lines else "Web search: no results"
+    texts = [item["text"] for item in content if isinstance(item, dict) and isinstance(item.get("text"), str)]
+    return "\n".join(texts) or None
+
+
+def _render_hit(item: Mapping[str, object]) -> str:
+    title, url = _text_or_none(item.get("title")), _text_or_none(item.get("url"))
+    return f"- {title}: {url}" if title and url else f"- {title or url or ''}"
+
+
+def _render_single_result(tool: str, content: Mapping[str, object]) -> str | None:
+    if code := _text_or_none(content.get("error_code")):
+        return f"{tool.replace('_', ' ')} failed: {code}"
+    if tool == "web_fetch":
+        return _render_page(content)
+    if "stdout" in content or "stderr" in content:
+        parts = [_text_or_none(content.get("stdout")), _text_or_none(content.get("stderr"))]
+        return "\n".join([*(part for part in parts if part), f"exit code {content.get('return_code', 0)}"])
+    return None
+
+
+def _render_page(content: Mapping[str, object]) -> str | None:
+    url, document = _text_or_none(content.get("url")), content.get("content")
+    source = document.get("source") if isinstance(document, dict) else None
+    text = source.get("data") if isinstance(source, dict) and source.get("type") == "text" else None
+    if not isinstance(text, str):
+        return None
+    return f"{url}\n{text}" if url else text
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -14,9 +14,22 @@ from typing import Any
 
 import msgspec
 
-from extproc.apis.anthropic.client import wire
 from extproc.apis.anthropic.client.blocks import Role, read_content
 from extproc.apis.anthropic.client.tool_changes import applied
+from extproc.apis.anthropic.wire import (
+    ClientBody,
+    ClientFormat,
+    ClientMessage,
+    ClientOutputConfig,
+    ClientThinking,
+    ClientTool,
+    ClientToolChoice,
+    ClientToolUseBlock,
+    KnownBlock,
+    KnownMessage,
+    Metadata,
+    ToolHead,
+)
 from extproc.apis.shared.body import check_parts, checked, in_one_pass
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.tool_definition_cache import ToolDefinitionCache
@@ -37,17 +50,17 @@ from extproc.conversation.model import (
 from extproc.conversation.unsupported import Dropped
 from extproc.schemas.faults import schema_place
 
-_known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])
-_known_turn = msgspec.json.Decoder(wire.KnownTurn)
-_body = Shape(wire.RequestBody[msgspec.Raw])
-_turn = Shape(wire.Turn)
-_tool_head = Shape(wire.ToolHead)
-_tool = Shape(wire.ToolDefinition)
-_tool_choice = Shape(wire.ToolChoiceBody)
-_thinking = Shape(wire.ThinkingBody)
-_output_config = Shape(wire.OutputConfig)
-_format = Shape(wire.FormatBody)
-_metadata = Shape(wire.Metadata)
+_known: msgspec.json.Decoder[ClientBody[KnownMessage]] = msgspec.json.Decoder(ClientBody[KnownMessage])
+_known_turn = msgspec.json.Decoder(KnownMessage)
+_body = Shape(ClientBody[msgspec.Raw])
+_turn = Shape(ClientMessage)
+_tool_head = Shape(ToolHead)
+_tool = Shape(ClientTool)
+_tool_choice = Shape(ClientToolChoice)
+_thinking = Shape(ClientThinking)
+_output_config = Shape(ClientOutputConfig)
+_format = Shape(ClientFormat)
+_metadata = Shape(Metadata)
 _decode = msgspec.json.Decoder().decode
 
 ATTRIBUTION = "x-anthropic-billing-header:"
@@ -104,7 +117,7 @@ def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limit
     return request
 
 
-def _name_foreign(wired: wire.RequestBody[Any], dropped: Dropped) -> None:
+def _name_foreign(wired: ClientBody[Any], dropped: Dropped) -> None:
     """What only Anthropic itself knows what to do with."""
     for field in ("context_management", "service_tier", "container"):
         if given(getattr(wired, field)):
@@ -114,7 +127,7 @@ def _name_foreign(wired: wire.RequestBody[Any], dropped: Dropped) -> None:
 
 
 def _read(body: bytes, dropped: Dropped,
-          depth: int) -> wire.RequestBody[wire.KnownTurn] | wire.RequestBody[msgspec.Raw]:
+          depth: int) -> ClientBody[KnownMessage] | ClientBody[msgspec.Raw]:
     """The body in one pass, or, where it holds anything unknown or wrong, with messages to be read one by one."""
     known = in_one_pass(body, _known)
     if known is None:
@@ -122,12 +135,12 @@ def _read(body: bytes, dropped: Dropped,
         for field in unknown:
             dropped.hint(field)
         return wired
-    blocks: list[wire.KnownBlock] = []
+    blocks: list[KnownBlock] = []
     for turn in known.messages:
         if isinstance(turn.content, list):
             blocks += turn.content
     if blocks:
-        check_parts([block.input for block in blocks if type(block) is wire.ToolUseBlock and block.input], _INPUT,
+        check_parts([block.input for block in blocks if type(block) is ClientToolUseBlock and block.input], _INPUT,
                     depth)
         check_parts([block.cache_control for block in blocks if block.cache_control], _INPUT, depth)
     parts = _parts(known)
@@ -140,7 +153,7 @@ def _read(body: bytes, dropped: Dropped,
 
 _INPUT = 6
 """The level of what a block of a message holds: below the body, its messages, one of them, its content, the block."""
-_parts = attrgetter(*(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw))
+_parts = attrgetter(*(field.name for field in msgspec.structs.fields(ClientBody) if field.type is msgspec.Raw))
 
 
 # ------------------------------------------------------------------------------------------------ system and messages
@@ -177,7 +190,7 @@ def _stop(sequences: list[str], dropped: Dropped) -> list[str]:
     return stop
 
 
-def _messages(messages: Sequence[wire.KnownTurn | msgspec.Raw], dropped: Dropped) -> list[Message]:
+def _messages(messages: Sequence[KnownMessage | msgspec.Raw], dropped: Dropped) -> list[Message]:
     if not messages:
         raise refused("messages", "expected at least one message")
     decoded = []
@@ -192,7 +205,7 @@ def _messages(messages: Sequence[wire.KnownTurn | msgspec.Raw], dropped: Dropped
     return matched_in_place(decoded, dropped)
 
 
-def _turn_of(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.KnownTurn | wire.Turn:
+def _turn_of(raw: msgspec.Raw, path: str, dropped: Dropped) -> KnownMessage | ClientMessage:
     """One message of a body that was checked. Only what is odd about it is read block by block."""
     try:
         return _known_turn.decode(raw)
@@ -273,7 +286,7 @@ def _choice(raw: msgspec.Raw, dropped: Dropped) -> tuple[ToolChoice | None, bool
 # --------------------------------------------------------------------------------------- thinking, output, metadata
 
 
-def _reasoning_and_format(wired: wire.RequestBody[Any],
+def _reasoning_and_format(wired: ClientBody[Any],
                           dropped: Dropped) -> tuple[ThinkingConfig | None, OutputFormat | None]:
     effort, output_format = None, None
     if given(wired.output_format):

@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extproc.apis.anthropic.client.response import PING
-from extproc.apis.anthropic.passthrough.request import Told, changed, clean, fits, outline, restrict, sent_headers, told
+from extproc.apis.anthropic.passthrough.request import (
+    changed,
+    clean,
+    fits,
+    outline,
+    read_summary,
+    restrict,
+    sent_headers,
+)
 from extproc.apis.anthropic.passthrough.response import MessagesPassThroughDecoder
+from extproc.apis.anthropic.wire import RequestSummary
 from extproc.apis.base import DecodeContext, PatchedRequest, ProviderRequest, ResponseDecoder, ResponseEncoder
 from extproc.apis.shared.body import checked
 from extproc.apis.shared.json_fields import Fields, fields_of, joined
@@ -34,15 +43,15 @@ class AnthropicPassThrough:
         endpoint = anthropic_endpoint(target.endpoint, target.provider, target.model)
         if read is None or not restrict(*read, target, dropped) or not fits(*read, target, endpoint):
             return None
-        asked, fields = read
-        history = changed(asked, fields, target, endpoint, dropped)
+        summary, fields = read
+        history = changed(summary, fields, target, endpoint, dropped)
         if history is None:
             return None
         request = ProviderRequest(method="POST", path=messages_path(target.base_path), body=joined(fields),
-                                  headers=sent_headers(headers, endpoint, dropped, stream=bool(asked.stream)))
-        seen = outline(asked, None)
+                                  headers=sent_headers(headers, endpoint, dropped, stream=bool(summary.stream)))
+        seen = outline(summary, None)
         if not self.passes_response(seen, target, patched=True):
-            seen = outline(asked, fields.get("tools"))
+            seen = outline(summary, fields.get("tools"))
         return PatchedRequest(request, seen, frozenset(history.ids))
 
     def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
@@ -75,7 +84,7 @@ def _is_native(target: Target) -> bool:
     return target.tool_style in ("auto", "native")
 
 
-def _read(body: bytes, limits: Limits) -> tuple[Told, Fields] | None:
+def _read(body: bytes, limits: Limits) -> tuple[RequestSummary, Fields] | None:
     body = checked(body, limits.json_depth)
-    asked, fields = told(body), fields_of(body)
-    return None if asked is None or fields is None else (asked, fields)
+    summary, fields = read_summary(body), fields_of(body)
+    return None if summary is None or fields is None else (summary, fields)

@@ -9,11 +9,10 @@ their bytes, so that prompt caches hit.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
-from extproc.apis.anthropic.provider.wire import ThinkingBlock
+from extproc.apis.anthropic.wire import BlockSummary, MessageSummary, ThinkingBlock
 from extproc.apis.shared.json_fields import elements_of, fields_of, joined, member_of, raw
 from extproc.conversation.signatures import MARK, extract_from_id, extract_from_text
 from extproc.profiles.anthropic import AnthropicEndpoint
@@ -26,34 +25,10 @@ Changes = dict[str, str] | None
 """Members of a block with their new values; None: the block goes."""
 
 
-class Block(msgspec.Struct):
-    """What is looked at of a block. In a block of an unknown type the members may be anything."""
-
-    type: str = ""
-    id: Any = None
-    tool_use_id: Any = None
-    signature: Any = None
-    data: Any = None
-
-
-class Turn(msgspec.Struct):
-    """What is looked at of a message."""
-
-    role: str = ""
-    content: list[Block] | str | None = None
-
-    @property
-    def blocks(self) -> list[Block]:
-        return self.content if isinstance(self.content, list) else []
-
-    def holds(self, *types: str) -> bool:
-        return any(block.type in types for block in self.blocks)
-
-
 class History:
     """One request's messages. `origin`: who issues the endpoint's signatures. `thinks`: the model may think."""
 
-    def __init__(self, turns: list[Turn], endpoint: AnthropicEndpoint, origin: str, *, thinks: bool) -> None:
+    def __init__(self, turns: list[MessageSummary], endpoint: AnthropicEndpoint, origin: str, *, thinks: bool) -> None:
         self._turns = turns
         self._endpoint = endpoint
         self._origin = origin
@@ -97,17 +72,17 @@ class History:
             before = turn.role
         return lost and answers and before != "assistant"
 
-    def _kept(self, at: int) -> list[Block]:
+    def _kept(self, at: int) -> list[BlockSummary]:
         changes = self._changes.get(at, {})
         return [block for place, block in enumerate(self._turns[at].blocks) if changes.get(place, {}) is not None]
 
-    def _misses_thinking(self, at: int, turn: Turn) -> bool:
+    def _misses_thinking(self, at: int, turn: MessageSummary) -> bool:
         return turn.role == "assistant" and turn.holds("tool_use") and not any(
             block.type in _THINKING for block in self._kept(at))
 
     # ------------------------------------------------------------------------------------------------------- looking
 
-    def _look(self, at: int, place: int, block: Block) -> None:
+    def _look(self, at: int, place: int, block: BlockSummary) -> None:
         kind = block.type
         if kind == "tool_use":
             self._call(at, place, block)
@@ -123,7 +98,7 @@ class History:
             self._change(at, place, None)  # encrypted by someone else
             self.lost_thinking = True
 
-    def _call(self, at: int, place: int, block: Block) -> None:
+    def _call(self, at: int, place: int, block: BlockSummary) -> None:
         if not isinstance(block.id, str):
             return  # the provider says so
         plain = self._plain_id(at, place, "id", block.id)
@@ -229,4 +204,4 @@ def _type_of(value: msgspec.Raw) -> str:
         return ""
 
 
-_typed = msgspec.json.Decoder(Block)
+_typed = msgspec.json.Decoder(BlockSummary)

@@ -10,7 +10,7 @@ import re
 
 from msgspec.structs import replace
 
-from extproc.apis.anthropic.provider.wire import (
+from extproc.apis.anthropic.wire import (
     Base64Source,
     DocumentBlock,
     FileSource,

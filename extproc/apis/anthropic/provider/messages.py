@@ -12,18 +12,18 @@ from functools import cached_property
 import msgspec
 
 from extproc.apis.anthropic.provider.media import block_of_media, text_for_model_turn
-from extproc.apis.anthropic.provider.wire import (
-    Block,
+from extproc.apis.anthropic.wire import (
     DocumentBlock,
     FileSource,
     ImageBlock,
-    Marked,
-    RedactedBlock,
+    MarkableBlock,
+    ProviderBlock,
+    ProviderMessage,
+    RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    WireMessage,
 )
 from extproc.apis.shared.cache_marks import CacheControl, sent_mark
 from extproc.conversation.ids import ProviderIds
@@ -40,7 +40,7 @@ OPENING = "(The conversation begins with the assistant's message.)"
 """The user's message before a conversation that begins with the model's."""
 
 _ID = r"[a-zA-Z0-9_-]+"
-THOUGHT = (ThinkingBlock, RedactedBlock)
+THOUGHT = (ThinkingBlock, RedactedThinkingBlock)
 
 
 class Writer:
@@ -57,7 +57,7 @@ class Writer:
         self._thinking_first = thinking_first
         self._prefill = prefill
         self._dropped = dropped
-        self._out: list[WireMessage] = []
+        self._out: list[ProviderMessage] = []
         self._system: list[TextBlock] = []
         """System text of the middle, until the user's message before it is complete."""
 
@@ -71,7 +71,7 @@ class Writer:
         blocks = [self._text(text) for text in texts if text.text.strip()]
         return [*blocks, *map(TextBlock, notes)]
 
-    def messages(self, turns: list[Turn]) -> list[WireMessage]:
+    def messages(self, turns: list[Turn]) -> list[ProviderMessage]:
         for turn in turns:
             if turn.role == "system":
                 self._system += [self._text(text) for text in words(turn, self._dropped) if text.text.strip()]
@@ -84,13 +84,13 @@ class Writer:
             for message in self._out:
                 _lead_with_thinking(message)
         if self._out and self._out[0].role != "user":
-            self._out.insert(0, WireMessage("user", [TextBlock(OPENING)]))
+            self._out.insert(0, ProviderMessage("user", [TextBlock(OPENING)]))
         self._end()
         return self._out
 
     # ------------------------------------------------------------------------------------------------------- roles
 
-    def _append(self, role: str, blocks: list[Block]) -> None:
+    def _append(self, role: str, blocks: list[ProviderBlock]) -> None:
         """Consecutive messages of one role are one message. What the system said comes before the model's answer."""
         if not blocks:
             return
@@ -99,7 +99,7 @@ class Writer:
         if self._out and self._out[-1].role == role:
             self._out[-1].content += blocks
         else:
-            self._out.append(WireMessage("user" if role == "user" else "assistant", blocks))
+            self._out.append(ProviderMessage("user" if role == "user" else "assistant", blocks))
 
     def _place_system(self) -> None:
         """System text of the middle: a system message behind the user's where the model takes one, else user text."""
@@ -107,13 +107,13 @@ class Writer:
             return
         texts, self._system = self._system, []
         if self._model.system_turns and self._endpoint.signed and self._out and self._out[-1].role == "user":
-            self._out.append(WireMessage("system", [*texts]))
+            self._out.append(ProviderMessage("system", [*texts]))
             return
         self._append("user", [msgspec.structs.replace(block, text=f"[system message]\n{block.text}")
                               for block in texts])
 
-    def _user(self, turn: Turn) -> list[Block]:
-        blocks: list[Block] = []
+    def _user(self, turn: Turn) -> list[ProviderBlock]:
+        blocks: list[ProviderBlock] = []
         for block in turn.content:
             if type(block) is Text:
                 if block.text.strip():
@@ -126,8 +126,8 @@ class Writer:
         return blocks
 
     def _assistant(self, turn: Turn) -> None:
-        blocks: list[Block] = []
-        results: list[Block] = []
+        blocks: list[ProviderBlock] = []
+        results: list[ProviderBlock] = []
         for block in turn.in_order():
             if type(block) is Exchange:
                 use = self._call(block.call)
@@ -139,7 +139,7 @@ class Writer:
         self._append("assistant", self._in_order(blocks))
         self._append("user", results)
 
-    def _said(self, block: Text | Media | Thinking | Opaque) -> list[Block]:
+    def _said(self, block: Text | Media | Thinking | Opaque) -> list[ProviderBlock]:
         """A block of the model's turn that is no call."""
         if type(block) is Text:
             return [self._text(block)] if block.text.strip() else []
@@ -156,7 +156,7 @@ class Writer:
         raw = msgspec.Raw(arguments_text(call.arguments).encode())
         return ToolUseBlock(call_id, name, raw, self._mark(call.cache))
 
-    def _in_order(self, blocks: list[Block]) -> list[Block]:
+    def _in_order(self, blocks: list[ProviderBlock]) -> list[ProviderBlock]:
         """The blocks of a turn: what stands behind its last call comes before its last calls, it never ends with
         thinking, no two signed thoughts stand side by side, and it has some where it must."""
         if self._endpoint.signed:
@@ -175,7 +175,7 @@ class Writer:
             return [ThinkingBlock(" ", ""), *blocks]
         return blocks
 
-    def _before_calls(self, blocks: list[Block], behind: list[Block]) -> list[Block]:
+    def _before_calls(self, blocks: list[ProviderBlock], behind: list[ProviderBlock]) -> list[ProviderBlock]:
         """`blocks` ends with calls: what stands behind them comes before them, without thinking."""
         said = [block for block in behind if not isinstance(block, THOUGHT)]
         if len(said) < len(behind):
@@ -185,10 +185,10 @@ class Writer:
             first -= 1
         return [*blocks[:first], *said, *blocks[first:]]
 
-    def _apart(self, blocks: list[Block]) -> list[Block]:
+    def _apart(self, blocks: list[ProviderBlock]) -> list[ProviderBlock]:
         """Of thoughts side by side, which no answer has and the API takes for edited ones, the last stays: clients put
         them there that do not tell what stood between."""
-        out: list[Block] = []
+        out: list[ProviderBlock] = []
         for block in blocks:
             if type(block) is ThinkingBlock and out and type(out[-1]) is ThinkingBlock:
                 out.pop()
@@ -207,14 +207,14 @@ class Writer:
             block.cache_control = self._mark(media.cache)
         return block
 
-    def _thinking(self, thinking: Thinking) -> list[Block]:
+    def _thinking(self, thinking: Thinking) -> list[ProviderBlock]:
         block = own_thinking(thinking, self._endpoint, self._origin)
         if block is None or not self._keep_thinking:
             self._dropped.hint("messages.thinking")
             return []
         return [block]
 
-    def _opaque(self, block: Opaque) -> list[Block]:
+    def _opaque(self, block: Opaque) -> list[ProviderBlock]:
         if block.api == "anthropic" and self._endpoint.own_blocks:
             return [msgspec.Raw(block.raw)]
         if block.text is None:
@@ -265,7 +265,7 @@ class Writer:
             final.text = final.text.rstrip()
 
 
-def _lead_with_thinking(message: WireMessage) -> None:
+def _lead_with_thinking(message: ProviderMessage) -> None:
     """A message with calls begins with its first thinking, if it has any."""
     blocks = message.content
     if isinstance(blocks[0], THOUGHT) or not any(isinstance(b, ToolUseBlock) for b in blocks):
@@ -276,7 +276,8 @@ def _lead_with_thinking(message: WireMessage) -> None:
         message.content = [*blocks[first:end], *blocks[:first], *blocks[end:]]
 
 
-def own_thinking(thinking: Thinking, endpoint: AnthropicEndpoint, origin: str) -> ThinkingBlock | RedactedBlock | None:
+def own_thinking(thinking: Thinking, endpoint: AnthropicEndpoint,
+                 origin: str) -> ThinkingBlock | RedactedThinkingBlock | None:
     """The block that this endpoint takes back, None for thinking of somebody else: an unsigned one, or one whose
     signature names another issuer. Where no signature is checked, every thinking with a text is taken."""
     carried = extract_from_text(thinking.signature) if thinking.signature else None
@@ -286,7 +287,7 @@ def own_thinking(thinking: Thinking, endpoint: AnthropicEndpoint, origin: str) -
         own = carried is not None and carried.origin == origin
         return ThinkingBlock(thinking.text, carried.value if own and carried is not None else "")
     if thinking.redacted is not None:
-        return RedactedBlock(thinking.redacted) if extract_from_text(thinking.redacted) is None else None
+        return RedactedThinkingBlock(thinking.redacted) if extract_from_text(thinking.redacted) is None else None
     if not thinking.signature or carried is not None:
         return None
     return ThinkingBlock(thinking.text, thinking.signature)
@@ -352,12 +353,12 @@ def continues(turns: list[Turn]) -> bool:
             and any(isinstance(block, Text) and block.text.strip() for block in last.content))
 
 
-def holds_thinking(messages: list[WireMessage]) -> bool:
+def holds_thinking(messages: list[ProviderMessage]) -> bool:
     return any(isinstance(block, THOUGHT)
                for message in messages for block in message.content)
 
 
-def holds_files(messages: list[WireMessage]) -> bool:
+def holds_files(messages: list[ProviderMessage]) -> bool:
     """Whether a file of the Files API is named."""
     inner = [block for message in messages for block in message.content]
     inner += [part for block in inner if type(block) is ToolResultBlock and isinstance(block.content, list)
@@ -366,7 +367,7 @@ def holds_files(messages: list[WireMessage]) -> bool:
                for block in inner)
 
 
-def marked(messages: list[WireMessage]) -> list[Marked]:
+def marked(messages: list[ProviderMessage]) -> list[MarkableBlock]:
     """The blocks that carry a cache mark, in order."""
     return [block for message in messages for block in message.content
-            if getattr(block, "cache_control", None) is not None and isinstance(block, Marked)]
+            if getattr(block, "cache_control", None) is not None and isinstance(block, MarkableBlock)]

@@ -10,7 +10,7 @@ import re
 from hashlib import blake2b
 
 from extproc.apis.anthropic.provider.thinking import ThinkingPlan
-from extproc.apis.anthropic.provider.wire import Body, Metadata, OutputConfig, SchemaFormat
+from extproc.apis.anthropic.wire import Metadata, OutputConfig, ProviderBody, SchemaFormat
 from extproc.apis.shared.efforts import format_in_words
 from extproc.apis.shared.extras import name_extras
 from extproc.conversation.model import Request
@@ -24,7 +24,7 @@ _USER_MAX = 256
 """Longest `metadata.user_id`, in characters."""
 
 
-def set_parameters(body: Body, request: Request, plan: ThinkingPlan, model: AnthropicModel,
+def set_parameters(body: ProviderBody, request: Request, plan: ThinkingPlan, model: AnthropicModel,
                    endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
     """Fills everything of `body` but the model, max_tokens, thinking's own field, the messages and the tools. Raises
     `BadRequest` for more than one choice."""
@@ -38,7 +38,7 @@ def set_parameters(body: Body, request: Request, plan: ThinkingPlan, model: Anth
     _name_foreign(request, dropped)
 
 
-def _set_sampling(body: Body, request: Request, plan: ThinkingPlan, model: AnthropicModel,
+def _set_sampling(body: ProviderBody, request: Request, plan: ThinkingPlan, model: AnthropicModel,
                   endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
     """While a Claude thinks all three are fixed; a value that is the default anyway is no loss."""
     if model.sampling == "none" or (plan.on and endpoint.signed):
@@ -62,7 +62,7 @@ def _set_sampling(body: Body, request: Request, plan: ThinkingPlan, model: Anthr
         body.top_p = min(max(request.top_p, 0.0), 1.0)
 
 
-def _set_user(body: Body, request: Request, endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
+def _set_user(body: ProviderBody, request: Request, endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
     if not request.user:
         return
     if not endpoint.user:
@@ -88,7 +88,8 @@ def _name_foreign(request: Request, dropped: Dropped) -> None:
     name_extras(request, dropped)
 
 
-def set_output(body: Body, request: Request, plan: ThinkingPlan, model: AnthropicModel, *, prefill: bool) -> str | None:
+def set_output(body: ProviderBody, request: Request, plan: ThinkingPlan, model: AnthropicModel, *,
+               prefill: bool) -> str | None:
     """Fills `output_config`. Returns the instruction in words where the wish for a format cannot go there: the model
     takes none, the schema cannot be said there, or the answer is begun already (`prefill`)."""
     config = OutputConfig(effort=plan.effort)

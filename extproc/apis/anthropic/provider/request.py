@@ -22,14 +22,14 @@ from extproc.apis.anthropic.provider.messages import (
 from extproc.apis.anthropic.provider.parameters import set_output, set_parameters
 from extproc.apis.anthropic.provider.thinking import Circumstances, plan_thinking
 from extproc.apis.anthropic.provider.tools import NAME_MAX, set_tools, wanted_choice
-from extproc.apis.anthropic.provider.wire import (
+from extproc.apis.anthropic.wire import (
     BlockBinding,
-    Body,
-    Marked,
+    MarkableBlock,
+    ProviderBody,
+    ProviderMessage,
     TextBlock,
     ThinkingField,
     ToolDefinition,
-    WireMessage,
 )
 from extproc.apis.base import EncodedRequest, ProviderRequest
 from extproc.apis.shared.cache_marks import put_in_order
@@ -78,7 +78,8 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     if (request.max_output_tokens or 0) > model.max_output_tokens:
         dropped.hint("max_tokens")
     plan = plan_thinking(request.thinking, request.max_output_tokens, model, circumstances, dropped)
-    body = Body(model=target.model, max_tokens=plan.max_tokens, stream=request.stream, thinking=plan.field, messages=[])
+    body = ProviderBody(model=target.model, max_tokens=plan.max_tokens, stream=request.stream, thinking=plan.field,
+                        messages=[])
     set_parameters(body, request, plan, model, endpoint, dropped)
     notes = set_tools(body, request, target, wanted, turns, names, model, endpoint, dropped)
     format_note = set_output(body, request, plan, model, prefill=prefill)
@@ -103,7 +104,7 @@ def _leading_system(turns: list[Turn]) -> list[Text]:
     return head
 
 
-def _open_with_user(body: Body, dropped: Dropped) -> None:
+def _open_with_user(body: ProviderBody, dropped: Dropped) -> None:
     """A request of nothing but system text is one that the model should answer: the text becomes the user's."""
     if body.messages:
         return
@@ -111,11 +112,11 @@ def _open_with_user(body: Body, dropped: Dropped) -> None:
         raise BadRequest("messages: the conversation holds nothing that can be sent to this model; add a user message "
                          "with text")
     dropped.hint("messages.system")
-    body.messages = [WireMessage("user", [*body.system])]
+    body.messages = [ProviderMessage("user", [*body.system])]
     body.system = []
 
 
-def _limit_marks(body: Body, dropped: Dropped) -> None:
+def _limit_marks(body: ProviderBody, dropped: Dropped) -> None:
     """At most four cache marks: the last of the tools, the last of the system prompt, and the last ones of the
     conversation, which hold the longest prefixes. None lives longer than one before it."""
     tools = [tool for tool in body.tools if isinstance(tool, ToolDefinition) and tool.cache_control is not None]
@@ -124,7 +125,7 @@ def _limit_marks(body: Body, dropped: Dropped) -> None:
     if len(tools) + len(system) + len(spoken) > MOST_MARKS:
         dropped.hint("cache_control")
         kept = len(tools[-1:]) + len(system[-1:])
-        surplus: Sequence[ToolDefinition | TextBlock | Marked]
+        surplus: Sequence[ToolDefinition | TextBlock | MarkableBlock]
         surplus = [*tools[:-1], *system[:-1], *spoken[: max(0, len(spoken) - (MOST_MARKS - kept))]]
         for block in surplus:
             block.cache_control = None
@@ -132,7 +133,7 @@ def _limit_marks(body: Body, dropped: Dropped) -> None:
         dropped.hint("cache_control.ttl")
 
 
-def _betas(body: Body, request: Request, model: AnthropicModel, endpoint: AnthropicEndpoint) -> list[str]:
+def _betas(body: ProviderBody, request: Request, model: AnthropicModel, endpoint: AnthropicEndpoint) -> list[str]:
     """The betas that this body needs; where thinking is bound to its conversation, says what becomes of blocks whose
     history was edited: clients of other APIs edit it all the time."""
     betas: list[str] = []
@@ -150,7 +151,7 @@ def _betas(body: Body, request: Request, model: AnthropicModel, endpoint: Anthro
     return betas
 
 
-def _sent(body: Body, target: Target, betas: list[str]) -> ProviderRequest:
+def _sent(body: ProviderBody, target: Target, betas: list[str]) -> ProviderRequest:
     head = {
         "content-type": "application/json",
         "accept": "text/event-stream" if body.stream else "application/json",

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from extproc.apis.anthropic.provider.wire import ThinkingField
+from extproc.apis.anthropic.wire import ThinkingField
 from extproc.apis.shared.efforts import effort_of_budget, nearest_effort
 from extproc.conversation.model import ThinkingConfig
 from extproc.conversation.unsupported import Dropped

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from extproc.apis.anthropic.provider.wire import Body, Choice, ToolDefinition
+from extproc.apis.anthropic.wire import ProviderBody, ToolChoiceField, ToolDefinition
 from extproc.apis.shared.cache_marks import sent_mark
 from extproc.conversation.model import Request, ServerTool, Tool, ToolChoice
 from extproc.conversation.notes import NO_SERVER_TOOLS, ONE_CALL
@@ -87,7 +87,8 @@ def _allowed(wanted: ToolChoice, tools: Sequence[Tool]) -> WantedChoice:
     return WantedChoice(ToolChoice(wanted.mode), kept)
 
 
-def set_tools(body: Body, request: Request, target: Target, wanted: WantedChoice, turns: list[Turn], names: NameMap,
+def set_tools(body: ProviderBody, request: Request, target: Target, wanted: WantedChoice, turns: list[Turn],
+              names: NameMap,
               model: AnthropicModel, endpoint: AnthropicEndpoint, dropped: Dropped) -> list[str]:
     """Fills `tools` and `tool_choice`. Returns what the model should be told instead."""
     strict = 0
@@ -100,7 +101,7 @@ def set_tools(body: Body, request: Request, target: Target, wanted: WantedChoice
         stubs = _stubs(turns, names)
         if stubs:
             body.tools += stubs
-            body.tool_choice = Choice("none")
+            body.tool_choice = ToolChoiceField("none")
         return notes
     if wanted.tools:
         notes += _set_choice(body, request, target, wanted, names, model, endpoint, dropped)
@@ -155,7 +156,7 @@ def _grammar(tool: Tool) -> tuple[str, str] | None:
     return (inner.syntax, inner.definition) if inner.definition else None
 
 
-def _server_tools(body: Body, request: Request, endpoint: AnthropicEndpoint, dropped: Dropped) -> list[str]:
+def _server_tools(body: ProviderBody, request: Request, endpoint: AnthropicEndpoint, dropped: Dropped) -> list[str]:
     lost: list[ServerTool] = []
     for tool in request.server_tools:
         if tool.api == "anthropic" and endpoint.own_blocks:
@@ -175,7 +176,7 @@ def _stubs(turns: list[Turn], names: NameMap) -> list[ToolDefinition]:
     return [ToolDefinition(name, _NO_INPUT, STUB) for name in used]
 
 
-def _set_choice(body: Body, request: Request, target: Target, wanted: WantedChoice, names: NameMap,
+def _set_choice(body: ProviderBody, request: Request, target: Target, wanted: WantedChoice, names: NameMap,
                 model: AnthropicModel, endpoint: AnthropicEndpoint, dropped: Dropped) -> list[str]:
     notes: list[str] = []
     choice = wanted.choice
@@ -192,12 +193,12 @@ def _set_choice(body: Body, request: Request, target: Target, wanted: WantedChoi
         notes.append(ONE_CALL)
         single = False
     if choice is None:
-        body.tool_choice = Choice("auto", disable_parallel_tool_use=True) if single else None
+        body.tool_choice = ToolChoiceField("auto", disable_parallel_tool_use=True) if single else None
     elif choice.mode == "tool":
         assert choice.tool is not None
-        body.tool_choice = Choice("tool", names.to_provider[choice.tool], single)
+        body.tool_choice = ToolChoiceField("tool", names.to_provider[choice.tool], single or None)
     elif choice.mode == "required":
-        body.tool_choice = Choice("any", disable_parallel_tool_use=single)
+        body.tool_choice = ToolChoiceField("any", disable_parallel_tool_use=single or None)
     else:
-        body.tool_choice = Choice(choice.mode, disable_parallel_tool_use=single)
+        body.tool_choice = ToolChoiceField(choice.mode, disable_parallel_tool_use=single or None)
     return notes

@@ -9,7 +9,9 @@ final answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from extproc.apis.base import ClientOptions, HttpError, ResponseEncoder
 from extproc.apis.openai.client import request as _request
@@ -17,7 +19,6 @@ from extproc.apis.openai.client.completion import CompletionEncoder
 from extproc.apis.openai.client.errors import http_error
 from extproc.apis.openai.client.events import EventsApi, ToolLabel
 from extproc.apis.openai.client.finalizing import finalized, wants_final
-from extproc.apis.openai.client.models import models_body
 from extproc.apis.openai.client.response import ChunkEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
@@ -26,6 +27,18 @@ from extproc.conversation.unsupported import Dropped
 from extproc.errors import Failure
 
 __all__ = ["API", "EventsApi", "OpenAIApi", "ToolLabel", "models_body"]
+
+
+_encode = msgspec.json.Encoder().encode
+
+_UNKNOWN_DATE = 0
+"""The same configuration gives the same bytes: a name has no date of its own."""
+
+
+def models_body(names: Sequence[str]) -> bytes:
+    """The body of `GET /v1/models`."""
+    rows = [{"id": name, "object": "model", "created": _UNKNOWN_DATE, "owned_by": "extproc"} for name in names]
+    return _encode({"object": "list", "data": rows})
 
 
 class OpenAIApi:

@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from extproc.apis.openai.client.ending import finish_reason, usage_fields, whole_calls
 from extproc.apis.openai.client.request import ChatRequest
-from extproc.apis.openai.client.response import CREATED, completion_id, detail
+from extproc.apis.openai.client.response import CREATED, completion_id, detail, finish_reason, usage_fields, whole_calls
 from extproc.apis.openai.client.signatures import Place, Riders
 from extproc.apis.shared.client_responses import Estimate, WholeResponse, call_input
 from extproc.conversation.model import (

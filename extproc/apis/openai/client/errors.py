@@ -12,7 +12,7 @@ import re
 import msgspec
 
 from extproc.apis.base import HttpError
-from extproc.apis.openai.client.wire import RequestBody
+from extproc.apis.openai.wire_request import ClientBody
 from extproc.errors import Failure, FailureKind
 
 TYPES: dict[FailureKind, tuple[str, str | None]] = {
@@ -36,7 +36,7 @@ _KIND_ONLY = re.compile(r"[a-z_]+_error|[A-Z]+(?:_[A-Z]+)*|\d+")
 """Codes that only say the kind, in the words of others: types of Anthropic, statuses of Google and of HTTP. Clients
 look for OpenAI's."""
 _PLACE = re.compile(r"([a-z_]+)[\w.\[\]]*(?=: )")
-_FIELDS = frozenset(field.name for field in msgspec.structs.fields(RequestBody))
+_FIELDS = frozenset(field.name for field in msgspec.structs.fields(ClientBody))
 
 _encode = msgspec.json.Encoder().encode
 

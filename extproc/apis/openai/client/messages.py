@@ -13,10 +13,18 @@ from hashlib import blake2b
 
 import msgspec
 
-from extproc.apis.openai.client import wire
-from extproc.apis.openai.client.layout import laid_out
 from extproc.apis.openai.client.parts import note, read_content
 from extproc.apis.openai.client.reasoning import reasoning_of
+from extproc.apis.openai.client.signatures import Place, Placed, is_rider, ridden
+from extproc.apis.openai.wire_messages import (
+    AnyMessage,
+    ClientCall,
+    ClientFunctionCall,
+    ClientMessage,
+    CustomInput,
+    KnownCall,
+    KnownMessage,
+)
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.tool_results import Sent, matched
 from extproc.apis.shared.wire import Shape, given, is_string, refused
@@ -24,11 +32,11 @@ from extproc.conversation.model import Block, Media, Message, Opaque, Text, Thin
 from extproc.conversation.signatures import extract_from_id
 from extproc.conversation.unsupported import Dropped
 
-_turn = Shape(wire.Turn[msgspec.Raw, msgspec.Raw])
-_known_turn: msgspec.json.Decoder[wire.KnownTurn] = msgspec.json.Decoder(wire.KnownTurn)
-_call = Shape(wire.Call)
-_function = Shape(wire.CalledFunction)
-_custom = Shape(wire.CalledCustom)
+_turn = Shape(ClientMessage[msgspec.Raw, msgspec.Raw])
+_known_turn: msgspec.json.Decoder[KnownMessage] = msgspec.json.Decoder(KnownMessage)
+_call = Shape(ClientCall)
+_function = Shape(ClientFunctionCall)
+_custom = Shape(CustomInput)
 _string = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
 
@@ -36,13 +44,13 @@ _LOST = frozenset({"", "null", "none", "undefined"})
 """Ids that are none (in lower case): servers without ids send these words, and clients echo them."""
 
 
-def decode_messages(messages: Sequence[wire.KnownTurn | msgspec.Raw], dropped: Dropped, *,
+def decode_messages(messages: Sequence[KnownMessage | msgspec.Raw], dropped: Dropped, *,
                     strays: bool = False) -> tuple[list[Text], list[Message]]:
     """The system texts and the rest of the conversation. `strays`: results that no call can be found for stay, instead
     of being refused here. Raises BadRequest with the place."""
     if not messages:
         raise refused("messages", "expected at least one message")
-    turns: list[wire.AnyTurn] = []
+    turns: list[AnyMessage] = []
     voices: dict[str, set[str]] = {}
     for at, sent in enumerate(messages):
         turn = _read(sent, _place(at), dropped) if isinstance(sent, msgspec.Raw) else sent
@@ -72,7 +80,7 @@ def _place(at: int) -> str:
     return f"messages[{at}]"
 
 
-def _read(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.AnyTurn:
+def _read(raw: msgspec.Raw, path: str, dropped: Dropped) -> AnyMessage:
     """One message of a body that was checked. Only what is odd about it is read part by part."""
     try:
         return _known_turn.decode(raw)
@@ -82,7 +90,7 @@ def _read(raw: msgspec.Raw, path: str, dropped: Dropped) -> wire.AnyTurn:
     return turn
 
 
-def _message(turn: wire.AnyTurn, at: int, dropped: Dropped) -> Message:
+def _message(turn: AnyMessage, at: int, dropped: Dropped) -> Message:
     if turn.role == "assistant":
         extra = {"reasoning_details": turn.reasoning_details} if given(turn.reasoning_details) else {}
         return Message("assistant", _marked(_assistant(turn, at, dropped), turn), extra)
@@ -112,7 +120,7 @@ def _named(message: Message, name: str, voices: int, dropped: Dropped) -> Messag
     return Message(message.role, [msgspec.structs.replace(first, text=f"{name}: {first.text}"), *message.content[1:]])
 
 
-def _marked(blocks: list[Block], turn: wire.AnyTurn) -> list[Block]:
+def _marked(blocks: list[Block], turn: AnyMessage) -> list[Block]:
     """A cache mark on the message is one on its last block."""
     mark = read_mark(turn.cache_control)
     if mark and blocks and isinstance(last := blocks[-1], Text | Media | ToolCall):
@@ -123,7 +131,7 @@ def _marked(blocks: list[Block], turn: wire.AnyTurn) -> list[Block]:
 # ------------------------------------------------------------------------------------------------------------- results
 
 
-def _sent(turn: wire.AnyTurn, at: int, dropped: Dropped) -> Sent:
+def _sent(turn: AnyMessage, at: int, dropped: Dropped) -> Sent:
     content: list[Text | Media] = []
     cache = read_mark(turn.cache_control)
     for block in read_content(turn.content, "tool", at, dropped):
@@ -154,32 +162,32 @@ def _usable(call_id: str) -> str:
 # ----------------------------------------------------------------------------------------------------------- assistant
 
 
-def _assistant(turn: wire.AnyTurn, at: int, dropped: Dropped) -> list[Block]:
-    further = turn.further
-    if further:
+def _assistant(turn: AnyMessage, at: int, dropped: Dropped) -> list[Block]:
+    raw_fields = turn.raw_fields
+    if raw_fields:
         _note_lost(turn, dropped)
     content = read_content(turn.content, "assistant", at, dropped)
     if turn.refusal and not any(type(block) is Text and block.text == turn.refusal for block in content):
         content.append(Text(turn.refusal))  # some servers say it as the content, too
     thoughts = (reasoning_of(turn, _place(at), dropped)
-                if further and not any(isinstance(block, Thinking) for block in content) else [])
-    called: Sequence[msgspec.Raw | wire.KnownCall] = turn.tool_calls or ()
+                if raw_fields and not any(isinstance(block, Thinking) for block in content) else [])
+    called: Sequence[msgspec.Raw | KnownCall] = turn.tool_calls or ()
     calls = [_read_call(raw, at, number, dropped) for number, raw in enumerate(called)]
     if given(turn.function_call):
         calls.append(_function_call(turn.function_call, f"{_place(at)}.function_call", _minted(f"{at}"), dropped))
     return laid_out(thoughts, content, calls)
 
 
-def _note_lost(turn: wire.AnyTurn, dropped: Dropped) -> None:
+def _note_lost(turn: AnyMessage, dropped: Dropped) -> None:
     if given(turn.audio):
         dropped.loss("messages.audio")
     if given(turn.annotations) and bytes(turn.annotations).strip() != b"[]":
         dropped.hint("messages.annotations")
 
 
-def _read_call(raw: msgspec.Raw | wire.KnownCall, at: int, number: int, dropped: Dropped) -> ToolCall:
+def _read_call(raw: msgspec.Raw | KnownCall, at: int, number: int, dropped: Dropped) -> ToolCall:
     """The call `number` of the message `at`."""
-    if isinstance(raw, wire.KnownCall):
+    if isinstance(raw, KnownCall):
         call_id, signature = extract_from_id(raw.id)
         return ToolCall(_usable(call_id) or _minted(f"{at}.{number}"), raw.function.name, raw.function.arguments,
                         signature=signature)
@@ -221,3 +229,78 @@ def _function_call(raw: msgspec.Raw, path: str, call_id: str, dropped: Dropped) 
 def _minted(ordinal: str) -> str:
     """An id for a call that came without one: the same in every later request, since a message keeps its place."""
     return "call_" + blake2b(ordinal.encode(), digest_size=12, person=b"lost id").hexdigest()
+
+
+_FRONT = Place()
+
+
+def laid_out(thoughts: list[Placed], content: list[Block], calls: list[ToolCall]) -> list[Block]:
+    """The blocks of the message. `thoughts` came in fields, `content` may hold thinking as well; what rode in the ids
+    of `calls` counts where nothing else brought it back."""
+    if not thoughts and not any(call.signature for call in calls):
+        return [*content, *calls]
+    riders = [rider for at, call in enumerate(calls) for rider in ridden(call.signature, at)]
+    if riders:
+        thoughts, content = _with_riders(thoughts, content, riders)
+    placed = _in_order(thoughts, len(calls))
+    out = _between_texts([thought for thought in placed if thought.place.calls == 0 or not calls], content)
+    for at, call in enumerate(calls):
+        if at:
+            out += [thought.block for thought in placed if thought.place.calls == at]
+        out.append(msgspec.structs.replace(call, signature=None) if is_rider(call.signature) else call)
+    if calls:
+        out += [thought.block for thought in placed if thought.place.calls >= len(calls)]
+    return out
+
+
+def _with_riders(thoughts: list[Placed], content: list[Block],
+                 riders: list[Placed]) -> tuple[list[Placed], list[Block]]:
+    """What rode tells the place of a block that came back otherwise, is one itself, or is the signature of the one
+    plain reasoning of the message: then they belong together."""
+    places = {rider.opaque: rider.place for rider in riders}
+    found = [Placed(thought.block, thought.place or places.get(thought.opaque)) for thought in thoughts]
+    inline = [block for block in content if isinstance(block, Thinking)]
+    seen = {thought.opaque for thought in found} | {block.signature or block.redacted for block in inline}
+    new = [rider for rider in riders if rider.opaque not in seen]
+    if len(found) + len(inline) == 1 and seen == {None} and len(new) == 1 and new[0].block.signature is not None:
+        text = (found[0].block if found else inline[0]).text
+        whole = msgspec.structs.replace(new[0].block, text=text)
+        return [Placed(whole, new[0].place)], [block for block in content if not isinstance(block, Thinking)]
+    return [*found, *new], content
+
+
+class _Fixed(msgspec.Struct, frozen=True):
+    block: Thinking
+    place: Place
+
+
+def _in_order(thoughts: list[Placed], calls: int) -> list[_Fixed]:
+    """By place. One without a place stands behind the one that it came after."""
+    fixed: list[_Fixed] = []
+    last = _FRONT
+    for thought in thoughts:
+        last = last if thought.place is None else thought.place
+        fixed.append(_Fixed(thought.block, last))
+    return sorted(fixed, key=lambda thought: (min(thought.place.calls, calls), thought.place.said))
+
+
+def _between_texts(thoughts: list[_Fixed], content: list[Block]) -> list[Block]:
+    """The content with each thought behind as many characters of text as its place says."""
+    out: list[Block] = []
+    waiting = list(reversed(thoughts))
+    said = 0
+    for block in content:
+        rest: Block | None = block
+        while waiting and rest is not None:
+            cut = waiting[-1].place.said - said
+            if cut > 0:
+                if not isinstance(rest, Text) or cut >= len(rest.text):
+                    break
+                out.append(Text(rest.text[:cut]))
+                rest = msgspec.structs.replace(rest, text=rest.text[cut:])
+                said += cut
+            out.append(waiting.pop().block)
+        if rest is not None:
+            out.append(rest)
+            said += len(rest.text) if isinstance(rest, Text) else 0
+    return [*out, *(thought.block for thought in reversed(waiting))]

@@ -11,19 +11,28 @@ from typing import Any
 
 import msgspec
 
-from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.parts import note
+from extproc.apis.openai.wire_request import (
+    ClientBody,
+    ClientFormat,
+    ClientThinking,
+    ExtraBody,
+    NamedSchema,
+    Reasoning,
+    StreamOptions,
+    TemplateSwitches,
+)
 from extproc.apis.shared.wire import Shape, given, refused
 from extproc.conversation.model import OutputFormat, ThinkingConfig
 from extproc.conversation.unsupported import Dropped
 
-_stream_options = Shape(wire.StreamOptions)
-_format = Shape(wire.Format)
-_json_schema = Shape(wire.JsonSchema)
-_reasoning = Shape(wire.Reasoning)
-_thinking = Shape(wire.ThinkingBody)
-_template: msgspec.json.Decoder[wire.TemplateSwitches] = msgspec.json.Decoder(wire.TemplateSwitches)
-_extra_body: msgspec.json.Decoder[wire.ExtraBody] = msgspec.json.Decoder(wire.ExtraBody)
+_stream_options = Shape(StreamOptions)
+_format = Shape(ClientFormat)
+_json_schema = Shape(NamedSchema)
+_reasoning = Shape(Reasoning)
+_thinking = Shape(ClientThinking)
+_template: msgspec.json.Decoder[TemplateSwitches] = msgspec.json.Decoder(TemplateSwitches)
+_extra_body: msgspec.json.Decoder[ExtraBody] = msgspec.json.Decoder(ExtraBody)
 _ABSENT, _NULL = msgspec.Raw(), msgspec.Raw(b"null")
 _any = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
@@ -32,7 +41,7 @@ _usage: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str,
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
-def output_limit(wired: wire.RequestBody[Any], dropped: Dropped) -> int | None:
+def output_limit(wired: ClientBody[Any], dropped: Dropped) -> int | None:
     """`max_completion_tokens`, else `max_tokens`. -1 means no limit (llama.cpp, LM Studio)."""
     for name in ("max_completion_tokens", "max_tokens"):
         value: int | None = getattr(wired, name)
@@ -97,7 +106,7 @@ def output_format(raw: msgspec.Raw, dropped: Dropped) -> OutputFormat | None:
 # ------------------------------------------------------------------------------------------------------------ reasoning
 
 
-def thinking_config(wired: wire.RequestBody[Any], extra: Mapping[str, msgspec.Raw],
+def thinking_config(wired: ClientBody[Any], extra: Mapping[str, msgspec.Raw],
                     dropped: Dropped) -> tuple[ThinkingConfig | None, bool]:
     """What the client asks of reasoning, and whether it wants to read it. `reasoning_effort` (OpenAI) gives the effort;
     `reasoning` (OpenRouter), `thinking` (Anthropic, DeepSeek, Z.AI), `enable_thinking` and `thinking_budget`
@@ -124,7 +133,7 @@ def thinking_config(wired: wire.RequestBody[Any], extra: Mapping[str, msgspec.Ra
     return config, shown
 
 
-def thinking_words(wired: wire.RequestBody[Any], extra: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+def thinking_words(wired: ClientBody[Any], extra: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     """See `Request.thinking_words`."""
     said = {name: getattr(wired, name) for name in _WORDS}
     words = {name: value if isinstance(value, msgspec.Raw) else msgspec.Raw(_encode(value))
@@ -198,7 +207,7 @@ def _effort(effort: str | None, path: str, dropped: Dropped) -> ThinkingConfig |
     return None
 
 
-def _openrouter(reasoning: wire.Reasoning, dropped: Dropped) -> ThinkingConfig | None:
+def _openrouter(reasoning: Reasoning, dropped: Dropped) -> ThinkingConfig | None:
     config = _effort(reasoning.effort, "reasoning.effort", dropped)
     if reasoning.enabled is False or reasoning.max_tokens == 0:
         return ThinkingConfig("disabled")

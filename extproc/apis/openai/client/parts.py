@@ -12,9 +12,23 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.media import Kind, file, media_of_url, sound
 from extproc.apis.openai.client.reasoning import read_redacted_part, read_thinking_part
+from extproc.apis.openai.wire_messages import (
+    Audio,
+    ClientAudioPart,
+    ClientDocumentPart,
+    ClientFilePart,
+    ClientText,
+    ClientUrlPart,
+    File,
+    KnownImage,
+    KnownText,
+    RefusalPart,
+    TypedText,
+    TypedUrl,
+    Url,
+)
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.wire import Shape, given, is_string, refused, type_of
 from extproc.conversation.model import Block, Media, Opaque, Text, Thinking
@@ -22,19 +36,19 @@ from extproc.conversation.unsupported import Dropped
 
 Reader = Callable[[msgspec.Raw, str, Dropped], Sequence[Block]]
 
-_text = Shape(wire.TypedText)
-_refusal = Shape(wire.RefusalPart)
-_url_part = Shape(wire.TypedUrl)
-_url = Shape(wire.Url)
-_audio_part = Shape(wire.AudioPart)
-_audio = Shape(wire.Audio)
-_document_url = Shape(wire.DocumentUrlPart)
-_file_part = Shape(wire.FilePart)
-_file = Shape(wire.File)
+_text = Shape(TypedText)
+_refusal = Shape(RefusalPart)
+_url_part = Shape(TypedUrl)
+_url = Shape(Url)
+_audio_part = Shape(ClientAudioPart)
+_audio = Shape(Audio)
+_document_url = Shape(ClientDocumentPart)
+_file_part = Shape(ClientFilePart)
+_file = Shape(File)
 _string = msgspec.json.Decoder(str)
 
 
-def read_content(content: str | Sequence[msgspec.Raw | str | wire.KnownText | wire.KnownImage] | None, role: str,
+def read_content(content: str | Sequence[msgspec.Raw | str | KnownText | KnownImage] | None, role: str,
                  at: int, dropped: Dropped) -> list[Block]:
     """The blocks of the message number `at`. Empty text is left out: no API has a meaning for it and many refuse it."""
     if content is None or isinstance(content, str):
@@ -42,10 +56,10 @@ def read_content(content: str | Sequence[msgspec.Raw | str | wire.KnownText | wi
     blocks: list[Block] = []
     for position, raw in enumerate(content):
         place = f"messages[{at}].content[{position}]"
-        if isinstance(raw, wire.KnownText):
+        if isinstance(raw, KnownText):
             blocks += _text_of(raw)
             continue
-        if isinstance(raw, wire.KnownImage):
+        if isinstance(raw, KnownImage):
             blocks += _media_of("image", raw, raw.image_url, place, dropped)
             continue
         if isinstance(raw, str) or is_string(raw):
@@ -73,7 +87,7 @@ def _read_text(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Text]:
     return _text_of(part)
 
 
-def _text_of(part: wire.TextPart) -> list[Text]:
+def _text_of(part: ClientText) -> list[Text]:
     return [Text(part.text, cache=read_mark(part.cache_control))] if part.text else []
 
 
@@ -94,7 +108,7 @@ def _by_url(kind: Kind) -> Reader:
     return read
 
 
-def _media_of(kind: Kind, part: wire.UrlPart, value: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
+def _media_of(kind: Kind, part: ClientUrlPart, value: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
     """`value`: the member of the part that has its name."""
     member = f"{kind}_url"
     cache = read_mark(part.cache_control)

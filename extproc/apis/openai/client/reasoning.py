@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.signatures import Placed, place_of
+from extproc.apis.openai.wire_messages import AnyMessage, ClientThinkingPart, ReasoningItem, RedactedPart
 from extproc.apis.shared.wire import Shape, first_byte, given, type_of
 from extproc.conversation.model import Thinking
 from extproc.conversation.signatures import extract_from_text
@@ -22,14 +22,14 @@ SIGNED_FORMAT = "anthropic-claude-v1"
 OTHER_FORMAT = "unknown"
 """The same for a signature that another provider issued and that says so itself (`carrying.embed_in_text`)."""
 
-_thinking = Shape(wire.ThinkingPart)
-_redacted = Shape(wire.RedactedPart)
-_item: msgspec.json.Decoder[wire.ReasoningItem] = msgspec.json.Decoder(wire.ReasoningItem)
+_thinking = Shape(ClientThinkingPart)
+_redacted = Shape(RedactedPart)
+_item: msgspec.json.Decoder[ReasoningItem] = msgspec.json.Decoder(ReasoningItem)
 _list: msgspec.json.Decoder[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw])
 _any = msgspec.json.Decoder()
 
 
-def reasoning_of(turn: wire.AnyTurn, path: str, dropped: Dropped) -> list[Placed]:
+def reasoning_of(turn: AnyMessage, path: str, dropped: Dropped) -> list[Placed]:
     """The thinking in the fields of an assistant message, in order."""
     blocks = _details(turn.reasoning_details, dropped) or _blocks(turn.thinking_blocks, path, dropped)
     plain = _plain(turn.reasoning_content) or _plain(turn.reasoning) or _plain(turn.thinking)
@@ -104,7 +104,7 @@ def _details(raw: msgspec.Raw, dropped: Dropped) -> list[Placed]:
     return [placed for placed in blocks if placed.block.text or placed.opaque]
 
 
-def _block(item: wire.ReasoningItem, dropped: Dropped) -> Thinking | None:
+def _block(item: ReasoningItem, dropped: Dropped) -> Thinking | None:
     if item.type == "reasoning.encrypted":
         if item.data and _usable(item.data, item.format):
             return Thinking("", redacted=item.data)

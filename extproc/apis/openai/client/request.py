@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
-from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.messages import decode_messages
 from extproc.apis.openai.client.parameters import (
     output_format,
@@ -24,23 +24,25 @@ from extproc.apis.openai.client.parameters import (
     wants_usage,
 )
 from extproc.apis.openai.client.tools import decode_choice, decode_tools
+from extproc.apis.openai.wire_messages import KnownMessage
+from extproc.apis.openai.wire_request import ClientBody, WholeClientBody
 from extproc.apis.shared.body import check_parts, checked, in_one_pass
 from extproc.apis.shared.wire import given, misplaced, refused
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
 from extproc.conversation.unsupported import Dropped
 
-Body = wire.RequestBody[wire.KnownTurn] | wire.RequestBody[msgspec.Raw]
+AnyBody = ClientBody[KnownMessage] | ClientBody[msgspec.Raw]
 
-_whole = msgspec.json.Decoder(wire.WholeBody)
-_known: msgspec.json.Decoder[wire.RequestBody[wire.KnownTurn]] = msgspec.json.Decoder(wire.RequestBody[wire.KnownTurn])
-_body: msgspec.json.Decoder[wire.RequestBody[msgspec.Raw]] = msgspec.json.Decoder(wire.RequestBody[msgspec.Raw])
-_lenient: msgspec.json.Decoder[wire.RequestBody[msgspec.Raw]] = msgspec.json.Decoder(wire.RequestBody[msgspec.Raw],
-                                                                                  strict=False)
+_whole = msgspec.json.Decoder(WholeClientBody)
+_known: msgspec.json.Decoder[ClientBody[KnownMessage]] = msgspec.json.Decoder(ClientBody[KnownMessage])
+_body: msgspec.json.Decoder[ClientBody[msgspec.Raw]] = msgspec.json.Decoder(ClientBody[msgspec.Raw])
+_lenient: msgspec.json.Decoder[ClientBody[msgspec.Raw]] = msgspec.json.Decoder(ClientBody[msgspec.Raw],
+                                                                               strict=False)
 """Reads `"100"` and 100.0 as 100, as most servers of this format do."""
 _fields: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-FIELDS = frozenset(field.name for field in msgspec.structs.fields(wire.RequestBody))
+FIELDS = frozenset(field.name for field in msgspec.structs.fields(ClientBody))
 """Top-level fields that have a place in the conversation model."""
 
 _NULL = b"null"
@@ -63,9 +65,9 @@ def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, li
     return of_wire(*read_body(body, limits), dropped, limits)
 
 
-def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]]:
+def read_body(body: bytes, limits: Limits) -> tuple[AnyBody, dict[str, msgspec.Raw]]:
     """The known fields as a record, and all others that hold something as they stand there."""
-    known: wire.RequestBody[wire.KnownTurn] | None = in_one_pass(body, _whole) or in_one_pass(body, _known)
+    known: ClientBody[KnownMessage] | None = in_one_pass(body, _whole) or in_one_pass(body, _known)
     if known is None:
         body = checked(body, limits.json_depth)
         try:
@@ -75,14 +77,14 @@ def read_body(body: bytes, limits: Limits) -> tuple[Body, dict[str, msgspec.Raw]
                 return _lenient.decode(body), _further(body)
             except msgspec.ValidationError:
                 raise misplaced(error, "") from None
-    extra = _rest_of(known, body) if isinstance(known, wire.WholeBody) else _further(body)
+    extra = _rest_of(known, body) if isinstance(known, WholeClientBody) else _further(body)
     depth = limits.json_depth
     if extra:
         check_parts(extra.values(), 2, depth)
     parts = _parts(known)
     if any(parts):
         check_parts(filter(None, parts), 2, depth)
-    check_parts([value for turn in known.messages for value in turn.further if value], 4, depth)
+    check_parts([value for turn in known.messages for value in turn.raw_fields if value], 4, depth)
     return known, extra
 
 
@@ -91,7 +93,7 @@ def _further(body: bytes) -> dict[str, msgspec.Raw]:
             if name not in FIELDS and memoryview(value) != _NULL}
 
 
-def _rest_of(known: wire.WholeBody, body: bytes) -> dict[str, msgspec.Raw]:
+def _rest_of(known: WholeClientBody, body: bytes) -> dict[str, msgspec.Raw]:
     """The same, nearly always without a second look at the body, which takes half as long as the first. The order of
     several fields, which they keep in what is sent, only the body tells."""
     values = _rest(known)
@@ -101,23 +103,31 @@ def _rest_of(known: wire.WholeBody, body: bytes) -> dict[str, msgspec.Raw]:
     return rest if len(rest) < 2 else _further(body)
 
 
-_REST = tuple(name for name in wire.WholeBody.__struct_fields__ if name not in FIELDS)
+_REST = tuple(name for name in WholeClientBody.__struct_fields__ if name not in FIELDS)
 _rest = attrgetter(*_REST)
-_parts = attrgetter(*(field.name for field in msgspec.structs.fields(wire.RequestBody) if field.type is msgspec.Raw))
+_parts = attrgetter(*(field.name for field in msgspec.structs.fields(ClientBody) if field.type is msgspec.Raw))
 
 
-def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, limits: Limits, *,
+def of_wire(wired: AnyBody, extra: dict[str, msgspec.Raw], dropped: Dropped, limits: Limits, *,
             strays: bool = False) -> ChatRequest:
-    """The request. `strays`: the caller takes care of results without a call. Raises BadRequest with the place."""
-    if wired.n is not None and not 1 <= wired.n <= _MOST_CHOICES:
-        raise refused("n", f"expected 1 to {_MOST_CHOICES}, got {wired.n}")
+    """The request. `strays`: the caller handles results without a call. Raises BadRequest with the place."""
+    _check_choices(wired.n)
     system, messages = decode_messages(wired.messages, dropped, strays=strays)
+    request = decode_parameters(wired, extra, dropped, limits)
+    request.system, request.messages = system, messages
+    return request
+
+
+def decode_parameters(wired: ClientBody[Any], extra: dict[str, msgspec.Raw], dropped: Dropped,
+                      limits: Limits) -> ChatRequest:
+    """The request without its messages. Raises BadRequest with the place."""
+    _check_choices(wired.n)
     tools, server_tools = decode_tools(wired.tools or (), wired.functions or (), dropped, limits.json_depth)
     thinking, shown = thinking_config(wired, extra, dropped)
     legacy = bool(wired.functions) and not wired.tools
     stream = bool(wired.stream)
     return ChatRequest(
-        model=wired.model, messages=messages, system=system, tools=tools, server_tools=server_tools,
+        model=wired.model, messages=[], tools=tools, server_tools=server_tools,
         tool_choice=decode_choice(wired.tool_choice, wired.function_call, dropped),
         parallel_tool_calls=False if legacy else wired.parallel_tool_calls,
         max_output_tokens=output_limit(wired, dropped), temperature=wired.temperature, top_p=wired.top_p,
@@ -130,3 +140,8 @@ def of_wire(wired: Body, extra: dict[str, msgspec.Raw], dropped: Dropped, limits
         want_usage=not stream or wants_usage(wired.stream_options, extra.get("usage", msgspec.Raw())),
         extra=extra, api="openai", cites=True,
         legacy_functions=legacy, show_reasoning=shown)
+
+
+def _check_choices(choices: int | None) -> None:
+    if choices is not None and not 1 <= choices <= _MOST_CHOICES:
+        raise refused("n", f"expected 1 to {_MOST_CHOICES}, got {choices}")

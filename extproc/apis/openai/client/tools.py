@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from extproc.apis.openai.client import wire
 from extproc.apis.openai.client.parts import note
+from extproc.apis.openai.wire_request import AllowedTools, ClientCustom, ClientToolChoice, Function, ToolHead, ToolName
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.tool_definition_cache import ToolDefinitionCache
 from extproc.apis.shared.wire import Shape, given, is_string, refused
@@ -20,17 +20,17 @@ from extproc.conversation.model import CacheMark, ServerTool, Tool, ToolChoice, 
 from extproc.conversation.unsupported import Dropped
 from extproc.schemas.faults import schema_place
 
-_head = Shape(wire.ToolHead)
-_function = Shape(wire.Function)
-_custom = Shape(wire.Custom)
-_choice = Shape(wire.Choice)
-_allowed = Shape(wire.AllowedTools)
-_named = Shape(wire.Named)
+_head = Shape(ToolHead)
+_function = Shape(Function)
+_custom = Shape(ClientCustom)
+_choice = Shape(ClientToolChoice)
+_allowed = Shape(AllowedTools[msgspec.Raw])
+_named = Shape(ToolName)
 _decode = msgspec.json.Decoder().decode
 _string = msgspec.json.Decoder(str)
 
 _members: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_HEAD = frozenset(wire.ToolHead.__struct_fields__)
+_HEAD = frozenset(ToolHead.__struct_fields__)
 
 _MODES = {"auto": "auto", "required": "required", "any": "required", "none": "none"}
 """`any` is Mistral's and Anthropic's word for required."""
@@ -162,7 +162,7 @@ def _name_in(raw: msgspec.Raw, path: str) -> str:
     return _named.read(raw, path)[0].name if given(raw) else ""
 
 
-def _allowed_choice(choice: wire.Choice, dropped: Dropped) -> ToolChoice:
+def _allowed_choice(choice: ClientToolChoice, dropped: Dropped) -> ToolChoice:
     if given(choice.allowed_tools):
         allowed, unknown = _allowed.read(choice.allowed_tools, "tool_choice.allowed_tools")
         note(dropped, "tool_choice.allowed_tools", unknown)

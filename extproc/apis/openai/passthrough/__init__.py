@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from extproc.apis.base import DecodeContext, PatchedRequest, ProviderRequest, ResponseDecoder, ResponseEncoder
 from extproc.apis.openai.client.finalizing import wants_final
 from extproc.apis.openai.client.request import ChatRequest
-from extproc.apis.openai.passthrough.history import ids_of
-from extproc.apis.openai.passthrough.request import change, fits, outline, restrict, told
+from extproc.apis.openai.passthrough.history import call_ids
+from extproc.apis.openai.passthrough.request import change, fits, read_native, restrict
 from extproc.apis.openai.passthrough.response import ChatPassThroughDecoder
 from extproc.apis.openai.provider.request import chat_path
 from extproc.apis.shared.body import checked
-from extproc.apis.shared.json_fields import fields_of, joined
+from extproc.apis.shared.json_fields import joined
 from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
@@ -34,15 +34,14 @@ class OpenAIPassThrough:
         if not target.profile.faithful or not _is_native(target) or wants_final(headers):
             return None
         body = checked(body, limits.json_depth)
-        asked, fields = told(body), fields_of(body)
-        if asked is None or fields is None or not restrict(asked, fields, target, dropped) \
-                or not fits(asked, fields, target):
+        native = read_native(body, limits)
+        if native is None or not restrict(native, target, dropped) or not fits(native, target):
             return None
-        change(asked, fields, target, dropped)
+        change(native, target, dropped)
         head = {"content-type": "application/json", "accept-encoding": "identity",
-                "accept": "text/event-stream" if asked.stream else "application/json"}
-        request = ProviderRequest(method="POST", path=chat_path(target), headers=head, body=joined(fields))
-        return PatchedRequest(request, outline(asked), ids_of(asked.messages))
+                "accept": "text/event-stream" if native.outline.stream else "application/json"}
+        request = ProviderRequest(method="POST", path=chat_path(target), headers=head, body=joined(native.fields))
+        return PatchedRequest(request, native.outline, call_ids(native.body.messages))
 
     def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
         """A request that was written anew may have an answer in other words: of functions, custom tools, and reasoning

@@ -1,98 +1,74 @@
-"""Whether the messages of a chat request can reach their provider as the client wrote them.
+"""True or false: can the messages of a chat request reach OpenAI as the client wrote them?
 
 Clients echo what their SDK accumulated (`index` in calls, `parsed`), put names and images into tool messages, lose ids
-and leave calls without a result: OpenAI takes none of these. Such a request is written anew from the conversation,
-which mends them or says what is wrong. The order of results is the client's own: OpenAI takes any. Called by the relay
-for every request that would pass; it changes nothing.
+and leave calls without a result. OpenAI takes none of these. Such a request is re-encoded from the conversation, which
+mends them or names the fault. The order of results is not checked: OpenAI takes any.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
 
+from extproc.apis.openai.wire_messages import NativeMessage
+from extproc.conversation.signatures import MARK
 from extproc.profiles.profile import Profile
-
-Raw = msgspec.Raw
-
-
-class _Function(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    arguments: str
-
-
-class _Call(msgspec.Struct, forbid_unknown_fields=True):
-    id: str
-    type: str
-    function: _Function | None = None
-    custom: Raw = Raw()
-
-
-class Turn(msgspec.Struct, forbid_unknown_fields=True):
-    """A message with the fields of the API reference, and `annotations`, which answers hold."""
-
-    role: str
-    content: Raw = Raw()
-    name: Raw = Raw()
-    tool_call_id: str | None = None
-    tool_calls: list[_Call] | None = None
-    refusal: Raw = Raw()
-    audio: Raw = Raw()
-    annotations: Raw = Raw()
-    function_call: Raw = Raw()
 
 
 class _Part(msgspec.Struct):
     type: str
 
 
-_parts = msgspec.json.Decoder(str | list[_Part])
+_part = msgspec.json.Decoder(_Part)
 
 
-def may_pass(turns: list[Turn], profile: Profile) -> bool:
-    """Whether every message has a place that the profile takes, every tool message the text and every call the one
-    result that OpenAI wants."""
+def history_fits(messages: Sequence[NativeMessage], profile: Profile) -> bool:
+    """True if every message has OpenAI's fields and a place that the profile takes, every tool message is text, and
+    every call has exactly one result."""
     waiting: set[str] = set()
     used: set[str] = set()
-    spoken = False
-    for turn in turns:
-        if turn.role == "tool":
-            if turn.tool_call_id not in waiting or turn.name != Raw() or not _is_text(turn.content):
+    system_only = True
+    for message in messages:
+        if message.server_fields:
+            return False
+        if message.role == "tool":
+            if message.tool_call_id not in waiting or message.name is not None or not _is_text(message.content):
                 return False
-            waiting.remove(turn.tool_call_id)
+            waiting.remove(message.tool_call_id)
             continue
         if waiting:
             return False
-        if turn.role == "system" and spoken and not profile.system_anywhere:
+        if message.role == "system" and not system_only and not profile.system_anywhere:
             return False
-        spoken = spoken or turn.role != "system"
-        calls = turn.tool_calls or ()
-        if calls and _wants_more_of_calls(profile):
+        system_only = system_only and message.role == "system"
+        calls = message.tool_calls or ()
+        if calls and _changes_calls(profile):
             return False
-        waiting = {call.id for call in calls if _legal(call.id, profile)} - used
+        waiting = {call.id for call in calls if _is_legal(call.id, profile)} - used
         if len(waiting) < len(calls):
             return False
         used |= waiting
-    last = turns[-1].role if turns else ""
+    last = messages[-1].role if messages else ""
     return not waiting and (last != "assistant" or profile.prefill == "plain")
 
 
-def ids_of(turns: list[Turn]) -> frozenset[str]:
-    """Of all calls."""
-    return frozenset(call.id for turn in turns for call in turn.tool_calls or ())
+def call_ids(messages: Sequence[NativeMessage]) -> frozenset[str]:
+    """The ids of all calls."""
+    return frozenset(call.id for message in messages for call in message.tool_calls or ())
 
 
-def _wants_more_of_calls(profile: Profile) -> bool:
-    """Whether turns with calls have another form at this endpoint, or hold what no plain client sends back."""
+def _changes_calls(profile: Profile) -> bool:
+    """True if messages with calls have another form at this endpoint, or hold what no plain client sends back."""
     return (profile.tool_call_id_form == "functions" or profile.reasoning_history != "drop"
             or profile.call_signature_placeholder is not None or profile.bridge_after_tools is not None
             or profile.empty_content != "null")
 
 
-def _legal(call_id: str, profile: Profile) -> bool:
-    return (0 < len(call_id) <= profile.tool_call_id_max
+def _is_legal(call_id: str, profile: Profile) -> bool:
+    return (0 < len(call_id) <= profile.tool_call_id_max and MARK not in call_id
             and _pattern(profile.tool_call_id_pattern).fullmatch(call_id) is not None)
 
 
@@ -101,9 +77,10 @@ def _pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _is_text(content: Raw) -> bool:
+def _is_text(content: str | list[msgspec.Raw] | None) -> bool:
+    if isinstance(content, str):
+        return True
     try:
-        found = _parts.decode(content)
-    except (msgspec.DecodeError, RecursionError):
+        return content is not None and all(_part.decode(part).type == "text" for part in content)
+    except msgspec.ValidationError:
         return False
-    return isinstance(found, str) or all(part.type == "text" for part in found)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from extproc.apis.base import DecodeContext, ResponseDecoder
-from extproc.apis.openai.client.ending import usage_fields
+from extproc.apis.openai.client.response import usage_fields
 from extproc.apis.openai.provider.call_index import CallIndex
 from extproc.apis.openai.provider.chunks import CallDelta, Choice, Chunk, JsonChunk, decode_chunk, usage_of
 from extproc.apis.openai.provider.finish import FAILED_REASONS, FINISH_REASONS

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 
-from extproc.apis.openai.provider.wire import (
-    AudioData,
+from extproc.apis.openai.wire_messages import (
+    Audio,
     AudioPart,
     DocumentUrlPart,
-    FileData,
+    File,
     FilePart,
     FileUrlPart,
     ImagePart,
-    ImageUrl,
     Part,
     TextPart,
+    Url,
     VideoPart,
 )
 from extproc.apis.shared.media import image_type, lost_media, text_of_media
@@ -61,7 +61,7 @@ def _carried(media: Media, profile: Profile) -> Part | None:
         return _audio(media, profile)
     if media.kind == "video" and profile.videos:
         source = _source(media, media.media_type or "video/mp4", urls=True)
-        return None if source is None else VideoPart(ImageUrl(source))
+        return None if source is None else VideoPart(Url(source))
     return None
 
 
@@ -72,8 +72,8 @@ def _document(media: Media, profile: Profile) -> Part | None:
     if profile.document_part == "document_url":
         return DocumentUrlPart(source, media.title or None)
     if profile.document_part == "file_url":
-        return FileUrlPart(ImageUrl(media.data or source), media.title or None)
-    return FilePart(FileData(_filename(media.title), source))
+        return FileUrlPart(Url(media.data or source), media.title or None)
+    return FilePart(File(_filename(media.title), source))
 
 
 def _audio(media: Media, profile: Profile) -> Part | None:
@@ -83,7 +83,7 @@ def _audio(media: Media, profile: Profile) -> Part | None:
     kind = (media.media_type or "").lower().partition("/")[2].partition(";")[0].removeprefix("x-")
     if media.data is None or not kind:
         return None
-    return AudioPart(AudioData(media.data, _AUDIO_FORMATS.get(kind, kind)))
+    return AudioPart(Audio(media.data, _AUDIO_FORMATS.get(kind, kind)))
 
 
 def _source(media: Media, media_type: str, *, urls: bool) -> str | None:
@@ -100,13 +100,13 @@ def _web_url(media: Media) -> str | None:
 def _image(media: Media, profile: Profile) -> Part | None:
     detail = media.detail if media.detail in _DETAILS else None
     if profile.image_urls and (url := _web_url(media)) is not None:
-        return ImagePart(ImageUrl(url, detail))
+        return ImagePart(Url(url, detail))
     if media.url is not None and media.url.startswith("data:image/"):
-        return ImagePart(ImageUrl(media.url, detail))
+        return ImagePart(Url(media.url, detail))
     if media.data is None:
         return None
     kind = image_type(media)
-    return None if kind is None else ImagePart(ImageUrl(f"data:{kind};base64,{media.data}", detail))
+    return None if kind is None else ImagePart(Url(f"data:{kind};base64,{media.data}", detail))
 
 
 def _filename(title: str | None) -> str:

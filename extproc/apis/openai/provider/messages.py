@@ -13,21 +13,21 @@ from functools import cached_property
 
 from extproc.apis.openai.provider.media import carried_parts, parts_of_media
 from extproc.apis.openai.provider.past_reasoning import put_back
-from extproc.apis.openai.provider.wire import (
+from extproc.apis.openai.wire_messages import (
     AnyCall,
     AssistantMessage,
     Call,
     CustomCall,
     CustomInput,
     FunctionCall,
-    FunctionTool,
     Part,
+    ProviderMessage,
     SystemMessage,
     TextPart,
     ToolMessage,
     UserMessage,
-    WireMessage,
 )
+from extproc.apis.openai.wire_request import FunctionTool
 from extproc.apis.shared.cache_marks import CacheControl, put_in_order, sent_mark
 from extproc.apis.shared.media import lost_media, text_of_media
 from extproc.conversation.ids import ProviderIds
@@ -49,7 +49,7 @@ prefixes."""
 
 
 def encode_messages(system: list[Text], turns: list[Turn], names: NameMap, target: Target, dropped: Dropped,
-                    custom: frozenset[str] = frozenset(), marked: Sequence[Marked] = ()) -> list[WireMessage]:
+                    custom: frozenset[str] = frozenset(), marked: Sequence[Marked] = ()) -> list[ProviderMessage]:
     """All messages of a request; `system` holds the texts of the system message at the head, `custom` the names of the
     tools that take free text at this endpoint, `marked` what has cache marks before all messages."""
     return _Encoder(names, target, dropped, custom, marked).encode(system, turns)
@@ -67,7 +67,7 @@ class _Encoder:
         self._dropped = dropped
         self._custom = custom
         self._marked: list[Marked] = [*marked]
-        self._out: list[WireMessage] = []
+        self._out: list[ProviderMessage] = []
         self._parts: list[Part] = []
 
     @cached_property
@@ -76,7 +76,7 @@ class _Encoder:
         profile = self._profile
         return ProviderIds(profile.tool_call_id_pattern, profile.tool_call_id_max, profile.tool_call_id_form)
 
-    def encode(self, system: list[Text], turns: list[Turn]) -> list[WireMessage]:
+    def encode(self, system: list[Text], turns: list[Turn]) -> list[ProviderMessage]:
         # System messages before the first turn join the head: many chat templates take one system message only.
         leading = 0
         while leading < len(turns) and turns[leading].role == "system":

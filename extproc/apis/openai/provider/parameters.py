@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from extproc.apis.openai.provider.wire import Body, JsonObject, JsonSchema, NamedSchema
+from extproc.apis.openai.wire_request import JsonObjectFormat, JsonSchemaFormat, NamedSchema, ProviderBody
 from extproc.apis.shared.efforts import format_in_words, output_limit
 from extproc.apis.shared.extras import name_extra
 from extproc.conversation.model import OutputFormat, Request
@@ -37,11 +37,11 @@ def limit_at(wanted: int | None, target: Target, dropped: Dropped) -> int | None
     return limit
 
 
-def with_parameters(request: Request, target: Target, dropped: Dropped) -> Body:
+def with_parameters(request: Request, target: Target, dropped: Dropped) -> ProviderBody:
     """The body with limits, sampling and the user, and no messages yet. Raises `BadRequest` for several answers where
     the endpoint gives one."""
     profile = target.profile
-    body = Body(model=target.model, messages=[], temperature=request.temperature, top_p=request.top_p,
+    body = ProviderBody(model=target.model, messages=[], temperature=request.temperature, top_p=request.top_p,
                 top_k=request.top_k, seed=request.seed, presence_penalty=request.presence_penalty,
                 frequency_penalty=request.frequency_penalty)
     if request.max_output_tokens is not None:
@@ -74,7 +74,7 @@ def with_parameters(request: Request, target: Target, dropped: Dropped) -> Body:
     return body
 
 
-def remove_refused(body: Body, profile: Profile, dropped: Dropped) -> None:
+def remove_refused(body: ProviderBody, profile: Profile, dropped: Dropped) -> None:
     """Takes out what the endpoint refuses, and names it; last of all."""
     for name in sorted(profile.refuses):
         value = getattr(body, name, None)
@@ -97,7 +97,7 @@ def legal_user(user: str) -> str:
 # ------------------------------------------------------------------------------------------------- the client's fields
 
 
-def extra_fields(body: Body, request: Request, profile: Profile, dropped: Dropped) -> dict[str, object]:
+def extra_fields(body: ProviderBody, request: Request, profile: Profile, dropped: Dropped) -> dict[str, object]:
     """What stands behind all other fields: those of the client's own request that this endpoint takes, and those that
     every request of it carries. No field is there twice: what the conversation says counts."""
     taken: dict[str, object] = {}
@@ -112,7 +112,7 @@ def extra_fields(body: Body, request: Request, profile: Profile, dropped: Droppe
     return {**taken, **{name: value for name, value in own.items() if name not in taken}}
 
 
-def merge_template_kwargs(body: Body, request: Request, profile: Profile) -> None:
+def merge_template_kwargs(body: ProviderBody, request: Request, profile: Profile) -> None:
     """The switch of reasoning joins what the client says to the chat template."""
     raw = request.extra.get("chat_template_kwargs")
     if raw is None or not body.chat_template_kwargs or request.api != "openai":
@@ -146,23 +146,29 @@ def format_fits(request: Request, profile: Profile, *, tools: bool) -> bool:
     return (profile.format_with_tools or not tools) and (profile.format_in_stream or not request.stream)
 
 
-def response_format(wanted: OutputFormat, profile: Profile) -> JsonObject | JsonSchema:
+def response_format(wanted: OutputFormat, profile: Profile) -> JsonObjectFormat | JsonSchemaFormat:
     """The strongest form that the endpoint takes; `format_note` says the rest in words."""
-    taken = _format_taken(profile)
-    if taken == "json_object" or (wanted.schema is None and taken == "json_schema"):
-        return JsonObject()
+    if format_kind(wanted, profile) == "json_object":
+        return JsonObjectFormat()
     schema = _ANY_OBJECT
     if wanted.schema is not None:
         schema = openai_format(wanted.schema) if profile.schemas == "gemini" else clean_schema(wanted.schema)
     strict = True if wanted.strict and fits_strict(schema) else None
     name = _ODD_IN_FORMAT_NAME.sub("_", wanted.name)[:64] or "output"
-    return JsonSchema(NamedSchema(name=name, schema=schema, strict=strict))
+    return JsonSchemaFormat(NamedSchema(name=name, schema=schema, strict=strict))
 
 
-def format_note(wanted: OutputFormat, sent: JsonObject | JsonSchema | None) -> str | None:
+def format_kind(wanted: OutputFormat, profile: Profile) -> str:
+    """The type of the `response_format` that is sent: json_object or json_schema."""
+    taken = _format_taken(profile)
+    return "json_object" if taken == "json_object" or (wanted.schema is None and taken == "json_schema") else (
+        "json_schema")
+
+
+def format_note(wanted: OutputFormat, sent: JsonObjectFormat | JsonSchemaFormat | None) -> str | None:
     """The instruction for the system text where `response_format` does not carry the wish whole. The format demands the
     word JSON somewhere in the messages of a request for a JSON object, so it stands there in any case."""
-    return format_in_words(wanted, schema_sent=isinstance(sent, JsonSchema))
+    return format_in_words(wanted, schema_sent=isinstance(sent, JsonSchemaFormat))
 
 
 def _format_taken(profile: Profile) -> str:

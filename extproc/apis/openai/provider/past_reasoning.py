@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from extproc.apis.openai.provider.signatures import ANTHROPIC, GOOGLE_MEMBERS, anthropic, of_call, unpacked
-from extproc.apis.openai.provider.wire import AssistantMessage, Call, GoogleContent, TextPart, ThinkingPart
+from extproc.apis.openai.wire_messages import AssistantMessage, Call, GoogleContent, TextPart, ThinkingPart
 from extproc.conversation.model import Thinking
 from extproc.conversation.signatures import extract_from_text
 from extproc.conversation.tool_results import Exchange, Turn

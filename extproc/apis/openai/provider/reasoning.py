@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from extproc.apis.openai.provider.signatures import anthropic
-from extproc.apis.openai.provider.wire import Body, Reasoning, ThinkingToggle
+from extproc.apis.openai.wire_request import ProviderBody, Reasoning, ThinkingToggle
 from extproc.apis.shared.efforts import effort_of_budget, nearest_effort
 from extproc.conversation.model import Request, Thinking, ThinkingConfig
 from extproc.conversation.tool_results import Turn
@@ -105,7 +105,7 @@ def _unsigned_calls(turns: Sequence[Turn]) -> bool:
 # ------------------------------------------------------------------------------------------------------------- fields
 
 
-def set_reasoning(body: Body, thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> None:
+def set_reasoning(body: ProviderBody, thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> None:
     """Fills the fields of reasoning; after the output limit."""
     if profile.reasoning == "object":
         body.reasoning = _object(thinking, profile, body.max_tokens or body.max_completion_tokens)
@@ -160,7 +160,7 @@ def _object(thinking: ThinkingConfig, profile: Profile, limit: int | None) -> Re
     return Reasoning(enabled=True) if effort is None else Reasoning(effort=effort)
 
 
-def _toggle(body: Body, thinking: ThinkingConfig, profile: Profile) -> None:
+def _toggle(body: ProviderBody, thinking: ThinkingConfig, profile: Profile) -> None:
     """Sent when the client says on or off; an effort means on."""
     on = is_asked(thinking)
     toggle = profile.thinking_toggle

@@ -24,7 +24,7 @@ from extproc.apis.openai.provider.parameters import (
 )
 from extproc.apis.openai.provider.reasoning import plan, set_reasoning, thinks
 from extproc.apis.openai.provider.tools import choose_tools, set_tools
-from extproc.apis.openai.provider.wire import FunctionTool, StreamOptions
+from extproc.apis.openai.wire_request import FunctionTool, StreamOptions
 from extproc.conversation.model import Request, Text
 from extproc.conversation.tool_names import build_name_map
 from extproc.conversation.tool_results import pair

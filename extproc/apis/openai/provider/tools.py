@@ -13,17 +13,17 @@ from typing import Literal, cast
 import msgspec
 
 from extproc.apis.openai.provider.messages import taken_mark
-from extproc.apis.openai.provider.wire import (
+from extproc.apis.openai.wire_request import (
     AllowedChoice,
     AllowedTools,
-    Body,
-    Choice,
     Custom,
     CustomTool,
     Function,
     FunctionTool,
     NamedChoice,
     NamedCustomChoice,
+    ProviderBody,
+    ToolChoiceField,
     ToolName,
 )
 from extproc.conversation.model import Request, ServerTool, Tool, ToolChoice
@@ -93,8 +93,8 @@ def choose_tools(request: Request, target: Target, dropped: Dropped) -> ChosenTo
     return chosen
 
 
-def set_tools(body: Body, request: Request, chosen: ChosenTools, target: Target, names: NameMap, dropped: Dropped, *,
-              may_force: bool = True) -> list[str]:
+def set_tools(body: ProviderBody, request: Request, chosen: ChosenTools, target: Target, names: NameMap,
+              dropped: Dropped, *, may_force: bool = True) -> list[str]:
     """Fills the three fields, where tools are offered or the provider would have to run some. `may_force`: the model
     takes a forced choice now. Returns what the model should be told in words."""
     profile = target.profile
@@ -172,7 +172,7 @@ def _check_count(count: int, target: Target) -> None:
         raise BadRequest(f"tools: {count} tools are offered, this model takes at most {most}; offer fewer tools")
 
 
-def _choice(chosen: ChosenTools, names: NameMap, profile: Profile) -> Choice | None:
+def _choice(chosen: ChosenTools, names: NameMap, profile: Profile) -> ToolChoiceField | None:
     mode = chosen.mode
     if chosen.allowed and mode in ("auto", "required"):
         return AllowedChoice(AllowedTools(mode, [_named(tool, names, profile) for tool in chosen.allowed]))

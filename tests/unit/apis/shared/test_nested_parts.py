@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from extproc.apis import CLIENT_APIS
-from extproc.apis.openai.client import wire
+from extproc.apis.openai import wire_messages
 from extproc.bounds import Limits
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
@@ -44,8 +44,8 @@ PLACES: dict[str, tuple[str, dict[str, Any], int]] = {
     "an extra field": ("openai", {**message(), "extra": HOLE}, 2),
     "response_format": ("openai", {**message(), "response_format": {"type": "text", "a": HOLE}}, 3),
     **{f"a message's {field.name}": ("openai", message(**{field.name: HOLE}), 4)
-       for field in msgspec.structs.fields(wire.Turn)
-       if field.type is wire.Raw},
+       for field in msgspec.structs.fields(wire_messages.ClientMessage)
+       if field.type is wire_messages.Raw},
 }
 """Where a value stands: the API, a request, and the level of the value: 1 is the body itself."""
 

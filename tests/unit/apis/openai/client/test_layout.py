@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.openai.client.layout import laid_out
+from extproc.apis.openai.client.messages import laid_out
 from extproc.apis.openai.client.signatures import Place, Placed, Riders, place_of
 from extproc.conversation.model import Block, Text, Thinking, ToolCall, ToolCallStart
 from extproc.conversation.signatures import extract_from_id
