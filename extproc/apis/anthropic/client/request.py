@@ -90,39 +90,39 @@ def decode_count_request(body: bytes, headers: Mapping[str, str], dropped: Dropp
 
 
 def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
-    wired = _read(body, dropped, limits.json_depth)
+    record = _read(body, dropped, limits.json_depth)
     if "anthropic-beta" in headers:
         dropped.hint("anthropic-beta")
     # What a request leaves out is empty here and gets no call: this stands on the way to a first token.
-    if wired.context_management or wired.service_tier or wired.container or wired.mcp_servers:
-        _name_foreign(wired, dropped)
-    tools, server_tools = _tools(wired.tools, dropped, limits.json_depth) if wired.tools else ([], [])
-    choice, parallel = _choice(wired.tool_choice, dropped) if wired.tool_choice else (None, None)
-    thinking, output_format = (_reasoning_and_format(wired, dropped)
-                               if wired.thinking or wired.output_config or wired.output_format else (None, None))
+    if record.context_management or record.service_tier or record.container or record.mcp_servers:
+        _name_foreign(record, dropped)
+    tools, server_tools = _tools(record.tools, dropped, limits.json_depth) if record.tools else ([], [])
+    choice, parallel = _choice(record.tool_choice, dropped) if record.tool_choice else (None, None)
+    thinking, output_format = (_reasoning_and_format(record, dropped)
+                               if record.thinking or record.output_config or record.output_format else (None, None))
     messages, tools, server_tools = applied(
-        _messages(wired.messages, dropped), tools, server_tools,
+        _messages(record.messages, dropped), tools, server_tools,
         lambda raw, place: _kept.read(raw, place, dropped, limits.json_depth), dropped)
     # At most fifteen keywords: Python puts more of them into a dictionary first, which takes three times as long.
     request = Request(
-        model=wired.model, messages=messages,
-        system=_system(wired.system, dropped) if wired.system else [],
+        model=record.model, messages=messages,
+        system=_system(record.system, dropped) if record.system else [],
         tools=tools, server_tools=server_tools, tool_choice=choice, parallel_tool_calls=parallel,
-        max_output_tokens=wired.max_tokens, temperature=wired.temperature, top_p=wired.top_p, top_k=wired.top_k,
-        stream=wired.stream is True, thinking=thinking, output_format=output_format)
-    if wired.stop_sequences:
-        request.stop = _stop(wired.stop_sequences, dropped)
-    if wired.metadata:
-        request.user = _user(wired.metadata, dropped)
+        max_output_tokens=record.max_tokens, temperature=record.temperature, top_p=record.top_p, top_k=record.top_k,
+        stream=record.stream is True, thinking=thinking, output_format=output_format)
+    if record.stop_sequences:
+        request.stop = _stop(record.stop_sequences, dropped)
+    if record.metadata:
+        request.user = _user(record.metadata, dropped)
     return request
 
 
-def _name_foreign(wired: ClientBody[Any], dropped: Dropped) -> None:
+def _name_foreign(record: ClientBody[Any], dropped: Dropped) -> None:
     """What only Anthropic itself knows what to do with."""
     for field in ("context_management", "service_tier", "container"):
-        if given(getattr(wired, field)):
+        if given(getattr(record, field)):
             dropped.hint(field)
-    if given(wired.mcp_servers) and bytes(wired.mcp_servers).strip() != b"[]":
+    if given(record.mcp_servers) and bytes(record.mcp_servers).strip() != b"[]":
         dropped.loss("mcp_servers")
 
 
@@ -131,10 +131,10 @@ def _read(body: bytes, dropped: Dropped,
     """The body in one pass, or, where it holds anything unknown or wrong, with messages to be read one by one."""
     known = in_one_pass(body, _known)
     if known is None:
-        wired, unknown = _body.read(checked(body, depth), "")
+        record, unknown = _body.read(checked(body, depth), "")
         for field in unknown:
             dropped.hint(field)
-        return wired
+        return record
     blocks: list[KnownBlock] = []
     for turn in known.messages:
         if isinstance(turn.content, list):
@@ -286,13 +286,13 @@ def _choice(raw: msgspec.Raw, dropped: Dropped) -> tuple[ToolChoice | None, bool
 # --------------------------------------------------------------------------------------- thinking, output, metadata
 
 
-def _reasoning_and_format(wired: ClientBody[Any],
+def _reasoning_and_format(record: ClientBody[Any],
                           dropped: Dropped) -> tuple[ThinkingConfig | None, OutputFormat | None]:
     effort, output_format = None, None
-    if given(wired.output_format):
-        output_format = _output(wired.output_format, "output_format", dropped)
-    if given(wired.output_config):
-        config, unknown = _output_config.read(wired.output_config, "output_config")
+    if given(record.output_format):
+        output_format = _output(record.output_format, "output_format", dropped)
+    if given(record.output_config):
+        config, unknown = _output_config.read(record.output_config, "output_config")
         for field in unknown:
             dropped.hint(f"output_config.{field}")
         effort = config.effort
@@ -301,7 +301,7 @@ def _reasoning_and_format(wired: ClientBody[Any],
             effort = None
         if given(config.format):
             output_format = _output(config.format, "output_config.format", dropped)
-    return _thinking_config(wired.thinking, effort, dropped), output_format
+    return _thinking_config(record.thinking, effort, dropped), output_format
 
 
 def _output(raw: msgspec.Raw, path: str, dropped: Dropped) -> OutputFormat | None:

@@ -162,7 +162,7 @@ class StreamEncoder:
                 if text:
                     out += (self._prefix, _encode(text), _DELTA_END)
             elif self._state is not grammar.END:
-                out.append(self._other(event))
+                out.append(self._other_event(event))
         return b"".join(out)
 
     def ping(self) -> bytes:
@@ -173,27 +173,27 @@ class StreamEncoder:
             return self._start() + PING
         return PING
 
-    def _other(self, event: Event) -> bytes:
+    def _other_event(self, event: Event) -> bytes:
         match event:
             case Start():
                 # A ping may have begun the message already.
                 return self._start() if self._state is grammar.BEGIN else b""
             case TextStart():
-                self._open("start text", TextDelta)
+                self._open_block("start text", TextDelta)
                 return _empty_block(self._index, TextDelta)
             case ThinkingStart():
-                self._open("start thinking", ThinkingDelta)
+                self._open_block("start thinking", ThinkingDelta)
                 return _empty_block(self._index, ThinkingDelta)
             case BlockStop():
                 self._step("stop")
                 return _block_stop(self._index)
             case ToolCallStart():
-                self._open("start tool_use", ArgumentsDelta)
+                self._open_block("start tool_use", ArgumentsDelta)
                 self._called = True
                 return _block_start(self._index, b'{"type":"tool_use","id":%b,"name":%b,"input":{}}' % (
                     _encode(embed_in_id(event.id, event.signature)), _encode(event.name)))
             case RedactedThinking():
-                self._open("start complete", None)
+                self._open_block("start complete", None)
                 return _block_start(self._index, b'{"type":"redacted_thinking","data":%b}' % _encode(event.data))
             case Finish():
                 return self._finish(event)
@@ -218,7 +218,7 @@ class StreamEncoder:
         self._state = grammar.step(self._state, "message_start")
         return self._beginning
 
-    def _open(self, symbol: str, delta: type | None) -> None:
+    def _open_block(self, symbol: str, delta: type | None) -> None:
         """A block begins: from now on its deltas pass."""
         self._state = grammar.step(self._state, symbol)
         self._index += 1
@@ -240,7 +240,7 @@ class StreamEncoder:
 # -------------------------------------------------------------------------------------------------------------- whole
 
 
-class _Open(msgspec.Struct):
+class _OpenBlock(msgspec.Struct):
     """The block that is being collected: its opening event, its pieces, its signature."""
 
     event: TextStart | ThinkingStart | ToolCallStart | RedactedThinking
@@ -258,7 +258,7 @@ class MessageEncoder(WholeResponse):
         self._model = model
         self._message_id = message_id
         self._estimate = Estimate(prompt_estimate)
-        self._blocks: list[_Open] = []
+        self._blocks: list[_OpenBlock] = []
 
     def _event(self, event: Event) -> bytes:
         match event:
@@ -269,7 +269,7 @@ class MessageEncoder(WholeResponse):
             case SignatureDelta():
                 self._blocks[-1].signature = event.signature
             case TextStart() | ThinkingStart() | ToolCallStart() | RedactedThinking():
-                self._blocks.append(_Open(event))
+                self._blocks.append(_OpenBlock(event))
             case Finish():
                 self._ended = True
                 return self._message(event)
@@ -288,7 +288,7 @@ class MessageEncoder(WholeResponse):
             **stop_details(finish),
             "usage": usage_fields(finish.usage, self._estimate)})
 
-    def _content(self, block: _Open, finish: Finish) -> dict[str, object] | None:
+    def _content(self, block: _OpenBlock, finish: Finish) -> dict[str, object] | None:
         text = "".join(block.pieces)
         match block.event:
             case TextStart():

@@ -1,7 +1,7 @@
 """Events of the conversation model -> one whole `chat.completion`.
 
-The same answer as the stream's (`answer`), collected. Calls of custom tools have their own form here. A failure writes
-nothing: the caller answers with `API.error` instead.
+The content is that of the stream (`response`), collected. Calls of custom tools have a form of their own here. A
+failure writes nothing: the caller sends `API.error` instead.
 """
 
 from __future__ import annotations
@@ -11,8 +11,15 @@ from collections.abc import Callable
 import msgspec
 
 from extproc.apis.openai.client.request import ChatRequest
-from extproc.apis.openai.client.response import CREATED, completion_id, detail, finish_reason, usage_fields, whole_calls
-from extproc.apis.openai.client.signatures import Place, Riders
+from extproc.apis.openai.client.response import (
+    CREATED,
+    completion_id,
+    finish_reason,
+    reasoning_detail,
+    usage_fields,
+    whole_calls,
+)
+from extproc.apis.openai.client.signatures import BlockPosition, PendingSignatures
 from extproc.apis.shared.client_responses import Estimate, WholeResponse, call_input
 from extproc.conversation.model import (
     ArgumentsDelta,
@@ -35,7 +42,7 @@ _encode = msgspec.json.Encoder().encode
 _object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
 
-class _Open(msgspec.Struct):
+class _OpenBlock(msgspec.Struct):
     """A block that is being collected. `call_id` is the id for the client."""
 
     event: TextStart | ThinkingStart | ToolCallStart
@@ -48,7 +55,7 @@ class _Open(msgspec.Struct):
 
 
 class CompletionEncoder(WholeResponse):
-    """Writes one JSON object at the end of the answer."""
+    """Writes one JSON object at the end of the response."""
 
     content_type = "application/json"
 
@@ -60,32 +67,32 @@ class CompletionEncoder(WholeResponse):
         self._model = request.model
         self._id = completion_id(message_id)
         self._estimate = Estimate(prompt_estimate)
-        self._blocks: list[_Open] = []
+        self._blocks: list[_OpenBlock] = []
         self._cited = Citations([], {})
         self._details: list[dict[str, object]] = []
-        self._riders = Riders()
-        self._said = self._calls = 0
-        """Characters of text and calls so far: where reasoning stands among them."""
+        self._signatures = PendingSignatures()
+        self._characters = self._calls = 0
+        """Characters of text and number of calls so far: the position of reasoning among them."""
 
     def _event(self, event: Event) -> bytes:
         match event:
             case TextDelta():
                 self._blocks[-1].pieces.append(event.text)
-                self._said += len(event.text)
+                self._characters += len(event.text)
             case ThinkingDelta():
                 self._blocks[-1].pieces.append(event.text)
             case ArgumentsDelta():
                 self._blocks[-1].pieces.append(event.json)
             case TextStart() | ThinkingStart():
-                self._blocks.append(_Open(event))
+                self._blocks.append(_OpenBlock(event))
             case ToolCallStart():
-                self._blocks.append(_Open(event, self._riders.load(event)))
+                self._blocks.append(_OpenBlock(event, self._signatures.id_with_signature(event)))
                 self._calls += 1
             case SignatureDelta():
                 if event.signature:
-                    self._signed(Thinking(self._blocks[-1].text, signature=event.signature))
+                    self._add_signed_block(Thinking(self._blocks[-1].text, signature=event.signature))
             case RedactedThinking():
-                self._signed(Thinking("", redacted=event.data))
+                self._add_signed_block(Thinking("", redacted=event.data))
             case Citations():
                 self._cited = event
             case Finish():
@@ -97,9 +104,9 @@ class CompletionEncoder(WholeResponse):
                 pass
         return b""
 
-    def _signed(self, block: Thinking) -> None:
-        self._riders.add(block, self._said)
-        self._details.append(detail(block, len(self._details), Place(self._calls, self._said)))
+    def _add_signed_block(self, block: Thinking) -> None:
+        self._signatures.add(block, self._characters)
+        self._details.append(reasoning_detail(block, len(self._details), BlockPosition(self._calls, self._characters)))
 
     def _completion(self, finish: Finish) -> bytes:
         calls = [call for call in (self._call(block, finish) for block in self._blocks) if call is not None]
@@ -134,8 +141,8 @@ class CompletionEncoder(WholeResponse):
     def _joined(self, kind: type) -> str:
         return "".join(block.text for block in self._blocks if isinstance(block.event, kind))
 
-    def _call(self, block: _Open, finish: Finish) -> dict[str, object] | None:
-        """None for other blocks, and for a call that a limit cut off."""
+    def _call(self, block: _OpenBlock, finish: Finish) -> dict[str, object] | None:
+        """None for other blocks and for a call that a limit truncated."""
         if not isinstance(block.event, ToolCallStart):
             return None
         name, arguments = block.event.name, block.text
@@ -149,7 +156,8 @@ class CompletionEncoder(WholeResponse):
 
 
 def custom_input(arguments: str) -> str:
-    """The free text of a custom tool's call, which came as `{"input": ...}`; else what came."""
+    """The free text of a custom tool's call, from `{"input": ...}`. Arguments of another form are returned
+    unchanged."""
     try:
         value = _object.decode(arguments)
     except (msgspec.DecodeError, RecursionError):

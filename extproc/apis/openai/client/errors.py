@@ -1,8 +1,8 @@
 """A failure of the exchange -> an error in the shape of the OpenAI API, as a response or inside a stream.
 
-Called by the answer encoders and through `API.error`. Clients decide by status and by `code` whether they try again,
-shorten the conversation or give up; some of them know an overflow of the context by its words only. So each of these
-is chosen here and nowhere else.
+Called by the response encoders and through `API.error`. Clients decide by status and `code` whether to retry, to
+shorten the conversation or to give up; some recognise a context overflow only by its wording. All three are chosen in
+this module only.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ TYPES: dict[FailureKind, tuple[str, str | None]] = {
     "overloaded": ("server_error", "overloaded"),
     "unavailable": ("server_error", "unavailable"),
 }
-"""Each kind's type, and its code unless the provider gave one that says more."""
+"""The type of each kind, and its code where the provider gave none that is more specific."""
 
 _KIND_ONLY = re.compile(r"[a-z_]+_error|[A-Z]+(?:_[A-Z]+)*|\d+")
-"""Codes that only say the kind, in the words of others: types of Anthropic, statuses of Google and of HTTP. Clients
-look for OpenAI's."""
+"""Codes that only repeat the kind in another API's words: Anthropic's types, Google's and HTTP's statuses. Clients look
+for OpenAI's."""
 _PLACE = re.compile(r"([a-z_]+)[\w.\[\]]*(?=: )")
 _FIELDS = frozenset(field.name for field in msgspec.structs.fields(ClientBody))
 
@@ -53,7 +53,7 @@ class _Error(msgspec.Struct):
 
 
 def http_error(failure: Failure, request_id: str | None = None) -> HttpError:
-    """The whole response. The status stays the provider's, except that an overflow of the context is always a 400."""
+    """The whole response. The status is the provider's, except for a context overflow, which is always a 400."""
     headers = {"content-type": "application/json"}
     if failure.retry_after is not None:
         headers["retry-after"] = failure.retry_after
@@ -63,7 +63,7 @@ def http_error(failure: Failure, request_id: str | None = None) -> HttpError:
 
 
 def error_chunk(failure: Failure) -> bytes:
-    """The last event of a broken stream: clients raise on it, and no `[DONE]` follows."""
+    """The last event of a broken stream. Clients raise on it, and no `[DONE]` follows."""
     return b"data: " + error_body(failure) + b"\n\n"
 
 
@@ -73,7 +73,7 @@ def error_body(failure: Failure) -> bytes:
 
 
 def error_detail(failure: Failure) -> _Detail:
-    """What stands in it."""
+    """The members of the error object."""
     kind, code = TYPES[failure.kind]
     if failure.kind != "context_length" and failure.code and not _KIND_ONLY.fullmatch(failure.code):
         code = failure.code
@@ -87,7 +87,7 @@ def _status(failure: Failure) -> int:
 
 
 def _param(failure: Failure) -> str | None:
-    """The place that the message begins with, when it is a field of the request."""
+    """The place at the start of the message, if it is a field of the request."""
     if failure.kind == "context_length":
         return "messages"
     found = _PLACE.match(failure.message) if failure.kind == "invalid_request" else None
@@ -95,7 +95,7 @@ def _param(failure: Failure) -> str | None:
 
 
 def message(failure: Failure) -> str:
-    """The message. An overflow is said in OpenAI's own phrase, which coding clients look for before they compact the
+    """The message. A context overflow uses OpenAI's own phrase, by which coding clients decide to compact the
     conversation."""
     if failure.kind != "context_length":
         return failure.message or f"the provider failed with status {failure.status}"

@@ -1,9 +1,23 @@
-"""Application events as a client API: `POST /v1/events` takes the body of a chat completion and always answers with a
-stream of plain events (`event_stream`).
+"""Application events: `POST /v1/events` takes the body of a chat completion and responds with `data:` lines of JSON
+with a `type`, for web front ends that should not assemble deltas.
 
-`finalize: true` in the body (or the header of chat completions) asks for the final answer of a conversation
-(`finalizing`). What the configuration says of
-tools and of the final note is handed in; this module knows no configuration.
+| event | members |
+|---|---|
+| `warning` | `code` (`dropped`), `name`, `message`: a part of the request or the response that could not be carried |
+| `content` | `text`: a piece of the answer |
+| `reasoning` | `text` and `content`, which are equal: a piece of reasoning |
+| `tool_start` | `id`, `name`, `category`, `visibility`: the model begins to write a call |
+| `tool_call` | `id`, `name`, `arguments` (an object), `category`, `visibility`; always complete |
+| `usage` | `usage` (as in a chat completion), `finish_reason`, and `refusal`: the provider's reason, if any |
+| `error` | `error` (as in the OpenAI API); nothing follows |
+| `done` | `done: true`; the last event of a complete response |
+
+A call whose arguments were truncated by a limit has a `tool_start` and no `tool_call`; `finish_reason` is then
+`length`. Warnings come at the very start, or right before the end. The encoder runs for every event, so a delta costs
+one JSON string.
+
+`finalize: true` in the body, or the header of chat completions, asks for the final answer of a conversation
+(`finalizing`). The labels of tools and the final note are passed in; this module does not read the configuration.
 """
 
 from __future__ import annotations
@@ -14,10 +28,10 @@ import msgspec
 
 from extproc.apis.base import ClientOptions, HttpError, ResponseEncoder
 from extproc.apis.openai.client.errors import error_detail, http_error
-from extproc.apis.openai.client.finalizing import finalized, wants_final
-from extproc.apis.openai.client.request import ChatRequest, of_wire, read_body
+from extproc.apis.openai.client.finalizing import finalize, wants_final
+from extproc.apis.openai.client.request import ChatRequest, read_body, request_of_record
 from extproc.apis.openai.client.response import KEEP_ALIVE, finish_reason, usage_fields, whole_calls
-from extproc.apis.openai.client.signatures import Riders
+from extproc.apis.openai.client.signatures import PendingSignatures
 from extproc.apis.shared.client_responses import Estimate, call_input
 from extproc.apis.shared.wire import refused
 from extproc.bounds import Limits
@@ -52,21 +66,21 @@ _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
 class ToolLabel(msgspec.Struct, frozen=True):
-    """How a front end shows the calls of a tool: what it is, and whether users see it. The words are the
-    configuration's own."""
+    """How a front end shows the calls of a tool: its category, and its visibility to users. Both are words of the
+    configuration."""
 
     category: str = "tool"
     visibility: str = "visible"
 
 
-class _Call(msgspec.Struct):
+class _OpenCall(msgspec.Struct):
     start: ToolCallStart
     id: str
     pieces: list[str] = []
 
 
 class EventStreamEncoder:
-    """Writes application events. `label` gives what the configuration says of a tool, by the client's name."""
+    """Writes application events. `label` maps the client's name of a tool to the configuration's label."""
 
     content_type = "text/event-stream; charset=utf-8"
 
@@ -77,12 +91,13 @@ class EventStreamEncoder:
         self._dropped = request.dropped if isinstance(request, ChatRequest) else None
         self._warned = 0
         self._losses_of_request = len(self._dropped.losses) if self._dropped is not None else 0
-        """So many losses were told, and so many there are before the answer is read. What a piece of the answer adds,
-        its start must not tell: how long a piece is, nobody knows."""
+        """Losses already reported, and losses known before the response is read. The start of the stream reports
+        only the latter: pieces of a response have no defined length, so later losses would make the bytes depend on
+        the cut."""
         self._estimate = Estimate(prompt_estimate)
-        self._riders = Riders()
-        self._said = 0
-        self._call: _Call | None = None
+        self._signatures = PendingSignatures()
+        self._characters = 0
+        self._call: _OpenCall | None = None
         self._called = False
         self._ended = False
 
@@ -95,7 +110,7 @@ class EventStreamEncoder:
                 break
             if kind is TextDelta:
                 if event.text:  # type: ignore[union-attr]
-                    self._said += len(event.text)  # type: ignore[union-attr]
+                    self._characters += len(event.text)  # type: ignore[union-attr]
                     out += (_TEXT, _encode(event.text), _END)  # type: ignore[union-attr]
             elif kind is ThinkingDelta:
                 if self._shown and event.text:  # type: ignore[union-attr]
@@ -105,66 +120,67 @@ class EventStreamEncoder:
                 if self._call is not None:
                     self._call.pieces.append(event.json)  # type: ignore[union-attr]
             else:
-                out.append(self._other(event))
+                out.append(self._other_event(event))
         return b"".join(out)
 
     def ping(self) -> bytes:
-        """Keeps the connection alive: a comment, which clients skip."""
+        """A comment, which keeps the connection alive and which clients skip."""
         return b"" if self._ended else KEEP_ALIVE
 
-    def _other(self, event: Event) -> bytes:
+    def _other_event(self, event: Event) -> bytes:
         match event:
             case Start():
                 return self._warnings(self._losses_of_request)
             case ToolCallStart():
-                out = self._told(at_limit=False)
-                self._call = call = _Call(event, self._riders.load(event))
-                return out + _event({"type": "tool_start", "id": call.id, "name": event.name, **self._labelled(event)})
+                out = self._flush_call(may_be_cut=False)
+                self._call = call = _OpenCall(event, self._signatures.id_with_signature(event))
+                return out + _event({"type": "tool_start", "id": call.id, "name": event.name,
+                                     **self._label_fields(event)})
             case BlockStop():
-                return self._told(at_limit=True)
+                return self._flush_call(may_be_cut=True)
             case SignatureDelta():
                 if event.signature:
-                    self._riders.add(Thinking("", signature=event.signature), self._said)
+                    self._signatures.add(Thinking("", signature=event.signature), self._characters)
                 return b""
             case RedactedThinking():
-                self._riders.add(Thinking("", redacted=event.data), self._said)
-                return self._told(at_limit=False)
+                self._signatures.add(Thinking("", redacted=event.data), self._characters)
+                return self._flush_call(may_be_cut=False)
             case Finish():
                 return self._finish(event)
             case Failure():
                 self._ended = True
                 return self._warnings() + _event({"type": "error", "error": error_detail(event)})
             case _:
-                return self._told(at_limit=False)  # a block begins: the call before it was whole
+                return self._flush_call(may_be_cut=False)  # a block begins: the call before it was whole
 
-    def _told(self, at_limit: bool) -> bytes:
-        """The call that was collected. `at_limit`: it may have been cut off; then only complete arguments are told,
-        others wait for what follows."""
+    def _flush_call(self, may_be_cut: bool) -> bytes:
+        """The collected call. `may_be_cut`: it may be truncated; then only complete arguments are sent, others wait for
+        the next event."""
         call = self._call
         if call is None:
             return b""
-        arguments = call_input("".join(call.pieces), at_limit, last=True)
+        arguments = call_input("".join(call.pieces), may_be_cut, last=True)
         if arguments is None:
             return b""
         self._call, self._called = None, True
         if isinstance(arguments, msgspec.Raw):  # the provider's own JSON, on one line: strings hold no line ends
             arguments = msgspec.Raw(bytes(arguments).translate(_ONE_LINE))
         return _event({"type": "tool_call", "id": call.id, "name": call.start.name, "arguments": arguments,
-                       **self._labelled(call.start)})
+                       **self._label_fields(call.start)})
 
-    def _labelled(self, start: ToolCallStart) -> dict[str, str]:
+    def _label_fields(self, start: ToolCallStart) -> dict[str, str]:
         label = self._label(start.name)
         return {"category": label.category, "visibility": label.visibility}
 
     def _warnings(self, most: int | None = None) -> bytes:
-        """The losses that were found since the last time, up to `most` in all."""
+        """The losses found since the last report, up to `most` in all."""
         new = self._dropped.losses[self._warned:most] if self._dropped is not None else []
         self._warned += len(new)
         return b"".join(_event({"type": "warning", "code": "dropped", "name": name,
                                 "message": f"Could not be carried, and was left out: {name}"}) for name in new)
 
     def _finish(self, event: Finish) -> bytes:
-        out = self._told(at_limit=not whole_calls(event.reason))
+        out = self._flush_call(may_be_cut=not whole_calls(event.reason))
         self._ended = True
         why = event.refusal.explanation if event.refusal is not None else ""
         return out + self._warnings() + _event({
@@ -180,8 +196,8 @@ _DEFAULT = ToolLabel()
 
 
 class EventsApi:
-    """`labels`: names of tools, or patterns with `*`, the first that matches counts. `final_note`: the system note of
-    `finalize`, "" for none."""
+    """`labels`: names of tools or patterns with `*`; the first match counts. `final_note`: the system note of
+    `finalize`; "" for none."""
 
     name = "events"
     call_prefix = "call_"
@@ -197,23 +213,23 @@ class EventsApi:
         return EventsApi(labels, options.final_note)
 
     def label(self, name: str) -> ToolLabel:
-        """What the table says of a tool."""
+        """The label of a tool."""
         return next((label for pattern, label in self._labels.items() if matches(pattern, name)), _DEFAULT)
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
-        """POST /v1/events. Raises BadRequest (the place and what to do)."""
-        wired, extra = read_body(body, limits)
+        """Decodes POST /v1/events. Raises BadRequest with the place and what to do."""
+        record, extra = read_body(body, limits)
         final = bytes(extra.pop("finalize", msgspec.Raw(b"false")))
         if final not in (b"true", b"false"):
             raise refused("finalize", "expected true or false")
-        if wired.n is not None and wired.n > 1:
+        if record.n is not None and record.n > 1:
             raise refused("n", "application events carry one answer: expected 1")
         is_final = final == b"true" or wants_final(headers)
-        request = of_wire(wired, extra, dropped, limits, strays=is_final)
+        request = request_of_record(record, extra, dropped, limits, strays=is_final)
         request.stream = request.want_usage = True
         request.legacy_functions = request.cites = False
         request.dropped = dropped
-        return finalized(request, self._final_note, dropped) if is_final else request
+        return finalize(request, self._final_note, dropped) if is_final else request
 
     def response_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[],
                                                                                             int]) -> ResponseEncoder:

@@ -1,9 +1,9 @@
-"""The final answer of a conversation is wanted (`finalize: true` in an events request, `x-extproc-finalize: true` with
-a chat completion): the conversation is brought to a state in which only an answer can follow.
+"""Requests for the final answer of a conversation: `finalize: true` in an events request, or `x-extproc-finalize: true`
+with a chat completion.
 
-A front end that ran out of rounds or time has calls nobody answered, or results whose calls it no longer has. Calls get
-a result that says that they were not run; results without a call stay readable as text; the tools may not be called any
-more, and a note of the configuration asks for the answer. Changes nothing for other requests.
+A front end that ran out of rounds or time holds calls without results, or results without their calls. Calls get a
+result that says they were not run. Results without a call become readable text. The tools may not be called, and a note
+of the configuration asks for the answer. Other requests are not changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def wants_final(headers: Mapping[str, str]) -> bool:
     return word == "true"
 
 
-def finalized(request: ChatRequest, note: str, dropped: Dropped) -> ChatRequest:
+def finalize(request: ChatRequest, note: str, dropped: Dropped) -> ChatRequest:
     """The request with pending results reconciled, no tool to be called, and the note (none when it is empty) as the
     last message."""
     messages = _reconciled(request.messages, dropped)

@@ -1,9 +1,10 @@
 """The messages of a chat request -> the system texts and the messages of the conversation model.
 
-Called by `request`. Leading system messages become the system prompt, later ones keep their place. Assistant messages
-bring thinking, text and calls; `layout` knows their order. Results get their calls in `tool_results`; whether each call
-has exactly one result the provider side looks at, for every client API. The `name` of a message has no place of its
-own: where several users (or several voices of the system, as in OpenAI's examples) speak, it goes into the text.
+Called by `request`. Leading system messages become the system prompt, later ones keep their position. An assistant
+message has separate fields for reasoning, text and calls. Thinking that went out through this gateway carries its
+position (`signatures`); other thinking comes first. `tool_results` matches results with calls; the provider side checks
+that each call has exactly one result, for every client API. The `name` of a message has no field in the model: where
+several users (or several system speakers, as in OpenAI's examples) speak, it goes into the text.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from hashlib import blake2b
 
 import msgspec
 
-from extproc.apis.openai.client.parts import note, read_content
-from extproc.apis.openai.client.reasoning import reasoning_of
-from extproc.apis.openai.client.signatures import Place, Placed, is_rider, ridden
+from extproc.apis.openai.client.parts import note_unknown, read_content
+from extproc.apis.openai.client.reasoning import read_reasoning
+from extproc.apis.openai.client.signatures import BlockPosition, PositionedThinking, extract_blocks, holds_blocks
 from extproc.apis.openai.wire_messages import (
     AnyMessage,
     ClientCall,
@@ -41,19 +42,19 @@ _string = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
 
 _LOST = frozenset({"", "null", "none", "undefined"})
-"""Ids that are none (in lower case): servers without ids send these words, and clients echo them."""
+"""Words that are no ids (in lower case): servers without ids send them, and clients echo them."""
 
 
 def decode_messages(messages: Sequence[KnownMessage | msgspec.Raw], dropped: Dropped, *,
                     strays: bool = False) -> tuple[list[Text], list[Message]]:
-    """The system texts and the rest of the conversation. `strays`: results that no call can be found for stay, instead
-    of being refused here. Raises BadRequest with the place."""
+    """The system texts and the rest of the conversation. `strays`: keep results for which no call is found, instead of
+    refusing them. Raises BadRequest with the place."""
     if not messages:
         raise refused("messages", "expected at least one message")
     turns: list[AnyMessage] = []
     voices: dict[str, set[str]] = {}
     for at, sent in enumerate(messages):
-        turn = _read(sent, _place(at), dropped) if isinstance(sent, msgspec.Raw) else sent
+        turn = _read_message(sent, _path(at), dropped) if isinstance(sent, msgspec.Raw) else sent
         turns.append(turn)
         if turn.name:
             voices.setdefault(turn.role, set()).add(turn.name)
@@ -61,11 +62,11 @@ def decode_messages(messages: Sequence[KnownMessage | msgspec.Raw], dropped: Dro
     entries: list[Message | list[Sent]] = []
     for at, turn in enumerate(turns):
         if turn.role in ("tool", "function"):
-            _add_result(entries, _sent(turn, at, dropped))
+            _add_result(entries, _read_result(turn, at, dropped))
             continue
-        message = _message(turn, at, dropped)
+        message = _decode_message(turn, at, dropped)
         if turn.name:
-            message = _named(message, turn.name, len(voices[turn.role]), dropped)
+            message = _with_name(message, turn.name, len(voices[turn.role]), dropped)
         if message.role == "system" and not entries:
             texts = [block for block in message.content if isinstance(block, Text)]
             if len(texts) == len(message.content):
@@ -75,39 +76,39 @@ def decode_messages(messages: Sequence[KnownMessage | msgspec.Raw], dropped: Dro
     return system, matched(entries, dropped, strays=strays)
 
 
-def _place(at: int) -> str:
-    """Of a message: written only where something needs it, since most messages are in order."""
+def _path(at: int) -> str:
+    """The path of a message. Built only when needed, since most messages are valid."""
     return f"messages[{at}]"
 
 
-def _read(raw: msgspec.Raw, path: str, dropped: Dropped) -> AnyMessage:
-    """One message of a body that was checked. Only what is odd about it is read part by part."""
+def _read_message(raw: msgspec.Raw, path: str, dropped: Dropped) -> AnyMessage:
+    """One message of a checked body. Only a message with an unusual part is read part by part."""
     try:
         return _known_turn.decode(raw)
     except msgspec.ValidationError:
         turn, unknown = _turn.read(raw, path)
-    note(dropped, "messages", unknown)
+    note_unknown(dropped, "messages", unknown)
     return turn
 
 
-def _message(turn: AnyMessage, at: int, dropped: Dropped) -> Message:
+def _decode_message(turn: AnyMessage, at: int, dropped: Dropped) -> Message:
     if turn.role == "assistant":
         extra = {"reasoning_details": turn.reasoning_details} if given(turn.reasoning_details) else {}
-        return Message("assistant", _marked(_assistant(turn, at, dropped), turn), extra)
+        return Message("assistant", _with_mark(_read_assistant(turn, at, dropped), turn), extra)
     if turn.tool_calls:
-        raise refused(f"{_place(at)}.tool_calls", f"a message of the role {turn.role} cannot call tools")
-    content = _marked(read_content(turn.content, turn.role, at, dropped), turn)
+        raise refused(f"{_path(at)}.tool_calls", f"a message of the role {turn.role} cannot call tools")
+    content = _with_mark(read_content(turn.content, turn.role, at, dropped), turn)
     if turn.role == "user":
         return Message("user", content)
     if turn.role in ("system", "developer"):
         return Message("system", content)
-    raise refused(f"{_place(at)}.role", f"unknown role {turn.role!r}: expected system, developer, user, assistant, "
+    raise refused(f"{_path(at)}.role", f"unknown role {turn.role!r}: expected system, developer, user, assistant, "
                                         "tool or function")
 
 
-def _named(message: Message, name: str, voices: int, dropped: Dropped) -> Message:
-    """A name tells nothing while there is one voice. Of several assistants it is lost: a model would write the names
-    that it finds in its own turns."""
+def _with_name(message: Message, name: str, voices: int, dropped: Dropped) -> Message:
+    """A name carries no information while there is only one speaker. Names of several assistants are dropped: a model
+    would imitate the names in its own turns."""
     if voices < 2:
         dropped.hint("messages.name")
         return message
@@ -120,8 +121,8 @@ def _named(message: Message, name: str, voices: int, dropped: Dropped) -> Messag
     return Message(message.role, [msgspec.structs.replace(first, text=f"{name}: {first.text}"), *message.content[1:]])
 
 
-def _marked(blocks: list[Block], turn: AnyMessage) -> list[Block]:
-    """A cache mark on the message is one on its last block."""
+def _with_mark(blocks: list[Block], turn: AnyMessage) -> list[Block]:
+    """A cache mark on the message applies to its last block."""
     mark = read_mark(turn.cache_control)
     if mark and blocks and isinstance(last := blocks[-1], Text | Media | ToolCall):
         blocks[-1] = msgspec.structs.replace(last, cache=longest_mark(mark, last.cache))
@@ -131,7 +132,7 @@ def _marked(blocks: list[Block], turn: AnyMessage) -> list[Block]:
 # ------------------------------------------------------------------------------------------------------------- results
 
 
-def _sent(turn: AnyMessage, at: int, dropped: Dropped) -> Sent:
+def _read_result(turn: AnyMessage, at: int, dropped: Dropped) -> Sent:
     content: list[Text | Media] = []
     cache = read_mark(turn.cache_control)
     for block in read_content(turn.content, "tool", at, dropped):
@@ -143,8 +144,8 @@ def _sent(turn: AnyMessage, at: int, dropped: Dropped) -> Sent:
             dropped.loss(f"tool_result.{block.type}")
     legacy = turn.role == "function"
     if legacy and not turn.name:
-        raise refused(f"{_place(at)}.name", "this field is required in a message of the role function")
-    call_id = "" if legacy else _usable(extract_from_id(turn.tool_call_id or "")[0])
+        raise refused(f"{_path(at)}.name", "this field is required in a message of the role function")
+    call_id = "" if legacy else _id_or_empty(extract_from_id(turn.tool_call_id or "")[0])
     return Sent(at, call_id, turn.name or None, content, cache=cache, legacy=legacy)
 
 
@@ -155,27 +156,27 @@ def _add_result(entries: list[Message | list[Sent]], sent: Sent) -> None:
         entries.append([sent])
 
 
-def _usable(call_id: str) -> str:
+def _id_or_empty(call_id: str) -> str:
     return "" if call_id.lower() in _LOST else call_id
 
 
 # ----------------------------------------------------------------------------------------------------------- assistant
 
 
-def _assistant(turn: AnyMessage, at: int, dropped: Dropped) -> list[Block]:
+def _read_assistant(turn: AnyMessage, at: int, dropped: Dropped) -> list[Block]:
     raw_fields = turn.raw_fields
     if raw_fields:
         _note_lost(turn, dropped)
     content = read_content(turn.content, "assistant", at, dropped)
     if turn.refusal and not any(type(block) is Text and block.text == turn.refusal for block in content):
         content.append(Text(turn.refusal))  # some servers say it as the content, too
-    thoughts = (reasoning_of(turn, _place(at), dropped)
+    thoughts = (read_reasoning(turn, _path(at), dropped)
                 if raw_fields and not any(isinstance(block, Thinking) for block in content) else [])
     called: Sequence[msgspec.Raw | KnownCall] = turn.tool_calls or ()
     calls = [_read_call(raw, at, number, dropped) for number, raw in enumerate(called)]
     if given(turn.function_call):
-        calls.append(_function_call(turn.function_call, f"{_place(at)}.function_call", _minted(f"{at}"), dropped))
-    return laid_out(thoughts, content, calls)
+        calls.append(_function_call(turn.function_call, f"{_path(at)}.function_call", _minted(f"{at}"), dropped))
+    return order_blocks(thoughts, content, calls)
 
 
 def _note_lost(turn: AnyMessage, dropped: Dropped) -> None:
@@ -186,26 +187,27 @@ def _note_lost(turn: AnyMessage, dropped: Dropped) -> None:
 
 
 def _read_call(raw: msgspec.Raw | KnownCall, at: int, number: int, dropped: Dropped) -> ToolCall:
-    """The call `number` of the message `at`."""
+    """Call number `number` of message number `at`."""
     if isinstance(raw, KnownCall):
         call_id, signature = extract_from_id(raw.id)
-        return ToolCall(_usable(call_id) or _minted(f"{at}.{number}"), raw.function.name, raw.function.arguments,
+        return ToolCall(_id_or_empty(call_id) or _minted(f"{at}.{number}"), raw.function.name, raw.function.arguments,
                         signature=signature)
-    path = f"{_place(at)}.tool_calls[{number}]"
+    path = f"{_path(at)}.tool_calls[{number}]"
     call, unknown = _call.read(raw, path)
-    note(dropped, "tool_calls", unknown)
+    note_unknown(dropped, "tool_calls", unknown)
     call_id, signature = extract_from_id(call.id or "")
-    call_id = _usable(call_id) or _minted(f"{at}.{number}")
+    call_id = _id_or_empty(call_id) or _minted(f"{at}.{number}")
     cache = read_mark(call.cache_control)
     if given(call.extra_content):
-        # Of Google's own endpoint. Ours came in ids; of this one nobody knows which model and project issued it, and a
-        # Gemini refuses one of another: a call without a signature is taken, with a placeholder where one is needed.
+        # Google's endpoint signs calls here. This gateway embeds its signatures in ids; the model and project that
+        # issued this one are unknown, and Gemini refuses foreign signatures. A call without one is accepted, with a
+        # placeholder where one is required.
         dropped.hint("tool_calls.extra_content")
     if call.type == "custom" or (not call.type and given(call.custom) and not given(call.function)):
         if not given(call.custom):
             raise refused(f"{path}.custom", "this field is required")
         custom, unknown = _custom.read(call.custom, f"{path}.custom")
-        note(dropped, "tool_calls.custom", unknown)
+        note_unknown(dropped, "tool_calls.custom", unknown)
         return ToolCall(call_id, custom.name, _encode({"input": custom.input}).decode(), cache, signature)
     if call.type not in ("function", None, ""):
         raise refused(f"{path}.type", f"unknown type {call.type!r}: expected function or custom")
@@ -216,9 +218,9 @@ def _read_call(raw: msgspec.Raw | KnownCall, at: int, number: int, dropped: Drop
 
 
 def _function_call(raw: msgspec.Raw, path: str, call_id: str, dropped: Dropped) -> ToolCall:
-    """The arguments stay the client's own text: prompt caches and models see what they saw before."""
+    """The arguments stay the client's own text, so that prompt caches and models see the same text again."""
     function, unknown = _function.read(raw, path)
-    note(dropped, "tool_calls.function", unknown)
+    note_unknown(dropped, "tool_calls.function", unknown)
     arguments = ""
     if given(function.arguments):
         arguments = (_string.decode(function.arguments) if is_string(function.arguments)
@@ -227,80 +229,82 @@ def _function_call(raw: msgspec.Raw, path: str, call_id: str, dropped: Dropped) 
 
 
 def _minted(ordinal: str) -> str:
-    """An id for a call that came without one: the same in every later request, since a message keeps its place."""
+    """An id for a call without one. It is made of the position and so is the same in every later request."""
     return "call_" + blake2b(ordinal.encode(), digest_size=12, person=b"lost id").hexdigest()
 
 
-_FRONT = Place()
+_FRONT = BlockPosition()
 
 
-def laid_out(thoughts: list[Placed], content: list[Block], calls: list[ToolCall]) -> list[Block]:
-    """The blocks of the message. `thoughts` came in fields, `content` may hold thinking as well; what rode in the ids
-    of `calls` counts where nothing else brought it back."""
+def order_blocks(thoughts: list[PositionedThinking], content: list[Block], calls: list[ToolCall]) -> list[Block]:
+    """The blocks of the message in the order in which the model wrote them. `thoughts`: thinking from separate fields;
+    `content` may hold thinking, too. Thinking embedded in the ids of `calls` is used where no field brought it back."""
     if not thoughts and not any(call.signature for call in calls):
         return [*content, *calls]
-    riders = [rider for at, call in enumerate(calls) for rider in ridden(call.signature, at)]
-    if riders:
-        thoughts, content = _with_riders(thoughts, content, riders)
-    placed = _in_order(thoughts, len(calls))
-    out = _between_texts([thought for thought in placed if thought.place.calls == 0 or not calls], content)
+    embedded = [block for at, call in enumerate(calls) for block in extract_blocks(call.signature, at)]
+    if embedded:
+        thoughts, content = _with_embedded(thoughts, content, embedded)
+    placed = _sorted_by_position(thoughts, len(calls))
+    out = _insert_between_texts([thought for thought in placed if thought.position.calls == 0 or not calls], content)
     for at, call in enumerate(calls):
         if at:
-            out += [thought.block for thought in placed if thought.place.calls == at]
-        out.append(msgspec.structs.replace(call, signature=None) if is_rider(call.signature) else call)
+            out += [thought.block for thought in placed if thought.position.calls == at]
+        out.append(msgspec.structs.replace(call, signature=None) if holds_blocks(call.signature) else call)
     if calls:
-        out += [thought.block for thought in placed if thought.place.calls >= len(calls)]
+        out += [thought.block for thought in placed if thought.position.calls >= len(calls)]
     return out
 
 
-def _with_riders(thoughts: list[Placed], content: list[Block],
-                 riders: list[Placed]) -> tuple[list[Placed], list[Block]]:
-    """What rode tells the place of a block that came back otherwise, is one itself, or is the signature of the one
-    plain reasoning of the message: then they belong together."""
-    places = {rider.opaque: rider.place for rider in riders}
-    found = [Placed(thought.block, thought.place or places.get(thought.opaque)) for thought in thoughts]
+def _with_embedded(thoughts: list[PositionedThinking], content: list[Block],
+                 embedded: list[PositionedThinking]) -> tuple[list[PositionedThinking], list[Block]]:
+    """Uses thinking embedded in ids: for the position of a block that came back in a field, as a block of its own, or,
+    where the message has exactly one reasoning text without a signature, as its signature."""
+    positions = {block.opaque: block.position for block in embedded}
+    found = [PositionedThinking(thought.block, thought.position or positions.get(thought.opaque))
+             for thought in thoughts]
     inline = [block for block in content if isinstance(block, Thinking)]
     seen = {thought.opaque for thought in found} | {block.signature or block.redacted for block in inline}
-    new = [rider for rider in riders if rider.opaque not in seen]
+    new = [block for block in embedded if block.opaque not in seen]
     if len(found) + len(inline) == 1 and seen == {None} and len(new) == 1 and new[0].block.signature is not None:
         text = (found[0].block if found else inline[0]).text
         whole = msgspec.structs.replace(new[0].block, text=text)
-        return [Placed(whole, new[0].place)], [block for block in content if not isinstance(block, Thinking)]
+        rest: list[Block] = [block for block in content if not isinstance(block, Thinking)]
+        return [PositionedThinking(whole, new[0].position)], rest
     return [*found, *new], content
 
 
-class _Fixed(msgspec.Struct, frozen=True):
+class _PositionedBlock(msgspec.Struct, frozen=True):
     block: Thinking
-    place: Place
+    position: BlockPosition
 
 
-def _in_order(thoughts: list[Placed], calls: int) -> list[_Fixed]:
-    """By place. One without a place stands behind the one that it came after."""
-    fixed: list[_Fixed] = []
+def _sorted_by_position(thoughts: list[PositionedThinking], calls: int) -> list[_PositionedBlock]:
+    """Sorts by position. Thinking without a position follows its predecessor."""
+    fixed: list[_PositionedBlock] = []
     last = _FRONT
     for thought in thoughts:
-        last = last if thought.place is None else thought.place
-        fixed.append(_Fixed(thought.block, last))
-    return sorted(fixed, key=lambda thought: (min(thought.place.calls, calls), thought.place.said))
+        last = last if thought.position is None else thought.position
+        fixed.append(_PositionedBlock(thought.block, last))
+    return sorted(fixed, key=lambda thought: (min(thought.position.calls, calls), thought.position.characters))
 
 
-def _between_texts(thoughts: list[_Fixed], content: list[Block]) -> list[Block]:
-    """The content with each thought behind as many characters of text as its place says."""
+def _insert_between_texts(thoughts: list[_PositionedBlock], content: list[Block]) -> list[Block]:
+    """The content with each thought after as many characters of text as its position says."""
     out: list[Block] = []
     waiting = list(reversed(thoughts))
-    said = 0
+    characters = 0
     for block in content:
         rest: Block | None = block
         while waiting and rest is not None:
-            cut = waiting[-1].place.said - said
+            cut = waiting[-1].position.characters - characters
             if cut > 0:
                 if not isinstance(rest, Text) or cut >= len(rest.text):
                     break
                 out.append(Text(rest.text[:cut]))
                 rest = msgspec.structs.replace(rest, text=rest.text[cut:])
-                said += cut
+                characters += cut
             out.append(waiting.pop().block)
         if rest is not None:
             out.append(rest)
-            said += len(rest.text) if isinstance(rest, Text) else 0
+            characters += len(rest.text) if isinstance(rest, Text) else 0
     return [*out, *(thought.block for thought in reversed(waiting))]

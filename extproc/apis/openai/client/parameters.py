@@ -1,7 +1,6 @@
 """Reasoning, structured output, limits and stop sequences of a chat request -> the conversation model.
 
-Called by `request`. The wish for reasoning has many spellings; what each server understands of it is the provider
-side's affair.
+Called by `request`. Reasoning has many spellings; the provider side decides which of them its server gets.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from extproc.apis.openai.client.parts import note
+from extproc.apis.openai.client.parts import note_unknown
 from extproc.apis.openai.wire_request import (
     ClientBody,
     ClientFormat,
@@ -41,10 +40,10 @@ _usage: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str,
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
-def output_limit(wired: ClientBody[Any], dropped: Dropped) -> int | None:
+def output_limit(record: ClientBody[Any], dropped: Dropped) -> int | None:
     """`max_completion_tokens`, else `max_tokens`. -1 means no limit (llama.cpp, LM Studio)."""
     for name in ("max_completion_tokens", "max_tokens"):
-        value: int | None = getattr(wired, name)
+        value: int | None = getattr(record, name)
         if value is None:
             continue
         if value == -1:
@@ -57,7 +56,7 @@ def output_limit(wired: ClientBody[Any], dropped: Dropped) -> int | None:
 
 
 def stop_sequences(stop: str | list[str] | None, dropped: Dropped) -> list[str]:
-    """Without empty ones, which would end every answer at once or are refused."""
+    """Without empty sequences, which providers refuse or which would end every response at once."""
     wanted = [stop] if isinstance(stop, str) else stop or []
     sequences = [sequence for sequence in wanted if sequence]
     if len(sequences) < len(wanted):
@@ -66,7 +65,8 @@ def stop_sequences(stop: str | list[str] | None, dropped: Dropped) -> list[str]:
 
 
 def wants_usage(stream_options: msgspec.Raw, usage: msgspec.Raw) -> bool:
-    """Whether a stream shall tell its figures: `include_usage`, or OpenRouter's older `usage: {include: true}`."""
+    """True if a stream shall end with usage figures: `include_usage`, or OpenRouter's older `usage: {include:
+    true}`."""
     if given(stream_options) and _stream_options.read(stream_options, "stream_options")[0].include_usage:
         return True
     if not given(usage):
@@ -85,7 +85,7 @@ def output_format(raw: msgspec.Raw, dropped: Dropped) -> OutputFormat | None:
     if not given(raw):
         return None
     wanted, unknown = _format.read(raw, "response_format")
-    note(dropped, "response_format", unknown)
+    note_unknown(dropped, "response_format", unknown)
     if wanted.type == "json_object":
         return OutputFormat(wanted.schema)
     if wanted.type == "json_schema":
@@ -94,7 +94,7 @@ def output_format(raw: msgspec.Raw, dropped: Dropped) -> OutputFormat | None:
                 return OutputFormat(wanted.schema)
             raise refused("response_format.json_schema", "this field is required")
         named, unknown = _json_schema.read(wanted.json_schema, "response_format.json_schema")
-        note(dropped, "response_format.json_schema", unknown)
+        note_unknown(dropped, "response_format.json_schema", unknown)
         if named.description:
             dropped.hint("response_format.json_schema.description")
         return OutputFormat(named.schema, name=named.name or "output", strict=named.strict)
@@ -106,46 +106,46 @@ def output_format(raw: msgspec.Raw, dropped: Dropped) -> OutputFormat | None:
 # ------------------------------------------------------------------------------------------------------------ reasoning
 
 
-def thinking_config(wired: ClientBody[Any], extra: Mapping[str, msgspec.Raw],
+def thinking_config(record: ClientBody[Any], extra: Mapping[str, msgspec.Raw],
                     dropped: Dropped) -> tuple[ThinkingConfig | None, bool]:
-    """What the client asks of reasoning, and whether it wants to read it. `reasoning_effort` (OpenAI) gives the effort;
-    `reasoning` (OpenRouter), `thinking` (Anthropic, DeepSeek, Z.AI), `enable_thinking` and `thinking_budget`
-    (DashScope), and of the further fields `chat_template_kwargs` (vLLM), `extra_body.google` (Gemini) and `think`
-    (Ollama) add to it."""
-    config = _effort(wired.reasoning_effort, "reasoning_effort", dropped)
-    shown = wired.include_reasoning is not False
-    if given(wired.reasoning):
-        reasoning, unknown = _reasoning.read(wired.reasoning, "reasoning")
-        note(dropped, "reasoning", unknown)
+    """The client's reasoning settings, and whether it wants to read the reasoning. `reasoning_effort` (OpenAI) gives
+    the effort. `reasoning` (OpenRouter), `thinking` (Anthropic, DeepSeek, Z.AI), `enable_thinking` and
+    `thinking_budget` (DashScope), `chat_template_kwargs` (vLLM), `extra_body.google` (Gemini) and `think` (Ollama) add
+    to it."""
+    config = _effort(record.reasoning_effort, "reasoning_effort", dropped)
+    shown = record.include_reasoning is not False
+    if given(record.reasoning):
+        reasoning, unknown = _reasoning.read(record.reasoning, "reasoning")
+        note_unknown(dropped, "reasoning", unknown)
         if given(reasoning.summary):
             dropped.hint("reasoning.summary")
         config = _merged(config, _openrouter(reasoning, dropped))
         shown = shown and not reasoning.exclude
-    if given(wired.thinking):
-        config = _merged(config, _toggled(wired.thinking, dropped))
-    if wired.enable_thinking is not None:
-        config = _merged(config, ThinkingConfig("enabled" if wired.enable_thinking else "disabled"))
-    if wired.thinking_budget is not None:
-        config = _merged(config, _budgeted(wired.thinking_budget))
+    if given(record.thinking):
+        config = _merged(config, _toggled(record.thinking, dropped))
+    if record.enable_thinking is not None:
+        config = _merged(config, ThinkingConfig("enabled" if record.enable_thinking else "disabled"))
+    if record.thinking_budget is not None:
+        config = _merged(config, _budgeted(record.thinking_budget))
     for name, read in _FURTHER.items():
         if name in extra:
             config = _merged(config, read(extra[name]))
     return config, shown
 
 
-def thinking_words(wired: ClientBody[Any], extra: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+def thinking_words(record: ClientBody[Any], extra: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     """See `Request.thinking_words`."""
-    said = {name: getattr(wired, name) for name in _WORDS}
+    said = {name: getattr(record, name) for name in _WORDS}
     words = {name: value if isinstance(value, msgspec.Raw) else msgspec.Raw(_encode(value))
              for name, value in said.items() if value is not None and value not in (_ABSENT, _NULL)}
     words |= {name: extra[name] for name, read in _FURTHER.items() if name in extra and read(extra[name]) is not None}
-    if wired.reasoning_effort and (words or wired.reasoning_effort == "none"):
-        words["reasoning_effort"] = msgspec.Raw(_encode(wired.reasoning_effort))
+    if record.reasoning_effort and (words or record.reasoning_effort == "none"):
+        words["reasoning_effort"] = msgspec.Raw(_encode(record.reasoning_effort))
     return words
 
 
 def _merged(first: ThinkingConfig | None, second: ThinkingConfig | None) -> ThinkingConfig | None:
-    """Both wishes; where they differ the first counts."""
+    """Both settings combined; the first has precedence."""
     if first is None or second is None:
         return first or second
     return ThinkingConfig(first.mode or second.mode,
@@ -154,7 +154,7 @@ def _merged(first: ThinkingConfig | None, second: ThinkingConfig | None) -> Thin
 
 
 def _budgeted(budget: int) -> ThinkingConfig:
-    """No tokens for reasoning is none of it, whatever a switch beside says; -1 leaves it to the model (Gemini)."""
+    """A budget of 0 disables reasoning, whatever a switch beside it says; -1 leaves it to the model (Gemini)."""
     if budget == 0:
         return ThinkingConfig("disabled")
     return ThinkingConfig("adaptive") if budget < 0 else ThinkingConfig(budget=budget)
@@ -192,7 +192,7 @@ def _think(raw: msgspec.Raw) -> ThinkingConfig | None:
 
 _FURTHER: dict[str, Callable[[msgspec.Raw], ThinkingConfig | None]] = {
     "chat_template_kwargs": _switches, "extra_body": _google, "think": _think}
-"""Fields of other servers that may speak of reasoning among other things."""
+"""Fields of other servers that may contain reasoning settings among others."""
 _WORDS = ("reasoning", "include_reasoning", "thinking", "enable_thinking", "thinking_budget")
 
 
@@ -220,7 +220,7 @@ def _openrouter(reasoning: Reasoning, dropped: Dropped) -> ThinkingConfig | None
 
 def _toggled(raw: msgspec.Raw, dropped: Dropped) -> ThinkingConfig | None:
     thinking, unknown = _thinking.read(raw, "thinking")
-    note(dropped, "thinking", unknown)
+    note_unknown(dropped, "thinking", unknown)
     preserved = None
     if thinking.clear_thinking is not None:
         preserved = not thinking.clear_thinking

@@ -1,9 +1,9 @@
 """Content parts of a chat message -> blocks of the conversation model.
 
-Called by `messages` for every message. A part comes as a record already, or as it stands in a message that holds
-something unknown. Each part type has one reader in the table at the end; the types of the
-Responses API, of OpenRouter and of other servers are read where they mean the same. A type without a reader becomes
-`Opaque` and keeps its bytes. Fields that a reader cannot carry are named in `dropped`.
+Called by `messages` for every message. A part is either a typed record already, or raw JSON from a message with an
+unknown part. Each part type has one reader in the table at the end; equivalent types of the Responses API, OpenRouter
+and other servers have one, too. A type without a reader becomes `Opaque` and keeps its bytes. Fields that a reader
+cannot carry are named in `dropped`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from extproc.apis.openai.client.media import Kind, file, media_of_url, sound
+from extproc.apis.openai.client.media import Kind, media_of_audio, media_of_file, media_of_url
 from extproc.apis.openai.client.reasoning import read_redacted_part, read_thinking_part
 from extproc.apis.openai.wire_messages import (
     Audio,
@@ -50,7 +50,7 @@ _string = msgspec.json.Decoder(str)
 
 def read_content(content: str | Sequence[msgspec.Raw | str | KnownText | KnownImage] | None, role: str,
                  at: int, dropped: Dropped) -> list[Block]:
-    """The blocks of the message number `at`. Empty text is left out: no API has a meaning for it and many refuse it."""
+    """The blocks of message number `at`. Empty text is left out: it has no meaning in any API, and many refuse it."""
     if content is None or isinstance(content, str):
         return [Text(content)] if content else []
     blocks: list[Block] = []
@@ -75,15 +75,15 @@ def read_content(content: str | Sequence[msgspec.Raw | str | KnownText | KnownIm
     return blocks
 
 
-def note(dropped: Dropped, place: str, unknown: Sequence[str]) -> None:
-    """Names the unknown fields of a record."""
+def note_unknown(dropped: Dropped, place: str, unknown: Sequence[str]) -> None:
+    """Names the unknown fields of a record in `dropped`."""
     for field in unknown:
         dropped.hint(f"{place}.{field}")
 
 
 def _read_text(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Text]:
     part, unknown = _text.read(raw, path)
-    note(dropped, "text", unknown)
+    note_unknown(dropped, "text", unknown)
     return _text_of(part)
 
 
@@ -93,7 +93,7 @@ def _text_of(part: ClientText) -> list[Text]:
 
 def _read_refusal(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Text]:
     part, unknown = _refusal.read(raw, path)
-    note(dropped, "refusal", unknown)
+    note_unknown(dropped, "refusal", unknown)
     return [Text(part.refusal)] if part.refusal else []
 
 
@@ -102,14 +102,14 @@ def _by_url(kind: Kind) -> Reader:
 
     def read(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
         part, unknown = _url_part.read(raw, path)
-        note(dropped, member, unknown)
+        note_unknown(dropped, member, unknown)
         return _media_of(kind, part, getattr(part, member), path, dropped)
 
     return read
 
 
 def _media_of(kind: Kind, part: ClientUrlPart, value: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
-    """`value`: the member of the part that has its name."""
+    """`value`: the member of the part that is named after it."""
     member = f"{kind}_url"
     cache = read_mark(part.cache_control)
     if part.file_id:
@@ -119,26 +119,26 @@ def _media_of(kind: Kind, part: ClientUrlPart, value: msgspec.Raw, path: str, dr
     if is_string(value):
         return [media_of_url(kind, _string.decode(value), f"{path}.{member}", detail=part.detail, cache=cache)]
     url, unknown = _url.read(value, f"{path}.{member}")
-    note(dropped, member, unknown)
+    note_unknown(dropped, member, unknown)
     return [media_of_url(kind, url.url, f"{path}.{member}.url", detail=url.detail or part.detail, cache=cache)]
 
 
 def _read_audio(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
     part, unknown = _audio_part.read(raw, path)
     if is_string(part.input_audio):  # Mistral: base64 or a URL alone
-        note(dropped, "input_audio", unknown)
+        note_unknown(dropped, "input_audio", unknown)
         text, place = _string.decode(part.input_audio), f"{path}.input_audio"
         if text.startswith(("https://", "http://")):
             return [media_of_url("audio", text, place, cache=read_mark(part.cache_control))]
-        return [sound(text, None, place, cache=read_mark(part.cache_control))]
+        return [media_of_audio(text, None, place, cache=read_mark(part.cache_control))]
     audio, more = _audio.read(part.input_audio, f"{path}.input_audio")
-    note(dropped, "input_audio", [*unknown, *more])
-    return [sound(audio.data, audio.format, f"{path}.input_audio.data", cache=read_mark(part.cache_control))]
+    note_unknown(dropped, "input_audio", [*unknown, *more])
+    return [media_of_audio(audio.data, audio.format, f"{path}.input_audio.data", cache=read_mark(part.cache_control))]
 
 
 def _read_document_url(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
     part, unknown = _document_url.read(raw, path)
-    note(dropped, part.type, unknown)
+    note_unknown(dropped, part.type, unknown)
     member = "document_url" if given(part.document_url) else "file_url"
     value = getattr(part, member)
     if not given(value):
@@ -147,7 +147,7 @@ def _read_document_url(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Me
         url = _string.decode(value)
     else:
         inner, unknown = _url.read(value, f"{path}.{member}")
-        note(dropped, member, unknown)
+        note_unknown(dropped, member, unknown)
         url = inner.url
     return [media_of_url("document", url, f"{path}.{member}", title=part.document_name or part.file_name,
                          cache=read_mark(part.cache_control))]
@@ -155,13 +155,13 @@ def _read_document_url(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Me
 
 def _read_file(raw: msgspec.Raw, path: str, dropped: Dropped) -> list[Media]:
     part, unknown = _file_part.read(raw, path)
-    note(dropped, "file", unknown)
+    note_unknown(dropped, "file", unknown)
     cache = read_mark(part.cache_control)
     if not given(part.file):
-        return [file(part.file_data, part.file_id, part.file_url, part.filename, None, path, cache=cache)]
+        return [media_of_file(part.file_data, part.file_id, part.file_url, part.filename, None, path, cache=cache)]
     inner, unknown = _file.read(part.file, f"{path}.file")
-    note(dropped, "file", unknown)
-    return [file(inner.file_data, inner.file_id, inner.file_url, inner.filename, inner.format, f"{path}.file",
+    note_unknown(dropped, "file", unknown)
+    return [media_of_file(inner.file_data, inner.file_id, inner.file_url, inner.filename, inner.format, f"{path}.file",
                  cache=cache)]
 
 

@@ -1,9 +1,9 @@
 """A Chat Completions request -> the conversation model.
 
-Called through `API.decode_request`. Fields without a place in the model go to `Request.extra` as they are: a provider
-of the same API gets them, for others they are named (`apis.extras`). What is lost already here is named in `dropped`:
-as a loss when it changes what the model sees or may do, else as a hint. Never contacts anything, never checks whether
-calls and results pair up (the provider side does).
+Called through `API.decode_request`. Fields without a place in the model go to `Request.extra` unchanged: a provider of
+the same API gets them, for others they are named (`apis.shared.extras`). Losses are named in `dropped`: as a loss if
+they change what the model sees or may do, else as a hint. Nothing is contacted. The provider side checks that calls and
+results pair up.
 """
 
 from __future__ import annotations
@@ -50,34 +50,34 @@ _MOST_CHOICES = 128
 
 
 class ChatRequest(Request, kw_only=True):
-    """A request with what only this API's answers need to know of it."""
+    """A request with the fields that only this API's response encoders read."""
 
     legacy_functions: bool = False
     """The client offered `functions`: it reads one `function_call`, not `tool_calls`."""
     show_reasoning: bool = True
-    """False: the client excluded reasoning from the answer (it may still take place)."""
+    """False if the client excluded reasoning from the response. Reasoning may still take place."""
     dropped: Dropped | None = None
-    """What this exchange loses, as it is found, for answers that tell of it (application events)."""
+    """The losses of this exchange as they are found, for application events."""
 
 
 def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> ChatRequest:
-    """POST /v1/chat/completions. Raises BadRequest with the place."""
-    return of_wire(*read_body(body, limits), dropped, limits)
+    """Decodes POST /v1/chat/completions. Raises BadRequest with the place."""
+    return request_of_record(*read_body(body, limits), dropped, limits)
 
 
 def read_body(body: bytes, limits: Limits) -> tuple[AnyBody, dict[str, msgspec.Raw]]:
-    """The known fields as a record, and all others that hold something as they stand there."""
+    """The known fields as a record, and all other non-null fields as raw JSON."""
     known: ClientBody[KnownMessage] | None = in_one_pass(body, _whole) or in_one_pass(body, _known)
     if known is None:
         body = checked(body, limits.json_depth)
         try:
-            return _body.decode(body), _further(body)
+            return _body.decode(body), _unlisted_fields(body)
         except msgspec.ValidationError as error:
             try:
-                return _lenient.decode(body), _further(body)
+                return _lenient.decode(body), _unlisted_fields(body)
             except msgspec.ValidationError:
                 raise misplaced(error, "") from None
-    extra = _rest_of(known, body) if isinstance(known, WholeClientBody) else _further(body)
+    extra = _further_fields(known, body) if isinstance(known, WholeClientBody) else _unlisted_fields(body)
     depth = limits.json_depth
     if extra:
         check_parts(extra.values(), 2, depth)
@@ -88,19 +88,20 @@ def read_body(body: bytes, limits: Limits) -> tuple[AnyBody, dict[str, msgspec.R
     return known, extra
 
 
-def _further(body: bytes) -> dict[str, msgspec.Raw]:
+def _unlisted_fields(body: bytes) -> dict[str, msgspec.Raw]:
     return {name: value.copy() for name, value in _fields.decode(body).items()
             if name not in FIELDS and memoryview(value) != _NULL}
 
 
-def _rest_of(known: WholeClientBody, body: bytes) -> dict[str, msgspec.Raw]:
-    """The same, nearly always without a second look at the body, which takes half as long as the first. The order of
-    several fields, which they keep in what is sent, only the body tells."""
+def _further_fields(known: WholeClientBody, body: bytes) -> dict[str, msgspec.Raw]:
+    """The fields that are not in the model. Nearly always this avoids a second pass over the body, which takes half as
+    long as the first. Two or more fields need it, because only the body has their order, which is kept in the request
+    sent."""
     values = _rest(known)
     if not any(values):
         return {}
     rest = {name: value.copy() for name, value in zip(_REST, values, strict=True) if given(value)}
-    return rest if len(rest) < 2 else _further(body)
+    return rest if len(rest) < 2 else _unlisted_fields(body)
 
 
 _REST = tuple(name for name in WholeClientBody.__struct_fields__ if name not in FIELDS)
@@ -108,36 +109,36 @@ _rest = attrgetter(*_REST)
 _parts = attrgetter(*(field.name for field in msgspec.structs.fields(ClientBody) if field.type is msgspec.Raw))
 
 
-def of_wire(wired: AnyBody, extra: dict[str, msgspec.Raw], dropped: Dropped, limits: Limits, *,
+def request_of_record(record: AnyBody, extra: dict[str, msgspec.Raw], dropped: Dropped, limits: Limits, *,
             strays: bool = False) -> ChatRequest:
     """The request. `strays`: the caller handles results without a call. Raises BadRequest with the place."""
-    _check_choices(wired.n)
-    system, messages = decode_messages(wired.messages, dropped, strays=strays)
-    request = decode_parameters(wired, extra, dropped, limits)
+    _check_choices(record.n)
+    system, messages = decode_messages(record.messages, dropped, strays=strays)
+    request = decode_parameters(record, extra, dropped, limits)
     request.system, request.messages = system, messages
     return request
 
 
-def decode_parameters(wired: ClientBody[Any], extra: dict[str, msgspec.Raw], dropped: Dropped,
+def decode_parameters(record: ClientBody[Any], extra: dict[str, msgspec.Raw], dropped: Dropped,
                       limits: Limits) -> ChatRequest:
     """The request without its messages. Raises BadRequest with the place."""
-    _check_choices(wired.n)
-    tools, server_tools = decode_tools(wired.tools or (), wired.functions or (), dropped, limits.json_depth)
-    thinking, shown = thinking_config(wired, extra, dropped)
-    legacy = bool(wired.functions) and not wired.tools
-    stream = bool(wired.stream)
+    _check_choices(record.n)
+    tools, server_tools = decode_tools(record.tools or (), record.functions or (), dropped, limits.json_depth)
+    thinking, shown = thinking_config(record, extra, dropped)
+    legacy = bool(record.functions) and not record.tools
+    stream = bool(record.stream)
     return ChatRequest(
-        model=wired.model, messages=[], tools=tools, server_tools=server_tools,
-        tool_choice=decode_choice(wired.tool_choice, wired.function_call, dropped),
-        parallel_tool_calls=False if legacy else wired.parallel_tool_calls,
-        max_output_tokens=output_limit(wired, dropped), temperature=wired.temperature, top_p=wired.top_p,
-        top_k=wired.top_k if wired.top_k and wired.top_k > 0 else None,  # 0 and -1 mean all (vLLM)
-        stop=stop_sequences(wired.stop, dropped), stream=stream, thinking=thinking,
-        thinking_words=thinking_words(wired, extra),
-        output_format=output_format(wired.response_format, dropped), user=wired.user or None, seed=wired.seed,
-        presence_penalty=wired.presence_penalty, frequency_penalty=wired.frequency_penalty,
-        logprobs=bool(wired.logprobs), top_logprobs=wired.top_logprobs, choices=wired.n or 1,
-        want_usage=not stream or wants_usage(wired.stream_options, extra.get("usage", msgspec.Raw())),
+        model=record.model, messages=[], tools=tools, server_tools=server_tools,
+        tool_choice=decode_choice(record.tool_choice, record.function_call, dropped),
+        parallel_tool_calls=False if legacy else record.parallel_tool_calls,
+        max_output_tokens=output_limit(record, dropped), temperature=record.temperature, top_p=record.top_p,
+        top_k=record.top_k if record.top_k and record.top_k > 0 else None,  # 0 and -1 mean all (vLLM)
+        stop=stop_sequences(record.stop, dropped), stream=stream, thinking=thinking,
+        thinking_words=thinking_words(record, extra),
+        output_format=output_format(record.response_format, dropped), user=record.user or None, seed=record.seed,
+        presence_penalty=record.presence_penalty, frequency_penalty=record.frequency_penalty,
+        logprobs=bool(record.logprobs), top_logprobs=record.top_logprobs, choices=record.n or 1,
+        want_usage=not stream or wants_usage(record.stream_options, extra.get("usage", msgspec.Raw())),
         extra=extra, api="openai", cites=True,
         legacy_functions=legacy, show_reasoning=shown)
 

@@ -1,15 +1,16 @@
-"""Events of the conversation model -> the bytes of a Chat Completions answer, as a stream of chunks.
+"""Events of the conversation model -> the bytes of a Chat Completions stream; finish reasons and usage for all encoders
+of this package.
 
-Called for every event of every answer, so a delta costs one lookup, one JSON string and one concatenation: what comes
-before and after the text is prepared when its block opens. An event after the end is ignored. Each id and name is
-written exactly once (the official SDK joins repetitions). Never completes a call that was cut off.
+The encoder runs for every event of every response, so a delta costs one lookup, one JSON string and one concatenation:
+the bytes before and after the text are prepared when its block opens. Events after the end are ignored. Each id and
+name is written exactly once (the official SDK joins repetitions). A truncated call is never completed.
 
-What this format has no field for:
-- reasoning goes out as `reasoning_content`, the name that coding clients read and echo; signatures and encrypted blocks
-  as items of `reasoning_details` (OpenRouter's form) with the text they sign, and in the id of the call behind them;
-- a call of a custom tool streams as a function whose arguments are `{"input": ...}`: chunks know functions only;
-- legacy functions know one call: the first one is told, further ones are not;
-- `created` is always 0: the core has no clock, and the same answer is the same bytes.
+The format has no field for some events:
+- Reasoning is sent as `reasoning_content`, the name that coding clients read and echo. Signatures and encrypted blocks
+  are sent as items of `reasoning_details` (OpenRouter's form) with the text they sign, and in the id of the next call.
+- A call of a custom tool streams as a function with the arguments `{"input": ...}`: chunks know functions only.
+- Legacy functions know one call: only the first is sent.
+- `created` is always 0: the core has no clock, and the same response is the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import msgspec
 from extproc.apis.openai.client.errors import error_chunk
 from extproc.apis.openai.client.reasoning import OTHER_FORMAT, SIGNED_FORMAT
 from extproc.apis.openai.client.request import ChatRequest
-from extproc.apis.openai.client.signatures import Place, Riders
+from extproc.apis.openai.client.signatures import BlockPosition, PendingSignatures
 from extproc.apis.shared.client_responses import Estimate
 from extproc.conversation.model import (
     ArgumentsDelta,
@@ -58,8 +59,8 @@ FINISH_REASONS: dict[FinishReason, str] = {
 
 
 def finish_reason(reason: FinishReason, called: bool) -> str:
-    """`called`: the answer holds a tool call. Clients take tool_calls as the promise of one, and stop reading calls
-    when it says stop."""
+    """`called`: the response holds a tool call. Clients rely on tool_calls to announce one, and stop reading calls when
+    the reason is stop."""
     word = FINISH_REASONS[reason]
     if word in ("stop", "tool_calls"):
         return "tool_calls" if called else "stop"
@@ -67,13 +68,13 @@ def finish_reason(reason: FinishReason, called: bool) -> str:
 
 
 def whole_calls(reason: FinishReason) -> bool:
-    """Whether a call at the end of the answer is whole: no limit and no filter cut it off."""
+    """True if a call at the end of the response is whole: no limit and no filter truncated it."""
     return reason in ("stop", "stop_sequence", "tool_calls", "pause")
 
 
 def usage_fields(usage: Usage, prompt_estimate: Callable[[], int]) -> dict[str, object]:
-    """`prompt_tokens` is the whole prompt, with what caches served as a part of it. A provider that says 0 for the
-    prompt said nothing: then the estimate stands."""
+    """`prompt_tokens` is the whole prompt including cached tokens. A provider's figure of 0 counts as missing: the
+    estimate is used."""
     prompt = usage.input if usage.input > 0 else prompt_estimate()
     output = max(0, usage.output)
     prompt_details = {"cached_tokens": max(0, usage.cached)}
@@ -96,12 +97,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def completion_id(message_id: str) -> str:
-    """The id of the answer in this API's form."""
+    """The id of the response in this API's form."""
     return "chatcmpl-" + message_id.removeprefix("msg_")
 
 
-def detail(block: Thinking, index: int, place: Place) -> dict[str, object]:
-    """The item of `reasoning_details` for a signed or encrypted block. Accumulators demand the index."""
+def reasoning_detail(block: Thinking, index: int, place: BlockPosition) -> dict[str, object]:
+    """The item of `reasoning_details` for a signed or encrypted block. Accumulators require the index."""
     opaque = block.redacted or block.signature or ""
     kind = SIGNED_FORMAT if extract_from_text(opaque) is None else OTHER_FORMAT
     item: dict[str, object]
@@ -129,14 +130,14 @@ class ChunkEncoder:
         self._head = self._top + b'[{"index":0,"delta":'
         self._end = b',"usage":null}\n\n' if request.want_usage else b"}\n\n"
         self._tail = b',"logprobs":null,"finish_reason":null}]' + self._end
-        self._begun = False
+        self._started = False
         self._ended = False
         self._calls = 0
-        self._said = 0      # characters of text
+        self._characters = 0      # characters of text
         self._bare_call = False     # the last call has no arguments yet
-        self._riders = Riders()
+        self._signatures = PendingSignatures()
         self._details = 0
-        self._thought: list[str] | None = None      # the open reasoning, for its signature
+        self._reasoning: list[str] | None = None      # the open reasoning, for its signature
         self._delta: type | None = None     # the delta event that may pass at once, the bytes around its string
         self._prefix = b""
         self._suffix = b""
@@ -152,44 +153,44 @@ class ChunkEncoder:
                     self._bare_call = self._bare_call and not text
                 else:
                     text = event.text  # type: ignore[union-attr]
-                    if self._thought is not None:
-                        self._thought.append(text)
+                    if self._reasoning is not None:
+                        self._reasoning.append(text)
                     else:
-                        self._said += len(text)
+                        self._characters += len(text)
                 if text:
                     out += (self._prefix, _encode(text), self._suffix)
             elif not self._ended:
-                out.append(self._other(event))
+                out.append(self._other_event(event))
         return b"".join(out)
 
     def ping(self) -> bytes:
-        """Keeps the connection alive: a comment, which clients skip."""
+        """A comment, which keeps the connection alive and which clients skip."""
         return b"" if self._ended else KEEP_ALIVE
 
-    def _other(self, event: Event) -> bytes:
+    def _other_event(self, event: Event) -> bytes:
         match event:
             case Start():
-                if self._begun:
+                if self._started:
                     return b""
-                self._begun = True
+                self._started = True
                 return self._chunk(b'{"role":"assistant","content":""}')
             case TextStart():
-                return self._open(TextDelta, b'{"content":', b"}")
+                return self._open_block(TextDelta, b'{"content":', b"}")
             case ThinkingStart():
-                self._thought = []
-                return self._open(ThinkingDelta if self._shown else None, b'{"reasoning_content":', b"}")
+                self._reasoning = []
+                return self._open_block(ThinkingDelta if self._shown else None, b'{"reasoning_content":', b"}")
             case SignatureDelta():
-                block = Thinking("".join(self._thought or ()), signature=event.signature)
-                return self._signed(block) if event.signature else b""
+                block = Thinking("".join(self._reasoning or ()), signature=event.signature)
+                return self._write_signed_block(block) if event.signature else b""
             case RedactedThinking():
-                return self._settled() + self._signed(Thinking("", redacted=event.data))
+                return self._complete_bare_call() + self._write_signed_block(Thinking("", redacted=event.data))
             case ToolCallStart():
-                return self._call(event)
+                return self._start_call(event)
             case BlockStop():
-                self._delta = self._thought = None
+                self._delta = self._reasoning = None
                 return b""
             case Citations():
-                return self._cite(event)
+                return self._write_citations(event)
             case Finish():
                 return self._finish(event)
             case Failure():
@@ -205,54 +206,54 @@ class ChunkEncoder:
     def _chunk(self, delta: bytes) -> bytes:
         return self._head + delta + self._tail
 
-    def _open(self, delta: type | None, before: bytes, after: bytes) -> bytes:
-        """A block begins: from now on its deltas pass."""
-        settled = self._settled()
+    def _open_block(self, delta: type | None, before: bytes, after: bytes) -> bytes:
+        """A block begins: its deltas now take the fast path."""
+        settled = self._complete_bare_call()
         self._delta = delta
         self._prefix, self._suffix = self._head + before, after + self._tail
         return settled
 
-    def _signed(self, block: Thinking) -> bytes:
-        self._delta = self._thought = None
-        self._riders.add(block, self._said)
+    def _write_signed_block(self, block: Thinking) -> bytes:
+        self._delta = self._reasoning = None
+        self._signatures.add(block, self._characters)
         if not self._shown:
             return b""
-        item = detail(block, self._details, Place(self._calls, self._said))
+        item = reasoning_detail(block, self._details, BlockPosition(self._calls, self._characters))
         self._details += 1
         return self._chunk(b'{"reasoning_details":[%b]}' % _encode(item))
 
-    def _call(self, event: ToolCallStart) -> bytes:
+    def _start_call(self, event: ToolCallStart) -> bytes:
         index, self._calls = self._calls, self._calls + 1
-        call_id, name = _encode(self._riders.load(event)), _encode(event.name)
+        call_id, name = _encode(self._signatures.id_with_signature(event)), _encode(event.name)
         if self._legacy:
             if index > 0:
-                return self._open(None, b"", b"")
+                return self._open_block(None, b"", b"")
             opening = b'{"function_call":{"name":%b,"arguments":""}}' % name
-            settled = self._open(ArgumentsDelta, b'{"function_call":{"arguments":', b"}}")
+            settled = self._open_block(ArgumentsDelta, b'{"function_call":{"arguments":', b"}}")
         else:
             opening = (b'{"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}}]}'
                        % (index, call_id, name))
-            settled = self._open(ArgumentsDelta, b'{"tool_calls":[{"index":%d,"function":{"arguments":' % index,
+            settled = self._open_block(ArgumentsDelta, b'{"tool_calls":[{"index":%d,"function":{"arguments":' % index,
                                  b"}}]}")
         self._bare_call = True
         return settled + self._chunk(opening)
 
-    def _settled(self) -> bytes:
-        """What follows shows that the last call was whole: without arguments it is told as `{}`, since clients parse
-        what they got."""
+    def _complete_bare_call(self) -> bytes:
+        """The next event shows that the last call was whole. Empty arguments are sent as `{}`, since clients parse
+        them."""
         if not self._bare_call:
             return b""
         self._bare_call = False
         return b'%b"{}"%b' % (self._prefix, self._suffix)
 
-    def _cite(self, event: Citations) -> bytes:
-        """A chunk of its own, of which `annotations` are the delta. Other fields stand beside the choices."""
+    def _write_citations(self, event: Citations) -> bytes:
+        """A chunk of its own with `annotations` as its delta. Other fields stand beside the choices."""
         delta = b'{"annotations":[%b]}' % b",".join(map(bytes, event.annotations)) if event.annotations else b"{}"
         extra = b"".join(b",%b:%b" % (_encode(name), bytes(value)) for name, value in event.extra.items())
         return b'%b%b,"logprobs":null,"finish_reason":null}]%b%b' % (self._head, delta, extra, self._end)
 
     def _finish(self, event: Finish) -> bytes:
-        out = self._settled() if whole_calls(event.reason) else b""
+        out = self._complete_bare_call() if whole_calls(event.reason) else b""
         self._ended, self._delta = True, None
         if event.refusal is not None and event.refusal.explanation:
             out += self._chunk(b'{"refusal":%b}' % _encode(event.refusal.explanation))

@@ -1,8 +1,8 @@
 """Tools, legacy functions and the choice among them -> the conversation model.
 
-Called by `request`. Functions are read nested as this API has them and flat as others write them. A custom tool takes
-free text: it becomes a tool with the one string `input`, and keeps its grammar for providers that know such tools.
-Types that the provider itself runs become `ServerTool`s.
+Called by `request`. Functions are read nested, as in this API, and flat, as in others. A custom tool takes free text:
+it becomes a tool with one string `input` and keeps its grammar for providers that know such tools. Types that the
+provider runs itself become `ServerTool`s.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from extproc.apis.openai.client.parts import note
+from extproc.apis.openai.client.parts import note_unknown
 from extproc.apis.openai.wire_request import AllowedTools, ClientCustom, ClientToolChoice, Function, ToolHead, ToolName
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.tool_definition_cache import ToolDefinitionCache
@@ -38,16 +38,15 @@ _MODES = {"auto": "auto", "required": "required", "any": "required", "none": "no
 
 def decode_tools(tools: Sequence[msgspec.Raw], functions: Sequence[msgspec.Raw],
                  dropped: Dropped, depth: int) -> tuple[list[Tool], list[ServerTool]]:
-    """The tools that the client runs, and those that the provider would run. `depth`: how deep the request may be
-    nested. A tool that is there twice counts once;
-    raises BadRequest for two of one name that differ."""
+    """The tools that the client runs, and those that the provider runs. `depth`: the deepest nesting of the request. A
+    repeated tool counts once. Raises BadRequest for two different tools of one name."""
     own: list[Tool] = []
     server: list[ServerTool] = []
     seen: dict[str, Tool] = {}
     places = [*((raw, f"tools[{at}]", False) for at, raw in enumerate(tools)),
               *((raw, f"functions[{at}]", True) for at, raw in enumerate(functions))]
     for raw, path, legacy in places:
-        tool = (_kept_functions if legacy else _kept_tools).read(raw, path, dropped, depth)
+        tool = (_function_cache if legacy else _tool_cache).read(raw, path, dropped, depth)
         if isinstance(tool, ServerTool):
             server.append(tool)
             continue
@@ -62,26 +61,26 @@ def decode_tools(tools: Sequence[msgspec.Raw], functions: Sequence[msgspec.Raw],
     return own, server
 
 
-def _tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
+def _read_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
     head, _ = _head.read(raw, path)
     cache = read_mark(head.cache_control)
     if head.type in ("function", None, ""):
         if given(head.function):
-            note(dropped, "tools", [name for name in _members.decode(raw) if name not in _HEAD])
-            return _own(head.function, f"{path}.function", "tools.function", dropped, cache=cache,
+            note_unknown(dropped, "tools", [name for name in _members.decode(raw) if name not in _HEAD])
+            return _read_function(head.function, f"{path}.function", "tools.function", dropped, cache=cache,
                         eager=head.eager_input_streaming)
-        return _own(raw, path if head.name is not None else f"{path}.function", "tools", dropped, cache=cache)
+        return _read_function(raw, path if head.name is not None else f"{path}.function", "tools", dropped, cache=cache)
     if head.type == "custom":
         if given(head.custom):
-            return _own_custom(head.custom, f"{path}.custom", dropped, cache=cache)
-        return _own_custom(raw, path, dropped, cache=cache)
+            return _read_custom(head.custom, f"{path}.custom", dropped, cache=cache)
+        return _read_custom(raw, path, dropped, cache=cache)
     return ServerTool("openai", head.type, head.name or head.type, bytes(raw))
 
 
-def _own(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: CacheMark = False,
+def _read_function(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: CacheMark = False,
          eager: bool | None = None) -> Tool:
     function, unknown = _function.read(raw, path)
-    note(dropped, place, unknown)
+    note_unknown(dropped, place, unknown)
     if not function.name:
         raise refused(f"{path}.name", "expected the name of the tool, got an empty string")
     schema = function.parameters if given(function.parameters) else function.input_schema
@@ -92,13 +91,13 @@ def _own(raw: msgspec.Raw, path: str, place: str, dropped: Dropped, *, cache: Ca
                 cache=longest_mark(cache, read_mark(function.cache_control)), eager=eager)
 
 
-_kept_tools = ToolDefinitionCache(_tool)
-_kept_functions = ToolDefinitionCache(lambda raw, path, dropped: _own(raw, path, "tools", dropped))
+_tool_cache = ToolDefinitionCache(_read_tool)
+_function_cache = ToolDefinitionCache(lambda raw, path, dropped: _read_function(raw, path, "tools", dropped))
 
 
-def _own_custom(raw: msgspec.Raw, path: str, dropped: Dropped, *, cache: CacheMark) -> Tool:
+def _read_custom(raw: msgspec.Raw, path: str, dropped: Dropped, *, cache: CacheMark) -> Tool:
     custom, unknown = _custom.read(raw, path)
-    note(dropped, "tools.custom", unknown)
+    note_unknown(dropped, "tools.custom", unknown)
     if not custom.name:
         raise refused(f"{path}.name", "expected the name of the tool, got an empty string")
     schema: dict[str, object] = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"],
@@ -109,8 +108,8 @@ def _own_custom(raw: msgspec.Raw, path: str, dropped: Dropped, *, cache: CacheMa
 
 
 def _schema(raw: msgspec.Raw, tool: str, dropped: Dropped) -> dict[str, object]:
-    """A tool without parameters comes with no schema or null: an object without fields. So is what is no schema at all,
-    and named."""
+    """A tool without parameters has no schema or null and gets an object schema without fields. A value that is no
+    schema at all is replaced in the same way and named."""
     schema = _decode(raw) if given(raw) else None
     if isinstance(schema, dict) and schema:
         return schema
@@ -123,31 +122,32 @@ def _schema(raw: msgspec.Raw, tool: str, dropped: Dropped) -> dict[str, object]:
 
 
 def decode_choice(raw: msgspec.Raw, function_call: msgspec.Raw, dropped: Dropped) -> ToolChoice | None:
-    """`tool_choice` in all its forms, else the legacy `function_call`."""
+    """Reads all forms of `tool_choice`, else the legacy `function_call`."""
     if given(raw):
-        return _mode(_string.decode(raw), "tool_choice") if is_string(raw) else _object(raw, dropped)
+        return _choice_of_word(_string.decode(raw), "tool_choice") if is_string(raw) else _choice_of_object(raw,
+                                                                                                            dropped)
     if not given(function_call):
         return None
     if is_string(function_call):
-        return _mode(_string.decode(function_call), "function_call")
+        return _choice_of_word(_string.decode(function_call), "function_call")
     named, _ = _named.read(function_call, "function_call")
     return ToolChoice("tool", named.name)
 
 
-def _mode(word: str, path: str) -> ToolChoice:
+def _choice_of_word(word: str, path: str) -> ToolChoice:
     mode = _MODES.get(word)
     if mode is None:
         raise refused(path, f"unknown value {word!r}: expected none, auto, required or an object that names a tool")
     return ToolChoice(mode)  # type: ignore[arg-type]
 
 
-def _object(raw: msgspec.Raw, dropped: Dropped) -> ToolChoice:
+def _choice_of_object(raw: msgspec.Raw, dropped: Dropped) -> ToolChoice:
     choice, unknown = _choice.read(raw, "tool_choice")
-    note(dropped, "tool_choice", unknown)
+    note_unknown(dropped, "tool_choice", unknown)
     if choice.type == "allowed_tools":
         return _allowed_choice(choice, dropped)
     if choice.type in _MODES:
-        return _mode(str(choice.type), "tool_choice.type")
+        return _choice_of_word(str(choice.type), "tool_choice.type")
     if choice.type not in ("function", "custom", "tool", None):
         raise refused("tool_choice.type",
                       f"unknown type {choice.type!r}: expected function, custom or allowed_tools")
@@ -165,7 +165,7 @@ def _name_in(raw: msgspec.Raw, path: str) -> str:
 def _allowed_choice(choice: ClientToolChoice, dropped: Dropped) -> ToolChoice:
     if given(choice.allowed_tools):
         allowed, unknown = _allowed.read(choice.allowed_tools, "tool_choice.allowed_tools")
-        note(dropped, "tool_choice.allowed_tools", unknown)
+        note_unknown(dropped, "tool_choice.allowed_tools", unknown)
         mode, tools, path = allowed.mode, allowed.tools, "tool_choice.allowed_tools"
     else:
         mode, tools, path = choice.mode or "auto", choice.tools or [], "tool_choice"

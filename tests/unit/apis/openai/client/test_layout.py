@@ -1,4 +1,4 @@
-"""Where thinking stands in an assistant message that comes back, also when the client changed the message."""
+"""The position of thinking in an assistant message of the history, also when the client changed the message."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from typing import Any
 
 import pytest
 
-from extproc.apis.openai.client.messages import laid_out
-from extproc.apis.openai.client.signatures import Place, Placed, Riders, place_of
+from extproc.apis.openai.client.messages import order_blocks
+from extproc.apis.openai.client.signatures import BlockPosition, PendingSignatures, PositionedThinking, position_of_id
 from extproc.conversation.model import Block, Text, Thinking, ToolCall, ToolCallStart
 from extproc.conversation.signatures import extract_from_id
 
 
-def signed(name: str, place: tuple[int, int] | None = None, text: str = "t") -> Placed:
-    return Placed(Thinking(text, signature=name), None if place is None else Place(*place))
+def signed(name: str, place: tuple[int, int] | None = None, text: str = "t") -> PositionedThinking:
+    return PositionedThinking(Thinking(text, signature=name), None if place is None else BlockPosition(*place))
 
 
 def called(name: str, *before: tuple[str, int]) -> ToolCall:
-    """A call in whose id these signatures ride, each behind so many characters of text."""
-    riders = Riders()
+    """A call with these signatures embedded in its id, each after so many characters of text."""
+    pending = PendingSignatures()
     for signature, said in before:
-        riders.add(Thinking("", signature=signature), said)
-    call_id, signature = extract_from_id(riders.load(ToolCallStart(name, "f")))
+        pending.add(Thinking("", signature=signature), said)
+    call_id, signature = extract_from_id(pending.id_with_signature(ToolCallStart(name, "f")))
     return ToolCall(call_id, "f", "{}", signature=signature)
 
 
 def shown(blocks: list[Block]) -> list[str]:
-    """Signatures, texts in quotes, ids of calls."""
+    """Signatures, quoted texts and ids of calls."""
     return [repr(block.text) if isinstance(block, Text) else block.id if isinstance(block, ToolCall)
             else f"{block.signature}:{block.text}" if isinstance(block, Thinking) else "?" for block in blocks]
 
@@ -48,16 +48,18 @@ AB: list[Block] = [Text("aabb", cache=True)]
     ([signed("S", (0, 2)), signed("T", (0, 90))], [Text("a")], [called("x")], ["'a'", "S:t", "T:t", "x"]),
     ([signed("S", (0, 0)), signed("T", (3, 0))], AB, [called("x")], ["S:t", "'aabb'", "x", "T:t"]),
     ([signed("S", (1, 0)), signed("T", (2, 2))], AB, [], ["S:t", "'aa'", "T:t", "'bb'"]),
-    # one plain reasoning and one signature belong together; of several nobody knows which
-    ([Placed(Thinking("plain"))], AB, [called("x", ("S", 0))], ["S:plain", "'aabb'", "x"]),
-    ([Placed(Thinking("plain"))], AB, [called("x"), called("y", ("S", 4))], ["'aabb'", "x", "S:plain", "y"]),
-    ([Placed(Thinking("plain"))], AB, [called("x", ("S", 0)), called("y", ("T", 4))],
+    # one plain reasoning text and one signature belong together; with several the owner is unknown
+    ([PositionedThinking(Thinking("plain"))], AB, [called("x", ("S", 0))], ["S:plain", "'aabb'", "x"]),
+    ([PositionedThinking(Thinking("plain"))], AB, [called("x"), called("y", ("S", 4))],
+     ["'aabb'", "x", "S:plain", "y"]),
+    ([PositionedThinking(Thinking("plain"))], AB, [called("x", ("S", 0)), called("y", ("T", 4))],
      ["None:plain", "S:", "'aabb'", "x", "T:", "y"]),
     ([], [Thinking("inline"), *AB], [called("x", ("S", 0))], ["S:inline", "'aabb'", "x"]),
 ])
-def test_p10_thinking_stands_where_it_stood(thoughts: list[Placed], content: list[Block], calls: list[ToolCall],
+def test_p10_thinking_returns_to_its_position(thoughts: list[PositionedThinking], content: list[Block],
+                                            calls: list[ToolCall],
                                             expected: list[str]) -> None:
-    blocks = laid_out(thoughts, content, calls)
+    blocks = order_blocks(thoughts, content, calls)
     assert shown(blocks) == expected
     assert not any(isinstance(block, ToolCall) and block.signature for block in blocks)
     texts = [block for block in blocks if isinstance(block, Text)]
@@ -66,7 +68,7 @@ def test_p10_thinking_stands_where_it_stood(thoughts: list[Placed], content: lis
 
 
 @pytest.mark.parametrize(("item_id", "place"), [
-    (Place(2, 7).item_id(0), Place(2, 7)), ("rs_abc", None), ("thought-1-2", None), ("thought-1-2-x", None),
-    ("thought-1-2-99999999999", None), (None, None)])
-def test_a_place_in_the_id_of_an_item(item_id: str | None, place: Any) -> None:
-    assert place_of(item_id) == place
+    (BlockPosition(2, 7).item_id(0), BlockPosition(2, 7)), ("rs_abc", None), ("thought-1-2", None),
+    ("thought-1-2-x", None), ("thought-1-2-99999999999", None), (None, None)])
+def test_the_position_in_the_id_of_an_item(item_id: str | None, place: Any) -> None:
+    assert position_of_id(item_id) == place
