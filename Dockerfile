@@ -4,7 +4,7 @@
 #   docker run --rm --read-only --tmpfs /run/extproc:uid=10001,gid=10001,mode=0700 \
 #       -v ./gateway.yaml:/etc/extproc/config.yaml:ro -p 127.0.0.1:10000:10000 extproc:0.1.0
 #
-# docs/deployment.md says what the configuration needs inside a container, and how to drain.
+# docs/deployment.md explains the configuration for a container, and the drain.
 
 # Pin it by digest in your own builds: --build-arg PYTHON_IMAGE=python:3.13-slim-bookworm@sha256:...
 ARG PYTHON_IMAGE=python:3.13-slim-bookworm
@@ -20,7 +20,7 @@ ARG PIP_CONSTRAINT
 WORKDIR /src
 RUN ["python3", "-m", "venv", "--without-pip", "/opt/extproc"]
 
-# What the program needs is a layer of its own, which a change of the program itself leaves alone.
+# Dependencies are a layer of their own, which a change of the program leaves unchanged.
 COPY pyproject.toml ./
 RUN ["python3", "-c", "import pathlib, tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
      pathlib.Path('requirements.txt').write_text('\\n'.join(project['dependencies']))"]
@@ -32,8 +32,7 @@ COPY extproc ./extproc
 RUN ["python3", "-m", "pip", "--python", "/opt/extproc/bin/python", "install", "--no-cache-dir", "--no-compile", \
      "--no-deps", "."]
 
-# The file system will be read-only, so nothing can be compiled at run time. By content, not by time: the same on every
-# machine.
+# The file system will be read-only, so Python compiles now. Checked by content, not by time: the same on every machine.
 RUN ["/opt/extproc/bin/python", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", \
      "/opt/extproc/lib"]
 
@@ -52,7 +51,7 @@ LABEL org.opencontainers.image.title="extproc" \
       org.opencontainers.image.created="${CREATED}" \
       org.opencontainers.image.base.name="${PYTHON_IMAGE}"
 
-# The one place that is written to: sockets, Envoy's configuration with its keys, metrics. A tmpfs in production.
+# The only writable place: sockets, Envoy's configuration with its keys, metrics. A tmpfs in production.
 RUN ["useradd", "--system", "--uid", "10001", "--user-group", "--no-create-home", "--home-dir", "/run/extproc", \
      "--shell", "/usr/sbin/nologin", "extproc"]
 RUN ["install", "-d", "-o", "extproc", "-g", "extproc", "-m", "0700", "/run/extproc"]
@@ -63,14 +62,14 @@ ENV PATH=/opt/extproc/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONUNBUFFERED=1 \
     TMPDIR=/run/extproc
 
-# As a number, so that Kubernetes can tell that it is not root.
+# A number, so Kubernetes can verify that it is not root.
 USER 10001:10001
 WORKDIR /run/extproc
 
 # Clients; metrics and health (admin: 0.0.0.0:9902); a worker (serve).
 EXPOSE 10000 9902 50051
 
-# `up` and `serve` end when running answers have ended; a second signal ends them at once.
+# `up` and `serve` end after the running responses; a second signal ends them at once.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["extproc", "ready"]
 
