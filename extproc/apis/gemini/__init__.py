@@ -1,4 +1,4 @@
-"""Gemini's generateContent, provider side only."""
+"""Gemini's generateContent, as AI Studio and Vertex AI serve it. Provider side only."""
 
 from __future__ import annotations
 

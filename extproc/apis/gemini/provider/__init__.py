@@ -1,6 +1,5 @@
-"""Gemini's generateContent, as AI Studio and Vertex AI serve it. Provider side only: `request.py` writes requests (with
-`contents.py`, `results.py`, `media.py`, `tools.py`, `parameters.py` and the records of `wire.py`), `schema.py` rewrites
-the schemas of tools, `answer.py` reads answers, `signatures.py` knows whose thought signature is whose."""
+"""The provider side of generateContent. `request.py` writes requests, `response.py` reads responses; the wire records
+are in `extproc.apis.gemini.wire`, the rewriting of schemas in `extproc.schemas.gemini`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""The wire records of generateContent answers, read leniently: JSON bytes -> typed chunks.
+"""JSON bytes of a generateContent response -> typed chunks.
 
-One record serves the chunks of a stream, the elements of the array form and whole answers: they are the same object.
-Leaf fields are untyped on purpose: a field of an odd type must not cost the whole answer. What only passes through (the
-arguments of calls) or is seldom there (grounding) stays JSON text. Unknown fields are skipped, since Google adds some
-every month; `strange_parts` finds the names of those that stood where content should be.
-
-Source: the GenerateContentResponse reference of AI Studio (v1beta) and of Vertex AI (v1).
+Reading is lenient: damaged text and fields of a wrong shape are repaired or left out. `unknown_part_fields` finds the
+names of part fields that nobody knows. Called by the response decoder. The records are in `wire.py`.
 """
 
 from __future__ import annotations
@@ -15,150 +11,47 @@ from typing import Any
 
 import msgspec
 
+from extproc.apis.gemini.wire import ResponseChunk, UsageMetadata
 from extproc.apis.shared.json_text import HalfPair, ends_in_half, without_half_pairs
 from extproc.conversation.model import Usage
-
-_NOTHING = msgspec.Raw(b"")
-
-
-class JsonChunk(Exception):  # noqa: N818
-    """The bytes are no chunk: not JSON, or JSON of another shape. The text says what and where."""
-
-
-class PartialArg(msgspec.Struct, rename="camel", gc=False):
-    """A piece of streamed arguments (Vertex): one value at `json_path`, or the next piece of a string there."""
-
-    json_path: Any = None
-    string_value: Any = None
-    number_value: msgspec.Raw = _NOTHING
-    bool_value: msgspec.Raw = _NOTHING
-    null_value: msgspec.Raw = _NOTHING
-    struct_value: msgspec.Raw = _NOTHING
-    list_value: msgspec.Raw = _NOTHING
-    will_continue: Any = None
-
-
-class FunctionCall(msgspec.Struct, rename="camel", gc=False):
-    id: Any = None
-    name: Any = None
-    args: msgspec.Raw = _NOTHING
-    partial_args: list[PartialArg | None] | None = None
-    will_continue: Any = None
-
-    @property
-    def name_text(self) -> str:
-        return self.name if isinstance(self.name, str) else ""
-
-    @property
-    def id_text(self) -> str | None:
-        return self.id if isinstance(self.id, str) and self.id else None
-
-    @property
-    def arguments(self) -> str:
-        """The JSON text of the arguments as it came, "" for none. Whole answers come indented: that goes, as the text
-        is read again by the model in every later turn."""
-        raw = bytes(self.args)
-        if raw in (b"", b"null"):
-            return ""
-        if raw[:1] == b'"':  # some proxies encode the object a second time
-            text = msgspec.json.decode(raw)
-            assert isinstance(text, str)
-            return text if text.strip()[:1] in ("{", "") else raw.decode("utf-8", "replace")
-        if b"\n" in raw:
-            raw = msgspec.json.format(raw, indent=-1)
-        return raw.decode("utf-8", "replace")
-
-
-class Part(msgspec.Struct, rename="camel", gc=False):
-    text: Any = None
-    thought: Any = None
-    thought_signature: Any = None
-    function_call: FunctionCall | None = None
-    inline_data: Any = None
-    file_data: Any = None
-    executable_code: Any = None
-    code_execution_result: Any = None
-    tool_call: Any = None
-    tool_response: Any = None
-    function_response: Any = None
-
-    @property
-    def signature(self) -> str | None:
-        value = self.thought_signature
-        return value if isinstance(value, str) and value else None
-
 
 _PART_FIELDS = frozenset({
     "text", "thought", "thoughtSignature", "functionCall", "inlineData", "fileData", "executableCode",
     "codeExecutionResult", "toolCall", "toolResponse", "functionResponse",
-    "videoMetadata", "partMetadata", "mediaResolution",  # say something about other fields
+    "videoMetadata", "partMetadata", "mediaResolution",  # describe other fields
 })
 
 
-class Content(msgspec.Struct, gc=False):
-    parts: list[Part | None] | None = None
+class InvalidChunk(Exception):  # noqa: N818
+    """The bytes are not a chunk: not JSON, or JSON of another shape. The text says what and where."""
 
 
-class Candidate(msgspec.Struct, rename="camel", gc=False):
-    index: Any = None
-    content: Content | None = None
-    finish_reason: Any = None
-    finish_message: Any = None
-    grounding_metadata: msgspec.Raw = _NOTHING
-    url_context_metadata: msgspec.Raw = _NOTHING
-    citation_metadata: msgspec.Raw = _NOTHING
+_object_decoder = msgspec.json.Decoder(ResponseChunk)
+_array_decoder = msgspec.json.Decoder(list[ResponseChunk | None])
 
 
-class PromptFeedback(msgspec.Struct, rename="camel", gc=False):
-    block_reason: Any = None
-    block_reason_message: Any = None
-    """Vertex only."""
-
-
-class UsageMetadata(msgspec.Struct, rename="camel", gc=False):
-    prompt_token_count: Any = None
-    tool_use_prompt_token_count: Any = None
-    cached_content_token_count: Any = None
-    candidates_token_count: Any = None
-    thoughts_token_count: Any = None
-    total_token_count: Any = None
-
-
-class Chunk(msgspec.Struct, rename="camel", gc=False):
-    candidates: list[Candidate | None] | None = None
-    prompt_feedback: PromptFeedback | None = None
-    usage_metadata: UsageMetadata | None = None
-    model_version: Any = None
-    response_id: Any = None
-    error: Any = None
-
-
-_one = msgspec.json.Decoder(Chunk)
-_many = msgspec.json.Decoder(list[Chunk | None])
-
-
-def decode_chunks(payload: bytes, *, alone: bool = False) -> list[Chunk]:
-    """The chunks in one event or one body: an object, or an array of them. None at all for `null`. Raises JsonChunk,
-    and HalfPair where the next event may go on with this one (it does not stand `alone`)."""
+def decode_chunks(payload: bytes, *, alone: bool = False) -> list[ResponseChunk]:
+    """The chunks in one event or body: an object, or an array of objects; empty for `null`. `alone`: no event can
+    follow. Raises InvalidChunk, and HalfPair if the next event may complete a surrogate pair of this one."""
     try:
         return _decode(payload)
     except RecursionError:
-        raise JsonChunk("nested too deeply") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:  # a wrong shape is a DecodeError, too
+        raise InvalidChunk("nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:  # DecodeError: also a wrong shape
         if not alone and ends_in_half(payload):
             raise HalfPair from None
-        return _decode_oddity(payload, problem)
+        return _decode_damaged(payload, problem)
 
 
-def _decode(payload: bytes) -> list[Chunk]:
+def _decode(payload: bytes) -> list[ResponseChunk]:
     if payload.lstrip()[:1] == b"[":
-        return [chunk for chunk in _many.decode(payload) if chunk is not None]
-    return [_one.decode(payload)]
+        return [chunk for chunk in _array_decoder.decode(payload) if chunk is not None]
+    return [_object_decoder.decode(payload)]
 
 
-def _decode_oddity(payload: bytes, problem: Exception) -> list[Chunk]:
+def _decode_damaged(payload: bytes, problem: Exception) -> list[ResponseChunk]:
     """Broken UTF-8 and lone halves of surrogate pairs become U+FFFD. The standard library's parser also takes NaN.
-    Fields of a wrong shape are put right or left out: they must not cost the rest (arguments are written anew then)."""
+    Fields of a wrong shape are corrected or left out, so that the rest survives; arguments are re-encoded."""
     text = payload.decode("utf-8", "replace")
     try:
         return _decode(without_half_pairs(text.encode()))
@@ -168,21 +61,21 @@ def _decode_oddity(payload: bytes, problem: Exception) -> list[Chunk]:
         value = json.loads(without_half_pairs(text.encode()))
         objects = value if isinstance(value, list) else [] if value is None else [value]
         if not all(isinstance(item, dict) for item in objects):
-            raise JsonChunk("it is no JSON object")
-        return [_one.decode(msgspec.json.encode(_shaped(item))) for item in objects]
+            raise InvalidChunk("it is no JSON object")
+        return [_object_decoder.decode(msgspec.json.encode(_reshaped(item))) for item in objects]
     except (ValueError, RecursionError):  # the decoders' errors are ValueErrors
-        raise JsonChunk(str(problem)) from None
+        raise InvalidChunk(str(problem)) from None
 
 
-def _shaped(chunk: dict[str, Any]) -> dict[str, Any]:
-    """A decoded chunk with its lists and objects where they belong."""
-    candidates = [{**candidate, "content": _shaped_content(candidate.get("content"))}
+def _reshaped(chunk: dict[str, Any]) -> dict[str, Any]:
+    """A decoded chunk with lists and objects where the records expect them."""
+    candidates = [{**candidate, "content": _reshaped_content(candidate.get("content"))}
                   for candidate in _objects(chunk.get("candidates"))]
     return {**chunk, "candidates": candidates, "promptFeedback": _object_or_none(chunk.get("promptFeedback")),
             "usageMetadata": _object_or_none(chunk.get("usageMetadata"))}
 
 
-def _shaped_content(content: object) -> object:
+def _reshaped_content(content: object) -> object:
     if isinstance(content, str):
         return {"parts": [{"text": content}]}
     if isinstance(content, list):
@@ -191,11 +84,11 @@ def _shaped_content(content: object) -> object:
         return None
     parts = content.get("parts")
     listed = parts if isinstance(parts, list) else [parts]
-    return {"parts": [_shaped_part({"text": part} if isinstance(part, str) else part)
+    return {"parts": [_reshaped_part({"text": part} if isinstance(part, str) else part)
                       for part in listed if isinstance(part, (str, dict))]}
 
 
-def _shaped_part(part: dict[str, Any]) -> dict[str, Any]:
+def _reshaped_part(part: dict[str, Any]) -> dict[str, Any]:
     call = _object_or_none(part.get("functionCall"))
     if call is not None:
         call = {**call, "partialArgs": _objects(call.get("partialArgs"))}
@@ -203,7 +96,7 @@ def _shaped_part(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
-    """The objects of a list, or the one that stands there without a list."""
+    """The objects of a list, or a single object that stands there without a list."""
     found = value if isinstance(value, list) else [value]
     return [item for item in found if isinstance(item, dict)]
 
@@ -212,8 +105,8 @@ def _object_or_none(value: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def strange_parts(payload: bytes) -> list[str]:
-    """Names of fields in parts that hold content of a kind nobody knows. Called only where a part came out empty."""
+def unknown_part_fields(payload: bytes) -> list[str]:
+    """Names of unknown fields in parts, each once. Called only if a part came out empty."""
     try:
         value = msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -224,8 +117,8 @@ def strange_parts(payload: bytes) -> list[str]:
         for name in part if name not in _PART_FIELDS))
 
 
-def _count(value: object) -> int:
-    """A count of tokens; int64 fields come as text in Google's JSON."""
+def _token_count(value: object) -> int:
+    """A number of tokens. Google's JSON writes int64 fields as strings."""
     if type(value) is int:
         return value if 0 < value < 1 << 50 else 0
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
@@ -234,15 +127,15 @@ def _count(value: object) -> int:
 
 
 def usage_of(usage: UsageMetadata) -> Usage | None:
-    """Counts of the conversation model; None when there are no figures. Google counts cached tokens within the prompt,
-    and neither thoughts nor the prompts of tools it ran itself within what one would expect: both are added."""
-    prompt = _count(usage.prompt_token_count) + _count(usage.tool_use_prompt_token_count)
-    thoughts = _count(usage.thoughts_token_count)
-    output = _count(usage.candidates_token_count) + thoughts
-    total = _count(usage.total_token_count)
-    if usage.candidates_token_count is None and total > prompt:  # a first chunk, or a model without the field
+    """Token usage; None if there are no figures. Google counts cached tokens within the prompt, but thoughts and the
+    prompts of tools that it runs apart: both are added."""
+    prompt = _token_count(usage.prompt_token_count) + _token_count(usage.tool_use_prompt_token_count)
+    thoughts = _token_count(usage.thoughts_token_count)
+    output = _token_count(usage.candidates_token_count) + thoughts
+    total = _token_count(usage.total_token_count)
+    if usage.candidates_token_count is None and total > prompt:  # a first chunk, or a model without this field
         output = max(output, total - prompt)
     if not prompt and not output and not total:
         return None
-    return Usage(input=prompt, output=output, cached=min(_count(usage.cached_content_token_count), prompt),
+    return Usage(input=prompt, output=output, cached=min(_token_count(usage.cached_content_token_count), prompt),
                  reasoning=thoughts)

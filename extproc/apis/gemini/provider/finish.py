@@ -1,8 +1,8 @@
-"""Why an answer ended, in Gemini's words -> the conversation's finish reasons, a failure, and words for people.
+"""Gemini's finish reasons -> the conversation's finish reasons, or a failure, and a note for the user.
 
-Data, with the functions that read it. An answer that the provider's filter stopped is an answer; one that could not be
-read or that the provider gave up is a failure, so that another attempt may take over. A reason that nobody knows is a
-failure as well: what it means for the content cannot be told.
+A response that the provider's filter stopped is a response. One that could not be read, or that the provider gave up,
+is a failure, so that another attempt may take over. An unknown reason is a failure, too: its meaning for the content is
+unknown.
 
 Source: FinishReason and BlockedReason of the generateContent references of AI Studio (v1beta) and Vertex AI (v1).
 """
@@ -40,47 +40,48 @@ FAILED_REASONS: dict[str, str] = {
     "NO_IMAGE": "the model was to make an image and made none",
     "OTHER": "for a reason that the provider does not name",
 }
-"""Reasons that mean that the answer is not whole, in words."""
+"""Reasons that mean that the response is not complete, with their explanation."""
 
 CALL_REASONS = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"})
-"""Failures behind which the model's call may stand all the same, in a part or in words."""
+"""Failures in which the model's call may still be present, as a part or as text."""
 UNEXPECTED = "UNEXPECTED_TOOL_CALL"
 
 _NOT_YET = "FINISH_REASON_UNSPECIFIED"
 
 BLOCKED_PROMPT = "The provider blocked this prompt"
-_STOPPED_ANSWER = "The provider stopped this answer"
-_LONGEST = 500
+_STOPPED_RESPONSE = "The provider stopped this answer"
+_MAX_MESSAGE = 500
 
 
-def reason_name(reason: object, door: GeminiEndpoint) -> str:
-    """The name of a finish reason, which relays also write as its number in the enum of the protocol buffers."""
+def reason_name(reason: object, endpoint: GeminiEndpoint) -> str:
+    """The name of a finish reason. Some proxies write its number in the enum of the protocol buffers."""
     if isinstance(reason, str) and not reason.isdecimal():
         return reason.upper()
     number = int(reason) if isinstance(reason, (int, float, str)) and str(reason).replace(".0", "").isdecimal() else -1
-    names = door.finish_reasons
+    names = endpoint.finish_reasons
     return names[number] if 0 <= number < len(names) and not isinstance(reason, bool) else str(reason)
 
 
-def finish_of(word: str, message: object) -> tuple[FinishReason | Failure | None, str | None]:
-    """The finish reason or the failure of a candidate, by the name of its reason, and a line for an answer that a
-    filter left empty. (None, None): it is not finished."""
+def decode_finish(word: str, message: object) -> tuple[FinishReason | Failure | None, str | None]:
+    """The finish reason or failure of a candidate, by the name of its reason, and a note for a response that a filter
+    left empty. (None, None): the candidate is not finished."""
     if word == _NOT_YET:
         return None, None
     known = FINISH_REASONS.get(word)
     if known is None:
         why = FAILED_REASONS.get(word, "for a reason that this gateway does not know")
-        return Failure("server", f"Gemini did not finish its answer: {word[:64]} ({why}).{_more(message)}"), None
-    return known, note(_STOPPED_ANSWER, word, message) if known == "content_filter" else None
+        text = f"Gemini did not finish its answer: {word[:64]} ({why}).{_provider_message(message)}"
+        return Failure("server", text), None
+    return known, bracketed_note(_STOPPED_RESPONSE, word, message) if known == "content_filter" else None
 
 
-def note(what: str, reason: object, message: object) -> str:
-    """One line in brackets, as the gateway speaks here and not the model."""
-    return f"[{what}: {str(reason)[:64]}.{_more(message)}]"
+def bracketed_note(what: str, reason: object, message: object) -> str:
+    """One line in brackets, because the gateway says it and not the model."""
+    return f"[{what}: {str(reason)[:64]}.{_provider_message(message)}]"
 
 
-def _more(message: object) -> str:
+def _provider_message(message: object) -> str:
     if not isinstance(message, str) or not message.strip():
         return ""
     text = " ".join(readable(message).split())
-    return " " + (text if len(text) <= _LONGEST else text[:_LONGEST - 3] + "...")
+    return " " + (text if len(text) <= _MAX_MESSAGE else text[:_MAX_MESSAGE - 3] + "...")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extproc.apis.gemini.provider.contents import FIRST
+from extproc.apis.gemini.provider.contents import FIRST_USER_TEXT
 from extproc.conversation.model import Media, Message, Opaque, Request, Text, Tool
 from extproc.conversation.notes import CONTINUE
 from extproc.conversation.tool_results import GO_ON
@@ -64,7 +64,7 @@ def test_assistant_turns_with_nothing_between_them_are_one_content():
 def test_a_conversation_that_the_assistant_begins():
     body = encode(assistant("Hello!"), user("hi"))
     assert roles(body) == ["user text", "model text", "user text"]
-    assert texts(body["contents"][0]) == [FIRST]
+    assert texts(body["contents"][0]) == [FIRST_USER_TEXT]
 
 
 @pytest.mark.parametrize("model", [PRO_3, LATEST, "gemini-3.5-flash-lite"])
