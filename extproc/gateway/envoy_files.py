@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping
 from extproc import envoy_config
 from extproc.config import Config
 from extproc.envoy_config.layout import RuntimeLayout
-from extproc.gateway import inotify
 from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.process.private_files import write_private
 
@@ -79,9 +78,6 @@ class EnvoyFiles:
         """Puts this configuration in force. `removing`: nothing in it is new. Raises Refused."""
         files = await asyncio.to_thread(self._files, config)
         files.pop("bootstrap.json")
-        more = inotify.instances(files) - inotify.instances(self._there)
-        if more > 0 and (said := inotify.shortage(more)):
-            raise Refused(said)
         steps = _steps({*files, *self._there} - {"bootstrap.json"})
         for names in reversed(steps) if removing else steps:
             changed = {name: files[name] for name in names

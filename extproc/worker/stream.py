@@ -29,7 +29,7 @@ from extproc.transport.rpc import Methods, Peer, Status
 from extproc.worker.exchange_log import log_body, log_crash, log_exchange
 from extproc.worker.generations import Accepted
 from extproc.worker.metrics import Metrics
-from extproc.worker.stream_ends import Endings
+from extproc.worker.stream_ends import EndReports
 
 _LAST = (1 << 48) - 1
 """The last part of an id."""
@@ -43,7 +43,7 @@ class Streams:
 
     def __init__(self, config: Config, log: Log, metrics: Metrics, threads: Executor, *, debug_bodies: bool = False,
                  make: Callable[..., Exchange] | None = None) -> None:
-        self.endings = Endings()
+        self.end_reports = EndReports()
         self._numbers: dict[int, tuple[Config, int]] = {}
         self._running: set[Exchange] = set()
         self.take(Accepted.only(config))
@@ -64,7 +64,7 @@ class Streams:
     @property
     def methods(self) -> Methods:
         """The service by its path: the messages are our own, the path is Envoy's."""
-        return {f"/{SERVICE}/Process": self.open, **self.endings.methods}
+        return {f"/{SERVICE}/Process": self.open, **self.end_reports.methods}
 
     def open(self, metadata: Mapping[str, str], peer: Peer) -> Stream:
         """A new stream."""
@@ -93,7 +93,7 @@ class Streams:
             record = exchange.record
             # Another gateway counts its attempts by itself, and tells nobody.
             attempt = 0 if record.hop == "onehop" else record.attempt or 1
-            self.endings.wait(record.request_id, attempt, partial(self._ended, exchange))
+            self.end_reports.await_report(record.request_id, attempt, partial(self._ended, exchange))
         else:
             self._tell(exchange)
 

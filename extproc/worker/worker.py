@@ -128,7 +128,7 @@ class Worker:
         if not stopping.done():
             await self._server.stop(0)
             await stopping
-        self.streams.endings.close()
+        self.streams.end_reports.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._lag.stop()
         self._log.write_event("info", "stopped")

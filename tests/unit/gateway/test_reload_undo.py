@@ -11,10 +11,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from extproc.config import Attempt, Backend, Config, EdgeTls, ModelRule, Team
+from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.envoy_config import RuntimeLayout
 from extproc.gateway import envoy_files as delivery_module
-from extproc.gateway import inotify
 from extproc.gateway.child_processes import StartError
 from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.gateway.envoy_files import EnvoyFiles, Refused
@@ -257,20 +256,6 @@ def test_a_full_disk_is_a_failed_change_like_any_other(world: World, monkeypatch
     is_as_before(world, before)
     monkeypatch.setattr(delivery_module, "write_private", write)
     serves_after_all(world)
-
-
-def test_what_envoy_could_not_watch_is_not_given_to_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would abort, and the gateway with it."""
-    before = world.files()
-    room = 0
-    monkeypatch.setattr(inotify, "_given", lambda needed: needed <= room)
-    secure = configuration(tls=EdgeTls(certificate="/c.pem", key="/k.pem"))
-    assert world.reload(secure) == "failed"
-    assert "Envoy needs 2 inotify instances" in world.said[0]
-    is_as_before(world, before)
-    assert world.reload(changed()) == "applied", "another backend needs none"
-    room = 2
-    assert world.reload(secure) == "applied"
 
 
 def test_an_error_of_our_own_ends_the_change_and_not_the_watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""Our messages of the rate limit service are Envoy's on the wire, and the committed code is that of the .proto."""
+"""Our messages of the rate limit service and the access log service are Envoy's on the wire, and the committed code is
+that of the .proto files."""
 
 from __future__ import annotations
 
@@ -6,20 +7,24 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.data.accesslog import v3 as log_data
 from envoy_data_plane.envoy.extensions.common.ratelimit import v3 as common
+from envoy_data_plane.envoy.service.accesslog import v3 as log_service
 from envoy_data_plane.envoy.service.ratelimit import v3 as envoy
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor
 
 from extproc.ratelimit.pb import rate_limit_service_pb2 as pb
 from extproc.ratelimit.service import SERVICE
+from extproc.worker import stream_ends
+from extproc.worker.pb import access_log_service_pb2 as log_pb
 
 ROOT = Path(__file__).parents[3]
-PROTO = "proto/rate_limit_service.proto"
 PAIRS: list[tuple[Descriptor, Any]] = [
     (pb.RateLimitRequest.DESCRIPTOR, envoy.RateLimitRequest),
     (pb.RateLimitDescriptor.DESCRIPTOR, common.RateLimitDescriptor),
@@ -28,13 +33,17 @@ PAIRS: list[tuple[Descriptor, Any]] = [
     (pb.RateLimitResponse.RateLimit.DESCRIPTOR, envoy.RateLimitResponseRateLimit),
     (pb.RateLimitResponse.DescriptorStatus.DESCRIPTOR, envoy.RateLimitResponseDescriptorStatus),
     (pb.HeaderValue.DESCRIPTOR, core.HeaderValue),
+    (log_pb.StreamAccessLogsMessage.DESCRIPTOR, log_service.StreamAccessLogsMessage),
+    (log_pb.HTTPAccessLogEntries.DESCRIPTOR, log_service.StreamAccessLogsMessageHttpAccessLogEntries),
+    (log_pb.HTTPAccessLogEntry.DESCRIPTOR, log_data.HttpAccessLogEntry),
 ]
 
 
-def test_the_generated_code_is_current(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pb", [pb, log_pb], ids=["rate_limit_service", "access_log_service"])
+def test_the_generated_code_is_current(tmp_path: Path, pb: ModuleType) -> None:
     made = tmp_path / "made.pb"
     subprocess.run([sys.executable, "-m", "grpc_tools.protoc", "-I", "proto", f"--descriptor_set_out={made}",
-                    f"--pyi_out={tmp_path}", PROTO], cwd=ROOT, check=True)
+                    f"--pyi_out={tmp_path}", f"proto/{pb.DESCRIPTOR.name}"], cwd=ROOT, check=True)
     [fresh] = descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes()).file
     committed = descriptor_pb2.FileDescriptorProto()
     pb.DESCRIPTOR.CopyToProto(committed)
@@ -81,6 +90,14 @@ def test_what_they_write_we_read_and_write_back() -> None:
         response_headers_to_add=[core.HeaderValue(key="retry-after", value="9", raw_value=b"9")])
     assert bytes(envoy.RateLimitResponse.parse(pb.RateLimitResponse.FromString(bytes(answer)).SerializeToString())
                  ) == bytes(answer)
+
+
+def test_the_tags_of_a_log_entry_have_envoys_number() -> None:
+    """Strings in Envoy, bytes here: the same on the wire."""
+    theirs = log_data.AccessLogCommon._betterproto.meta_by_field_name["custom_tags"]
+    assert log_pb.AccessLogCommon.DESCRIPTOR.fields_by_name["custom_tags"].number == theirs.number
+    [method] = log_pb.DESCRIPTOR.services_by_name["AccessLogService"].methods
+    assert f"/{stream_ends.SERVICE}/{method.name}" in stream_ends.EndReports().methods
 
 
 def test_the_service_has_envoys_name_and_method() -> None:
