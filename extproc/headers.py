@@ -35,8 +35,6 @@ ROUTE_HEADER = "x-extproc-route"
 """Request, set by `select`. The id of the chosen model rule (`ModelRule.id`)."""
 ORDER_HEADER = "x-extproc-order"
 """Request, set by `select`. Which of the rule's attempt orders this request takes; missing: the first."""
-ROUTING_FIELDS_HEADER = "x-extproc-asked"
-"""Request, set by `select`. The model's name and `stream` or `whole`, so that the hop need not search the body."""
 API_HEADER = "x-extproc-api"
 """Request, set by `select`. The client's API."""
 TEAM_HEADER = "x-extproc-team"
@@ -77,7 +75,7 @@ SELECT_MAY_NOT_SET = ("host", "authorization", "cookie", "x-api-key")
 """`select` may choose a request's route, but not change where it goes or on whose behalf. Envoy enforces it. (A list of
 what `select` may set would not do: the rule also holds for its own responses, which have many headers.)"""
 REMOVED_IN_HOP = (
-    ROUTE_HEADER, ROUTING_FIELDS_HEADER, ORDER_HEADER, EJECTABLE_ATTEMPTS_HEADER, API_HEADER, TEAM_HEADER,
+    ROUTE_HEADER, ORDER_HEADER, EJECTABLE_ATTEMPTS_HEADER, API_HEADER, TEAM_HEADER,
     LIMITED_TEAM_HEADER, STREAM_ID_HEADER, ATTEMPT_COUNT_HEADER, "x-envoy-expected-rq-timeout-ms",
     "x-envoy-external-address", "x-envoy-internal", "x-envoy-original-path", "x-forwarded-for", "x-forwarded-host",
     "x-forwarded-port", "x-forwarded-proto", "x-request-id", "via",

@@ -6,7 +6,7 @@
     listeners.edge_listener -> filters (keys, limit, select) -> routes.edge_table -> clusters.hop
     -> listeners.internal_listener -> filters (translate, provider key) -> routes.hop_table -> clusters.provider
 
-Loading Envoy's message types takes more than a second of CPU. So they are loaded when a configuration is built, and not
+Loading Envoy's message types takes about two seconds of CPU. So they are loaded when a configuration is built, and not
 by code that only needs a path or the Envoy binary.
 """
 

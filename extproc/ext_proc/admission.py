@@ -61,9 +61,9 @@ class RequestAdmission:
         self.endpoint: Endpoint | None = None
         self.team: str | None = None
 
-    def is_heavy(self, rest: int, limit: int) -> bool:
-        """Whether `complete` will take long once the last `rest` bytes are there; `limit`: of a body that does not."""
-        return (self.body.size + rest > limit or "content-encoding" in self.headers
+    def should_offload(self, last: bytes) -> bool:
+        """True if `complete` will take long once the `last` bytes of the body are there."""
+        return (self.body.should_offload(last) or "content-encoding" in self.headers
                 or (self.endpoint is not None and self.endpoint.operation == "count_tokens"))
 
     def head(self, headers: dict[str, str], api: str) -> GatewayResponse | None:

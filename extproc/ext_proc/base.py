@@ -22,12 +22,9 @@ Responses = list[bytes]
 METADATA = "extproc"
 """The namespace of the dynamic metadata that exchanges emit."""
 
-LARGE_BODY = 512 * 1024
-"""Bodies past this size take long enough to hold up other streams. What takes less than the 5 ms for which the
-interpreter leaves a thread at work would hold them up from a thread as well, and the way there costs more."""
-
 LARGE_RESPONSE = 64 * 1024
-"""The same of whole answers: they are searched for calls and reasoning, and cut into events."""
+"""Bytes. Larger responses that are not streamed are translated in a thread: they are searched for calls and reasoning,
+and cut into events."""
 
 
 class Refused(BadRequest):
@@ -136,8 +133,8 @@ class Exchange:
         where it becomes sooner, `due_sooner` says so."""
         return None if self.done else self._request_due
 
-    def is_heavy(self, last: Chunk) -> bool:
-        """Whether `receive` of the last piece of a body may take long enough to be run in a thread."""
+    def should_offload(self, last: Chunk) -> bool:
+        """True if `receive` of the last chunk of a body may take so long that a thread should run it."""
         return False
 
     # ------------------------------------------------------------------------------------------- what an exchange does

@@ -6,14 +6,11 @@ the translation's affair. Every function is linear in the body's size and runs i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from extproc.apis.shared.json_text import malformed, position, without_half_pairs
 from extproc.bounds import Limits
 from extproc.errors import BadRequest
-from extproc.headers import ROUTING_FIELDS_HEADER
 from extproc.translation.encoding import EncodingError, decompress, refused_encoding
 
 
@@ -35,28 +32,6 @@ class RoutingFields(msgspec.Struct, frozen=True, gc=False):
         return b""
 
 
-_LONGEST_MODEL = 200
-"""Characters of a name that fits in."""
-
-
-def said_in_header(asked: RoutingFields) -> dict[str, str]:
-    """`ROUTING_FIELDS_HEADER`; no header for a model whose name does not fit into one as it is."""
-    if not _fits_in(asked.model):
-        return {}
-    return {ROUTING_FIELDS_HEADER: f"{asked.model} stream" if asked.stream else f"{asked.model} whole"}
-
-
-def read_header(headers: Mapping[str, str]) -> RoutingFields | None:
-    """What the edge hop told."""
-    model, _, how = headers.get(ROUTING_FIELDS_HEADER, "").partition(" ")
-    return RoutingFields(model, how == "stream") if how in ("stream", "whole") and _fits_in(model) else None
-
-
-def _fits_in(model: str) -> bool:
-    return (0 < len(model) <= _LONGEST_MODEL and model.isascii() and model.isprintable()
-            and " " not in model)
-
-
 class _Metadata(msgspec.Struct):
     user_id: msgspec.Raw = msgspec.Raw()
 
@@ -71,11 +46,14 @@ def _user_id(metadata: msgspec.Raw) -> bytes:
 _NOTHING = (b"", b"null", b'""')
 
 
-_BLOCK = 1024 * 1024
-_ALWAYS_SWIFT, _GLANCE, _MANY = 64 * 1024, 251, 16_000
-"""Bytes of a body that takes no longer than 10 ms whatever it holds; one of so many bytes is looked at; quotes in that
-many bytes of the tiniest messages. An ordinary session of 400 KB has 3000 of them, one of 550 short messages as many
-as this; a glance at either takes less than a hundredth of the translation."""
+LARGE_BODY = 512 * 1024
+"""Bytes. A larger body takes long enough to hold up other streams. A shorter task than the 5 ms after which the
+interpreter switches threads would hold them up from a thread as well, and the way there costs more."""
+_SMALL_BODY = 64 * 1024
+"""Bytes. A smaller body takes at most 10 ms, whatever it holds."""
+_SAMPLE_STEP, _MANY_QUOTES = 251, 16_000
+"""Every so many bytes one is sampled; quotes in 10 ms of the tiniest messages. A session of 400 KB has 3000 quotes, one
+of 550 short messages has as many as this; a sample takes less than a hundredth of the translation."""
 _ASKED = msgspec.json.Decoder(RoutingFields)
 _METADATA = msgspec.json.Decoder(_Metadata)
 
@@ -104,16 +82,17 @@ class Body:
             raise too_large(self._limits.body)
         self.chunks.append(data)
 
-    def is_intricate(self, rest: bytes) -> bool:
-        """Whether the body, once its last bytes are there, holds so many small values that it takes long for its size:
-        thousands of tiny messages, say. A glance at every 251st byte tells: quotes that begin or end a string (those
-        inside have a backslash), and brackets, of which texts are full as well."""
-        if self.size + len(rest) <= _ALWAYS_SWIFT:
-            return False
-        seen = b"".join([chunk[::_GLANCE] for chunk in (*self.chunks, rest)])
-        quotes = seen.count(b'"') - seen.count(b"\\")
-        brackets = seen.count(b"{") + seen.count(b"[")
-        return (max(quotes, 0) + brackets // 4) * _GLANCE > _MANY
+    def should_offload(self, last: bytes) -> bool:
+        """True if the work on the body, with `last` as its final bytes, should leave the event loop: for a large body,
+        and for one of many small values, such as thousands of tiny messages. A sample of every 251st byte estimates
+        their number: quotes without backslash begin or end a string; brackets count less, since texts hold them too."""
+        size = self.size + len(last)
+        if size <= _SMALL_BODY or size > LARGE_BODY:
+            return size > LARGE_BODY
+        sample = b"".join([chunk[::_SAMPLE_STEP] for chunk in (*self.chunks, last)])
+        quotes = sample.count(b'"') - sample.count(b"\\")
+        brackets = sample.count(b"{") + sample.count(b"[")
+        return (max(quotes, 0) + brackets // 4) * _SAMPLE_STEP > _MANY_QUOTES
 
     def raw(self) -> bytes:
         """The bytes as they came."""

@@ -26,13 +26,11 @@ from extproc.ext_proc.attempt import (
     make_translation,
 )
 from extproc.ext_proc.base import METADATA, Exchange, Refused, Responses
-from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields, read_header
+from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields
 from extproc.ext_proc.incoming import Chunk, Head
 from extproc.ext_proc.trace_context import trace_headers, trace_id
 from extproc.headers import API_HEADER, REQUEST_TO_TRANSLATION, ROUTE_HEADER, TEAM_HEADER
 from extproc.profiles.telemetry import provider_name
-
-_NAMES = messages.named("rule", "model", "provider_model", "backend", "api", "team", "attempt", "operation")
 
 
 class Phase(Enum):
@@ -118,7 +116,7 @@ class RequestHalf(Exchange):
                               reason="model_elsewhere", status=404, kind="not_found", code=MODEL_NOT_FOUND)
         else:
             body = self._body.decoded(self._headers.get("content-encoding"))
-            asked = read_header(self._headers) or peek_routing_fields(body, self.config.limits)
+            asked = peek_routing_fields(body, self.config.limits)
         choice = self._choice
         assert choice is not None
         self._note_request(asked, choice)
@@ -147,11 +145,11 @@ class RequestHalf(Exchange):
         if backend.is_traced:
             routing.update(trace_headers(self._headers))
         head = messages.request_head({**routing, **request.headers}, self._headers)
-        figures = self._accounting.estimate()
+        metadata = {**self._names(), **self._accounting.estimate()}
         if self._intake is not None:
             # For another gateway's access log: the header itself goes no further than here.
-            figures["request_id"] = self.record.request_id
-        head = messages.with_metadata(head, METADATA, figures, self._names())
+            metadata["request_id"] = self.record.request_id
+        head = messages.with_metadata(head, METADATA, metadata)
         return [head, *messages.chunks(messages.REQUEST_BODY, request.body, end=True)]
 
     def prepare(self) -> None:
@@ -178,10 +176,11 @@ class RequestHalf(Exchange):
     def _own(self, answer: GatewayResponse, now: float) -> Responses:
         return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
 
-    def _names(self) -> bytes:
+    def _names(self) -> dict[str, messages.Value]:
         record = self.record
-        return _NAMES[record.rule, record.model, record.provider_model, record.backend, record.api, record.team,
-                      record.attempt, record.operation]
+        return {"rule": record.rule, "model": record.model, "provider_model": record.provider_model,
+                "backend": record.backend, "api": record.api, "team": record.team, "attempt": record.attempt,
+                "operation": record.operation}
 
     @property
     def _only_counts(self) -> bool:

@@ -10,8 +10,7 @@ from extproc.config import Config
 from extproc.ext_proc import messages
 from extproc.ext_proc.admission import AdmittedRequest, GatewayResponse, RequestAdmission, request_api
 from extproc.ext_proc.attempt import chosen_order
-from extproc.ext_proc.base import LARGE_BODY, Exchange, Refused, Responses
-from extproc.ext_proc.content import said_in_header
+from extproc.ext_proc.base import Exchange, Refused, Responses
 from extproc.ext_proc.incoming import Chunk, Head, Incoming, Trailers
 from extproc.ext_proc.trace_context import trace_id
 from extproc.headers import (
@@ -23,9 +22,6 @@ from extproc.headers import (
     STREAM_ID_HEADER,
     TEAM_HEADER,
 )
-
-_HEAVY = 2 * LARGE_BODY
-"""Bytes: looking for a model's name takes a small part of what a translation takes."""
 
 
 class SelectExchange(Exchange):
@@ -46,8 +42,8 @@ class SelectExchange(Exchange):
     def has_line(self) -> bool:
         return not self.routed and super().has_line
 
-    def is_heavy(self, last: Chunk) -> bool:
-        return self._intake.is_heavy(len(last.data), _HEAVY)
+    def should_offload(self, last: Chunk) -> bool:
+        return self._intake.should_offload(last.data)
 
     def _receive(self, message: Incoming, now: float) -> Responses:
         if type(message) is Chunk:
@@ -81,7 +77,7 @@ class SelectExchange(Exchange):
             return self._own(found, now)
         self.done = self.routed = True
         self.record.outcome = "ok"
-        said = {ROUTE_HEADER: found.rule.id, API_HEADER: self.api, **said_in_header(found.asked)}
+        said = {ROUTE_HEADER: found.rule.id, API_HEADER: self.api}
         if len(found.rule.orders) > 1:
             said[ORDER_HEADER] = self._order(found)
         if self.config.limited_teams:

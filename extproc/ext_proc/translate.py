@@ -20,7 +20,7 @@ from extproc.errors import GATEWAY_REFUSALS, Failure, triggers_failover
 from extproc.ext_proc import messages
 from extproc.ext_proc.accounting import Figures
 from extproc.ext_proc.attempt import Translating, make_translation
-from extproc.ext_proc.base import LARGE_BODY, LARGE_RESPONSE, METADATA, Responses
+from extproc.ext_proc.base import LARGE_RESPONSE, METADATA, Responses
 from extproc.ext_proc.incoming import Chunk, Head, Incoming, Trailers
 from extproc.ext_proc.record import MAX_REPAIRS, ClosedBy, Record
 from extproc.ext_proc.request_half import Phase, RequestHalf
@@ -89,13 +89,12 @@ class TranslateExchange(RequestHalf):
 
     # -------------------------------------------------------------------------------------------------- steps and times
 
-    def is_heavy(self, last: Chunk) -> bool:
-        size = len(last.data)
-        if last.response:  # a whole answer is decoded and encoded in one go at its end
-            return not self._head_sent and self._accounting.received + size > LARGE_RESPONSE
-        return (self._body.size + size > LARGE_BODY or "content-encoding" in self._headers
-                or self._body.is_intricate(last.data)
-                or bool(self._intake and self._intake.is_heavy(size, LARGE_BODY)))
+    def should_offload(self, last: Chunk) -> bool:
+        if last.response:  # a response that is not streamed is decoded and encoded at its end
+            return not self._head_sent and self._accounting.received + len(last.data) > LARGE_RESPONSE
+        if self._intake is not None:
+            return self._intake.should_offload(last.data)
+        return "content-encoding" in self._headers or self._body.should_offload(last.data)
 
     @property
     def next_deadline(self) -> float | None:

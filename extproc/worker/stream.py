@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from extproc.config import Config
 from extproc.ext_proc.base import Exchange, Responses
-from extproc.ext_proc.incoming import Chunk, Incoming, read
+from extproc.ext_proc.incoming import Chunk, Incoming, read_message
 from extproc.ext_proc.pb.external_processor_pb2 import ProcessingResponse
 from extproc.ext_proc.record import ClosedBy
 from extproc.ext_proc.roles import make_exchange
@@ -169,13 +169,13 @@ class Stream:
     def message(self, data: bytes) -> bool:
         exchange = self._exchange
         try:
-            message = read(data)
+            message = read_message(data)
         except DecodeError:
             self._peer.end(Status.INTERNAL, "the message is no ProcessingRequest")
             return True
         if self._streams.debug_bodies:
             self._streams.show_request(message, exchange.record.request_id)
-        if type(message) is Chunk and message.end and exchange.is_heavy(message):
+        if type(message) is Chunk and message.end and exchange.should_offload(message):
             self._busy = True
             work = self._loop.run_in_executor(self._streams.threads, _heavy, exchange, message, self._time())
             work.add_done_callback(self._worked)

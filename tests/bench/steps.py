@@ -92,7 +92,7 @@ class Envoy:
         yield "edge hop", edge + self._messages(self._head(CLIENT), self._body(BODY), self._body(b"", end=True))
         yield "", self._reset()
         routed = {**CLIENT, "x-extproc-route": self._rule, "x-extproc-api": "anthropic",
-                  "x-extproc-asked": "bench stream", "x-envoy-attempt-count": "1"}
+                  "x-envoy-attempt-count": "1"}
         hop = self._open({ROLE_METADATA: "translate", BACKEND_METADATA: "bench"})
         yield "backend hop", hop + self._messages(self._head(routed), self._body(BODY, end=True))
         first = event({"role": "assistant", "content": ""}) + event({"content": "Hello"})

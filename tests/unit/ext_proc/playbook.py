@@ -116,7 +116,7 @@ class Playbook:
 
     def __rshift__(self, message: pb.ProcessingRequest) -> Playbook:
         self._body_sent.add(message.WhichOneof("request") or "")
-        self._say(self.exchange.receive(incoming.read(message.SerializeToString()), self.now))
+        self._say(self.exchange.receive(incoming.read_message(message.SerializeToString()), self.now))
         self._set_timer()
         if self.exchange.can_prepare:  # as the server does, once that is on its way
             self.exchange.prepare()

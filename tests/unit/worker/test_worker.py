@@ -278,7 +278,7 @@ class Slow(Exchange):
     gate: Any = None
     entered: Any = None
 
-    def is_heavy(self, last: Chunk) -> bool:
+    def should_offload(self, last: Chunk) -> bool:
         return True
 
     def _receive(self, message: Incoming, now: float) -> Responses:

@@ -1,4 +1,4 @@
-"""Which bodies leave the event loop for a thread: large ones, and those that take as long for what they hold."""
+"""Which bodies leave the event loop for a thread: large ones, and those of many small values."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tests.unit.ext_proc.test_translate import SSE, asked, chunk, hop, routed
 ASK = {"model": "one", "max_tokens": 10}
 
 
-def is_heavy(play: Playbook, message: pb.ProcessingRequest) -> bool:
-    last = incoming.read(message.SerializeToString())
+def should_offload(play: Playbook, message: pb.ProcessingRequest) -> bool:
+    last = incoming.read_message(message.SerializeToString())
     assert isinstance(last, incoming.Chunk)
-    return play.exchange.is_heavy(last)
+    return play.exchange.should_offload(last)
 
 
 def sent(body: bytes, cut: int = 1 << 20, *, one_hop: bool = False) -> bool:
-    """Whether the last piece of this request is heavy."""
+    """Whether a thread takes the last chunk of this request."""
     play = hop(one_hop=one_hop)
     play >> (request_headers() if one_hop else routed(play))
     while len(body) > cut:
         play >> request_body(body[:cut], end=False)
         body = body[cut:]
-    return is_heavy(play, request_body(body))
+    return should_offload(play, request_body(body))
 
 
 def turns(count: int, text: str = "a") -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ def blocks(count: int, block: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [block] * count}]
 
 
-INTRICATE = {
+MANY_VALUES = {
     "messages": turns(5000),
     "texts": blocks(5000, {"type": "text", "text": "a"}),
     "blocks of an odd type": blocks(6000, {"type": "x"}),
@@ -53,9 +53,9 @@ INTRICATE = {
 
 @pytest.mark.parametrize("one_hop", [False, True])
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
-@pytest.mark.parametrize("what", INTRICATE)
+@pytest.mark.parametrize("what", MANY_VALUES)
 def test_thousands_of_tiny_things_leave_the_loop(what: str, separators: tuple[str, str], one_hop: bool) -> None:
-    body = json.dumps({**ASK, "messages": INTRICATE[what]}, separators=separators).encode()
+    body = json.dumps({**ASK, "messages": MANY_VALUES[what]}, separators=separators).encode()
     assert len(body) < 512 * 1024
     assert sent(body, one_hop=one_hop)
     assert sent(body, 16_384, one_hop=one_hop)
@@ -89,12 +89,12 @@ def whole(size: int) -> bytes:
 
 @pytest.mark.parametrize("model", ["one", "two"])
 def test_a_large_whole_answer_leaves_the_loop(model: str) -> None:
-    for size, heavy in ((1000, False), (LARGE_RESPONSE, True)):
+    for size, offloaded in ((1000, False), (LARGE_RESPONSE, True)):
         play = asked(model, stream=False)
         play >> response_headers(content_type="application/json")
         body = whole(size)
         play >> response_body(body[:500])
-        assert is_heavy(play, response_body(body[500:], end=True)) is heavy
+        assert should_offload(play, response_body(body[500:], end=True)) is offloaded
 
 
 def test_the_end_of_a_long_stream_does_not() -> None:
@@ -102,4 +102,4 @@ def test_the_end_of_a_long_stream_does_not() -> None:
     play >> response_headers(**SSE)
     for _ in range(20):
         play >> response_body(chunk({"content": "word " * 1000}))
-    assert not is_heavy(play, response_body(chunk(finish="stop"), end=True))
+    assert not should_offload(play, response_body(chunk(finish="stop"), end=True))
