@@ -1,5 +1,4 @@
-"""What the pages under docs/ show is true: tables, configuration, code, output. (The README: test_readme.py; the pages
-that are generated or hold a registry have tests of their own.)"""
+"""The pages under docs/ are true: tables, configuration, code, output. Generated pages have tests of their own."""
 
 from __future__ import annotations
 
@@ -14,14 +13,12 @@ from typing import Any
 
 import pytest
 
-import extproc
-from extproc import Translation
+from extproc import Translation, profiles
 from extproc.apis import PROVIDER_APIS
 from extproc.cli import app
 from extproc.config import load_config
 from extproc.conversation.signatures import extract_from_id
 from extproc.dialects import registry
-from extproc.profiles import _BY_NAME as PROFILES
 from extproc.profiles.profile import Provider
 from tests.docs_tables import PLACE, TABLES, written
 from tests.unit.dialects.reads import breaks_off, reads, stays_text
@@ -45,13 +42,13 @@ class Environment(dict[str, str]):
 
 
 def blocks(page: Path | str, language: str) -> list[str]:
-    """The code blocks of a page in this language ("" for none)."""
+    """The code blocks of a page in this language; "" selects blocks without one."""
     text = (DOCS / page).read_text(encoding="utf-8")
     return [block for found, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S) if found == language]
 
 
-def ran(folder: Path, mark: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The names of the Python block of extending.md that holds `mark`, once it has run with these `names`."""
+def run_example(folder: Path, mark: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Runs the Python block of extending.md that contains `mark`, with these global names; returns its globals."""
     found, = (block for block in blocks("extending.md", "python") if mark in block)
     file = folder / "snippet.py"
     file.write_text(found, encoding="utf-8")
@@ -64,7 +61,7 @@ def ran(folder: Path, mark: str, names: dict[str, Any] | None = None) -> dict[st
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_tables_made_from_code_are_current(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert text == written(text), "python -m tests.docs_tables writes them anew"
+    assert text == written(text), "run: python -m tests.docs_tables"
 
 
 def test_every_table_is_shown_somewhere() -> None:
@@ -77,7 +74,7 @@ def test_every_table_is_shown_somewhere() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_configuration_loads(page: Path, tmp_path: Path) -> None:
-    """A snippet that shows a part gets the rest: a backend for each name it uses, a model."""
+    """A partial snippet is completed with a backend for each name in use and with a model."""
     for number, block in enumerate(blocks(page, "yaml")):
         text = block
         if not re.search(r"^backends:", block, re.M):
@@ -90,9 +87,9 @@ def test_configuration_loads(page: Path, tmp_path: Path) -> None:
             text += f"models: [{{match: m, attempts: [{{backend: {used}, model: m}}]}}]\n"
         file = tmp_path / f"{number}.yaml"
         file.write_text(text, encoding="utf-8")
-        said = [(path, reason) for path, reason in load_config(file, Environment()).warnings()
-                if reason != "no model uses it" and not path.endswith("key_file")]
-        assert said == []
+        warnings = [(path, reason) for path, reason in load_config(file, Environment()).warnings()
+                    if reason != "no model uses it" and not path.endswith("key_file")]
+        assert warnings == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -100,8 +97,8 @@ def test_json_and_shell_parse(page: Path) -> None:
     for block in blocks(page, "json"):
         json.loads(block)
     for block in blocks(page, "sh"):
-        checked = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, timeout=10)
-        assert checked.returncode == 0, checked.stderr
+        result = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, timeout=10)
+        assert result.returncode == 0, result.stderr
     for block in blocks(page, "python"):
         compile(block, page.name, "exec")
 
@@ -145,36 +142,36 @@ def test_what_translate_prints(monkeypatch: pytest.MonkeyPatch, capfdbinary: pyt
     assert (err + out).decode().strip() == shown.strip()
 
 
-def test_the_id_that_is_taken_apart_carries_that_signature() -> None:
+def test_the_id_in_the_drawing_contains_the_signature() -> None:
     shown, = (block for block in blocks("translation.md", "") if "_xs1_" in block)
     id_, signature = extract_from_id(shown.split("\n")[0])
     part, = (json.loads(block) for block in blocks("translation.md", "json"))
     assert signature is not None
     assert (id_, signature.value) == (part["functionCall"]["id"], part["thoughtSignature"])
     at = shown.split("\n")[1].index("┘") + 1
-    assert shown[:at] == id_, "the drawing is under its parts"
+    assert shown[:at] == id_, "the lines of the drawing are below the parts of the id"
 
 
 # ----------------------------------------------------------------------------------------------------------- extending
 
 
-def test_the_profile_does_what_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    provider = ran(tmp_path, "PROVIDER = Provider(")["PROVIDER"]
+def test_the_profile_has_the_stated_effect(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    provider = run_example(tmp_path, "PROVIDER = Provider(")["PROVIDER"]
     assert isinstance(provider, Provider)
     assert provider.serves("api.acme.example")
-    monkeypatch.setitem(PROFILES, "acme", provider)
-    exchange = Translation("anthropic", "openai", "acme-1", provider="acme")
+    monkeypatch.setattr(profiles, "PROVIDERS", (*profiles.PROVIDERS, provider))
+    exchange = Translation("anthropic", "openai", "acme-1", url="https://api.acme.example/v1")
     tool = {"name": "ping", "input_schema": {"type": "object", "properties": {}}}
     body = {"model": "m", "max_tokens": 9, "top_p": 0.5, "thinking": {"type": "adaptive"}, "tools": [tool],
             "tool_choice": {"type": "tool", "name": "ping"}, "messages": [{"role": "user", "content": "hi"}]}
     sent = json.loads(exchange.request(json.dumps(body).encode()).body)
-    said, = (json.loads(block) for block in blocks("extending.md", "json"))
-    assert {name: sent[name] for name in said} == said
+    stated, = (json.loads(block) for block in blocks("extending.md", "json"))
+    assert {name: sent[name] for name in stated} == stated
     assert exchange.dropped.losses == ["top_p"]
 
 
-def test_the_dialect_reads_its_form_at_every_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    dialect, = ran(tmp_path, "class AtCall")["DIALECTS"]
+def test_the_dialect_parses_its_calls_at_every_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    dialect, = run_example(tmp_path, "class AtCall")["DIALECTS"]
     monkeypatch.setitem(registry.DIALECTS, "acme", dialect)
     shown, = (block for block in blocks("extending.md", "") if "@call" in block)
     ping = shown.replace("get_weather", "tide").replace("city", "harbor")
@@ -185,24 +182,25 @@ def test_the_dialect_reads_its_form_at_every_cut(monkeypatch: pytest.MonkeyPatch
     breaks_off("acme", '@call tide {"harbor": "Bre', "tide")
 
 
-def test_the_api_is_reached_by_every_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    provider = ran(tmp_path, "class AcmeProvider")["PROVIDER"]
+def test_every_client_reaches_the_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    provider = run_example(tmp_path, "class AcmeProvider")["PROVIDER"]
     monkeypatch.setitem(PROVIDER_APIS, "acme", provider)
-    names = ran(tmp_path, 'PROVIDER_APIS["acme"] = PROVIDER', {"PROVIDER": provider})
+    names = run_example(tmp_path, 'PROVIDER_APIS["acme"] = PROVIDER', {"PROVIDER": provider})
     assert names["sent"].path == "/v2/talk"
     assert json.loads(names["sent"].body)["turns"] == [{"role": "user", "text": "hi"}]
     assert b'"content":"hello"' in names["out"]
     assert names["out"].endswith(b"data: [DONE]\n\n")
     stream = b'data: {"text": "hel"}\n\ndata: {"text": "lo"}\n\ndata: {"end": "stop", "tokens": [3, 2]}\n\n'
     for cut in range(len(stream) + 1):
-        assert _answer("anthropic", stream[:cut], stream[cut:]) == _answer("anthropic", stream)
-    assert "message_stop" in _answer("anthropic", stream)
-    assert "message_stop" not in _answer("anthropic", stream[:40])
-    assert '"done":true' in _answer("events", stream)
+        assert response("anthropic", stream[:cut], stream[cut:]) == response("anthropic", stream)
+    assert "message_stop" in response("anthropic", stream)
+    assert "message_stop" not in response("anthropic", stream[:40])
+    assert '"done":true' in response("events", stream)
 
 
-def _answer(client: str, *pieces: bytes) -> str:
-    exchange = extproc.Translation(client=client, upstream="acme", model="acme-1", url="https://a.example")
+def response(client: str, *pieces: bytes) -> str:
+    """The client's response for this stream of the provider."""
+    exchange = Translation(client=client, upstream="acme", model="acme-1", url="https://a.example")
     exchange.request(b'{"model": "m", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "x"}]}')
     exchange.start(200, {"content-type": "text/event-stream"})
     return (b"".join(exchange.feed(piece) for piece in pieces) + exchange.finish()).decode()

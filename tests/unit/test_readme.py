@@ -1,4 +1,4 @@
-"""What the README and the pages beside it show is true: commands, configuration, code, output, links."""
+"""The README is true: commands, configuration, code, output. The links and file names of all pages exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONFIGURATION = {"OPENROUTER_API_KEY": "sk-1", "RED_KEY": "red-1"}
 
 
 def blocks(language: str, section: str) -> list[str]:
-    """The code blocks of a section, in this language ("" for none)."""
+    """The code blocks of a section in this language; "" selects blocks without one."""
     text = README.split(f"\n## {section}\n")[1].split("\n## ")[0]
     return [block for found, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S) if found == language]
 
@@ -46,15 +46,15 @@ def test_ci_runs_the_test_command_word_for_word() -> None:
 
 
 def test_both_commands_are_one_line_each() -> None:
-    started, tested = blocks("sh", "Try it")[0], blocks("sh", "Run the tests")[0]
-    for command in (started, tested):
+    start, test = blocks("sh", "Try it")[0], blocks("sh", "Run the tests")[0]
+    for command in (start, test):
         assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
         assert command.count("\n") == 1
 
 
 def test_every_call_of_the_command_line_exists() -> None:
     commands: Any = typer.main.get_command(app)
-    calls = re.findall(r"^\| `extproc ([^`]+)` \|", README, re.M)
+    calls = re.findall(r"`extproc ([^`]+)`", "\n".join(re.findall(r"^\| `extproc .* \|$", README, re.M)))
     assert len(calls) >= 5
     for call in calls:
         names, options = re.findall(r"(?<![-\w])[a-z][\w-]*", call), re.findall(r"--[\w-]+", call)
@@ -108,8 +108,8 @@ def test_the_errors_shown_are_those_of_that_configuration(tmp_path: Path) -> Non
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
         load_config(file, {"OPENROUTER_API_KEY": "sk-1"})
-    said = "".join(f"{path}: {reason}\n" for path, reason in caught.value.problems)
-    assert said == blocks("", "Configure it")[0]
+    errors = "".join(f"{path}: {reason}\n" for path, reason in caught.value.problems)
+    assert errors == blocks("", "Configure it")[0]
 
 
 def test_the_python_code_runs(tmp_path: Path) -> None:
