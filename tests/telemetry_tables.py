@@ -29,31 +29,31 @@ ON_METRICS = {
 """Fields of the log that are labels of the metrics."""
 
 EVENTS: Mapping[str, str] = {
-    "ready": "The gateway serves: on this `url`, or its workers on these `addresses`.",
+    "ready": "The gateway serves on this `url`, or its workers on these `addresses`.",
     "serving": "A worker listens and takes requests.",
-    "configured": "A worker has taken another configuration: its generation, and the streams that run on.",
-    "handing_over": "A worker whose successor serves finishes its streams.",
-    "draining": "A worker was told to end and takes no new streams for long.",
-    "closed": "It listens no more; streams that run are finished.",
-    "stopped": "It has ended.",
-    "not_started": "A process could not listen on its address, and why.",
-    "http2_connection": "Envoy's connection to a worker was ended for breaking the rules of HTTP/2.",
-    "http2_stream": "One stream of such a connection was reset for the same reason.",
-    "too_many_connections": "A worker turned connections away: 1024 are there. Envoy needs a few.",
-    "connection_crashed": "A mistake of the processor ended a connection and all calls on it.",
-    "call_crashed": "A mistake of the processor ended a call; the client got an error.",
-    "not_configured": "A worker could not read what the gateway wrote for it; it keeps what it had.",
+    "configured": "A worker uses another configuration: its generation, and the number of running streams.",
+    "handing_over": "A worker has a successor and finishes its streams.",
+    "draining": "A worker was told to stop and will soon take no new streams.",
+    "closed": "A worker no longer listens and finishes its streams.",
+    "stopped": "A worker has ended.",
+    "not_started": "A process could not listen on its address, with the reason.",
+    "http2_connection": "A worker closed Envoy's connection, which violated HTTP/2.",
+    "http2_stream": "A worker reset one stream of such a connection for the same reason.",
+    "too_many_connections": "A worker refused connections, as it has 1024. Envoy needs a few.",
+    "connection_crashed": "A fault of the processor ended a connection and all calls on it.",
+    "call_crashed": "A fault of the processor ended a call; the client got an error.",
+    "not_configured": "A worker could not read a new configuration and keeps the previous one.",
     "internal_error": "A fault of the gateway: the exception with its traceback, under the request's id.",
     "library": "A warning of a library.",
-    "routed": "A request went on from the edge to an attempt.",
-    DROPPED: "The log can be written again; so many lines (`lines`) before this one are missing, and why.",
+    "routed": "A request left the edge for an attempt.",
+    DROPPED: "The log works again. The line has the number of missing lines (`lines`) and the reason.",
     "limits_ready": "The rate limit service listens and counts.",
-    "limits_reloaded": "It has taken another configuration.",
-    "limits_not_reloaded": "It could not, and keeps what it had.",
-    "counters_not_read": "The file of counters could not be read: counting begins at zero.",
+    "limits_reloaded": "The rate limit service uses another configuration.",
+    "limits_not_reloaded": "The rate limit service could not read a new configuration and keeps the previous one.",
+    "counters_not_read": "The file of counters could not be read; all counters start at zero.",
     "counters_not_saved": "The file of counters could not be written.",
 }
-"""What each event beside `exchange` means."""
+"""The meaning of each event except `exchange`."""
 
 
 def log_record() -> str:
