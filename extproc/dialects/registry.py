@@ -16,36 +16,30 @@ from msgspec.structs import replace
 from extproc.bounds import bounded_cache
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms import (
+    bare_json,
     deepseek,
-    dsml,
     gemma,
-    glm,
-    granite,
     harmony,
-    hermes,
     kimi,
-    lists,
-    llama,
     messages,
-    minimax,
-    mistral,
-    objects,
-    others,
-    pairs,
+    minimax_m3,
     prompted,
     pythonic,
-    qwen_coder,
     roo,
-    step,
+    tagged_json,
+    tagged_text,
 )
-from extproc.dialects.forms.whole_answer import BARE_CALL_ONLY, LAST_LINE_CALL
+from extproc.dialects.forms.bare_json import BARE_CALL_ONLY, LAST_LINE_CALL
 from extproc.dialects.scan_plan import ScanPlan
 from extproc.profiles.models import family_of
 
-_MODULES = (hermes, qwen_coder, glm, minimax, kimi, step, deepseek, dsml, mistral, messages, harmony, granite, gemma,
-            roo, llama, pythonic, lists, objects, pairs, others, prompted)
+_MODULES = (tagged_json, tagged_text, minimax_m3, kimi, deepseek, messages, harmony, gemma, roo, bare_json, pythonic)
 
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for module in _MODULES for dialect in module.DIALECTS}
+_LATER = (*tagged_json.LATER_DIALECTS, *tagged_text.LATER_DIALECTS)
+"""Families that share openers with more common ones."""
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialects in (
+    *(module.DIALECTS for module in _MODULES), _LATER, prompted.DIALECTS) for dialect in dialects}
 """All dialects by name; where several share an opener, the earlier one is tried first."""
 
 T = TypeVar("T")

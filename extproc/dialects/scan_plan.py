@@ -12,9 +12,8 @@ from functools import lru_cache
 import msgspec
 
 from extproc.dialects.buffer import Marks
-from extproc.dialects.fences import FENCES
-from extproc.dialects.leftovers import CLOSER, OPENER
 from extproc.dialects.parse_context import ParserFactory, ToolCallParser
+from extproc.dialects.text_marks import CLOSER, FENCES, OPENER
 
 
 class ScanPlan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -42,7 +41,7 @@ class ScanPlan(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     noise: tuple[str, ...] = ()
     """Tokens of the template that are dropped wherever they stand."""
     ends: tuple[str, ...] = ()
-    """Tokens that end a turn: dropped where no text follows (see turns.py)."""
+    """Tokens that end a turn: dropped where no text follows (`end_of_turn`)."""
     name_of: Callable[[object], str] = lambda form: "other"
     """The name of the dialect that a form, or what made it, belongs to: for the counts of calls."""
 

@@ -16,22 +16,24 @@ from extproc.conversation.call_counts import CallTally
 from extproc.conversation.model import Tool
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.dialects.buffer import Channel, Steps, TextBuffer, TooMuch
-from extproc.dialects.empty_blocks import rest_of_empty_block
-from extproc.dialects.ending import Behind
-from extproc.dialects.fences import FENCE_MARKS, FENCES, opened_or_closed, through_fence, whole_run
-from extproc.dialects.leftovers import OPENER, alone_on_line
-from extproc.dialects.parse_context import (
-    ArgumentsMode,
-    EmptyBlock,
-    NoMatch,
-    ParseContext,
-    PlainText,
-    Repair,
-    ToolCallParser,
-)
+from extproc.dialects.call_writer import ArgumentsMode, Repair
+from extproc.dialects.parse_context import EmptyBlock, NoMatch, ParseContext, PlainText, ToolCallParser
 from extproc.dialects.scan_plan import ScanPlan, compiled
-from extproc.dialects.spans import CodeSpan, rest_of_span
-from extproc.dialects.turns import end_of_turn
+from extproc.dialects.text_marks import (
+    FENCE_MARKS,
+    FENCES,
+    OPENER,
+    CodeSpan,
+    TrailingText,
+    alone_on_line,
+    end_of_turn,
+    opened_or_closed,
+    rest_of_empty_block,
+    rest_of_span,
+    through_fence,
+    whole_run,
+)
+from extproc.dialects.text_output import TextOutput
 from extproc.errors import Failure
 
 
@@ -54,23 +56,20 @@ class Scanner:
         self._run: Generator[None, None, None] | None = None
         self._began = self._plain = self._plain_thought = False
         """`_plain`: inside plain content (or reasoning): text without a mark may pass without running the generator."""
-        self._line = self._thought_line = self._blank = self._blank_thought = ""
-        self._last_text = ""
-        """The last piece of text or reasoning that was more than white space."""
-        self._span = CodeSpan()
-        self._trim_next = self._think_closed = False
+        self._think_closed = False
         self._reasoning_over = False
         """The reasoning was closed behind a call in it: the model may write that call again."""
         self._was_cut_off = False
         """The text ended inside what was going to be a call; the piece is not shown."""
-        self._assumed: list[str] | None = [] if look.reasoning_assumed else None
         self._begins_open = look.reasoning_open
         self._calls = self._prose = 0
         """`_prose`: how many characters behind the opener at hand are known to be text."""
         self._repairs: list[Repair] = []
         layout = compiled(look, tuple(tools) if look.makers else ())
         self._makers, self._openers = layout.makers, layout.openers
-        self._behind = Behind(layout.openers, (*look.noise, *look.ends))
+        self._out = TextOutput(sequencer, self._limit, reads_calls=bool(self._openers),
+                               reasoning_assumed=look.reasoning_assumed)
+        self._behind = TrailingText(layout.openers, (*look.noise, *look.ends))
         self._think_openers, self._think_closers = layout.think_openers, layout.think_closers
         self._content_marks, self._reasoning_marks = layout.content_marks, layout.reasoning_marks
         self._opening_marks = layout.opening_marks
@@ -85,11 +84,12 @@ class Scanner:
     # ----------------------------------------------------------------------------------------------- what arrives
 
     def content(self, text: str) -> None:
+        out = self._out
         if not self._plain and self._channel is not Channel.CONTENT:
             self._change_to(Channel.CONTENT, first=not self._began and not self._begins_plainly(text))
-        if self._plain and text and self._buffer.at == len(self._buffer.buffer) and not self._blank \
+        if self._plain and text and self._buffer.at == len(self._buffer.buffer) and not out.deferred \
                 and self._content_marks.absent(text) and not (self._openers and text[-1:].isspace()):
-            self._note_line(text)
+            out.note_line(text)
             self._sequencer.text(text)
         else:
             self._read(text)
@@ -97,8 +97,8 @@ class Scanner:
     def all_at_hand(self, text: str) -> None:
         """The answer did not stream and `text` is all of its content: reasoning that is only assumed must end in it,
         by a closing tag or by a call."""
-        if self._assumed is not None and not any(mark in text for mark in (*self._think_closers, *self._openers)):
-            self._assumed, self._begins_open = None, False
+        if self._out.assumed is not None and not any(mark in text for mark in (*self._think_closers, *self._openers)):
+            self._out.assumed, self._begins_open = None, False
 
     def _begins_plainly(self, text: str) -> bool:
         """This is the very start of the content, and of all that may stand there nothing does. (Blanks before it would
@@ -110,7 +110,7 @@ class Scanner:
         if not self._plain_thought and self._channel is not Channel.REASONING:
             self._change_to(Channel.REASONING)
         if self._plain_thought and self._buffer.at == len(self._buffer.buffer) and self._reasoning_marks.absent(text):
-            self._think(text)
+            self._out.think(text)
         else:
             self._read(text)
 
@@ -127,15 +127,15 @@ class Scanner:
             self._end_channel(True)
             self._channel = None
         if for_call:  # what follows stands on a line of its own
-            self._line = ""
+            self._out.line = ""
 
     def _release(self) -> None:
         """The answer fails: plain text that waits is shown, a piece of a call is not."""
         buffer = self._buffer
         if self._plain and buffer.at < len(buffer.buffer):
             rest, buffer.at = buffer.buffer[buffer.at:], len(buffer.buffer)
-            self._text(rest)
-        self._flush_blank()
+            self._out.text(rest)
+        self._flush()
         self._plain = self._plain_thought = False  # nothing may pass behind a failure
 
     def finish(self, clean: bool) -> None:
@@ -183,12 +183,12 @@ class Scanner:
             self._end_channel(True)
         self._channel = channel
         if self._buffer.ended:  # else it is the first one
-            self._span = CodeSpan()
+            self._out.span = CodeSpan()
             self._calls, self._repairs, self._made = self.calls, self.repairs, None
             self._buffer = TextBuffer()
         if channel is Channel.REASONING:
             self._run = self._thoughts(None, tagged=False)  # calls may have leaked into it
-            self._thought_line = ""
+            self._out.reasoning_line = ""
             self._plain_thought = not self._sequencer.closed
         else:
             self._reasoning_over = True
@@ -200,11 +200,11 @@ class Scanner:
     def _io(self) -> ParseContext:
         if self._made is None:
             self._made = io = ParseContext(self._buffer, self._sequencer, self._tools, self._mode, self._tally)
-            io.emit_text = self._text
-            io.begin_thinking = self._begin_thinking
-            io.emit_thinking = self._think
+            io.emit_text = self._out.text
+            io.begin_thinking = self._out.begin_line_of_reasoning
+            io.emit_thinking = self._out.think
             io.before_call = self._before_call
-            io.call_over = self._behind.call_over
+            io.call_ended = self._behind.call_over
         return self._made
 
     def _end_channel(self, clean: bool) -> None:
@@ -212,7 +212,7 @@ class Scanner:
         self._step()
         self._run = None
         self._plain = self._plain_thought = False
-        self._flush_blank()
+        self._flush()
 
     def _step(self) -> None:
         """Lets the readers go on until they need more text."""
@@ -238,22 +238,22 @@ class Scanner:
             yield from self._beginning()
         while True:
             self._plain = True
-            mark = yield from self._buffer.until(self._content_marks, self._text)
+            mark = yield from self._buffer.until(self._content_marks, self._out.text)
             self._plain = False
             if not mark:
                 return
             if mark in FENCES:
-                yield from through_fence(self._buffer, mark, "", self._on_blank_line, self._text)
+                yield from through_fence(self._buffer, mark, "", self._out.on_blank_line, self._out.text)
             elif mark in self._openers:
                 yield from self._region(mark, thinking=False)
             elif mark in self._think_openers and mark not in self._think_closers:
                 yield from self._in_think(self._think_openers[mark])
             elif mark in self._ends and not self._sequencer.ends_with_whole_calls:
-                self._text((yield from end_of_turn(self._buffer, mark, self._ends, self._behind_end, self._limit)))
+                self._out.text((yield from end_of_turn(self._buffer, mark, self._ends, self._behind_end, self._limit)))
             elif mark in self._closers:
-                self._text((yield from self._unless_left_over(mark)))
-            elif self._span.opens and (quoted := (yield from rest_of_span(self._buffer, self._limit))):
-                self._text(mark + quoted)
+                self._out.text((yield from self._unless_left_over(mark)))
+            elif self._out.span.opens and (quoted := (yield from rest_of_span(self._buffer, self._limit))):
+                self._out.text(mark + quoted)
             elif mark in self._think_closers:
                 self._reasoning_over = True
                 if self._look.first or self._wraps:
@@ -288,70 +288,69 @@ class Scanner:
             buffer.rewind()
             buffer.commit()
         if text := blank + buffer.take(self._prose):
-            self._text(text)
+            self._out.text(text)
 
     def _wrap_closes(self, mark: str) -> Steps[None]:
         """A tag that closes what may stand around the whole text: framing behind all of it, else text."""
         if mark == self._wrapped or self._sequencer.ends_with_whole_calls:
             mark = yield from end_of_turn(self._buffer, mark, (mark, *self._ends), self._behind_end, self._limit)
             if not mark:
-                self._blank = ""
+                self._out.deferred = ""
                 yield from self._buffer.space(self._limit)
-        self._text(mark)
+        self._out.text(mark)
 
     def _in_think(self, closer: str | None) -> Steps[None]:
         """Reasoning in the content. `closer` None: any closing tag ends it. The opener of a call ends it, too."""
-        self._trim_next = True
-        self._thought_line = ""
+        self._out.begin_tagged_reasoning()
         yield from self._thoughts(closer, tagged=True)
-        self._span = CodeSpan()
+        self._out.span = CodeSpan()
 
     def _thoughts(self, closer: str | None, *, tagged: bool) -> Steps[None]:
         """Reasoning up to its end: `tagged` by a closing tag or a call, else only by the end of the text."""
         fence = ""
         while True:
             self._plain_thought = not tagged
-            mark = yield from self._buffer.until(self._reasoning_marks, self._think)
+            mark = yield from self._buffer.until(self._reasoning_marks, self._out.think)
             self._plain_thought = False
             if not mark:
                 return
             if mark in FENCE_MARKS:
-                at_start = not self._thought_line.strip()
+                at_start = not self._out.reasoning_line.strip()
                 run = yield from whole_run(self._buffer, mark)
-                self._think(run)
+                self._out.think(run)
                 fence = fence if not at_start else opened_or_closed(fence, run)
             elif fence and mark in self._openers:
-                self._think(mark)
+                self._out.think(mark)
             elif tagged and mark in self._think_closers:
                 if closer is None or mark == closer or mark in self._answers:
                     self._think_closed = True
                     yield from self._buffer.space()
-                    self._blank_thought = ""
+                    self._out.end_reasoning()
                     return
             elif mark in self._openers:
                 called = yield from self._region(mark, thinking=True)
                 if called and tagged:
                     return
             elif mark in self._ends:
-                self._think((yield from end_of_turn(self._buffer, mark, self._ends, self._behind_end, self._limit)))
+                self._out.think((yield from end_of_turn(self._buffer, mark, self._ends, self._behind_end, self._limit)))
             # a further opening tag inside reasoning or a token of the template: dropped
 
     def _doubt_reasoning(self) -> None:
         """The answer ended inside a reasoning that was only assumed: the server had taken the reasoning out, and what
         looked like it was the answer. It is shown, as no answer must be lost."""
-        if self._assumed is not None and not self._think_closed and self._buffer.clean \
+        if self._out.assumed is not None and not self._think_closed and self._buffer.clean \
                 and not (self._made and self._made.calls):
-            self._sequencer.text("".join(self._assumed))
-        self._assumed = None
+            self._sequencer.text("".join(self._out.assumed))
+        self._out.assumed = None
 
     def _region(self, opener: str, *, thinking: bool) -> Steps[bool]:
         """Tries the forms of this opener. True: at least one call was read."""
-        if self._span.opens and opener[0] not in "\n`~":
+        if self._out.span.opens and opener[0] not in "\n`~":
             quoted = yield from rest_of_span(self._buffer, self._limit)
             if quoted:
-                (self._think if thinking else self._text)(opener + quoted)
+                (self._out.think if thinking else self._out.text)(opener + quoted)
                 return False
-        self._io.at_line_start = not self._line.strip()
+        self._io.at_line_start = self._out.on_blank_line()
         self._prose, self._left_alone = 0, False
         for form in self._openers[opener]:
             self._buffer.mark()
@@ -363,21 +362,21 @@ class Scanner:
             self._buffer.rewind()
             self._buffer.commit()
         if opener in self._blocks:
-            before = (self._thought_line if thinking else self._line) and self._last_text
+            before = (self._out.reasoning_line if thinking else self._out.line) and self._out.last_text
             if (yield from rest_of_empty_block(self._buffer, opener, self._blocks, before, self._limit)):
                 return False
         if opener == OPENER and not self._prose and not thinking:
             opener = yield from self._unless_left_over(opener, self._left_alone)
         opener += self._buffer.take(self._prose)
         if opener[:3] in FENCE_MARKS and not thinking:
-            yield from through_fence(self._buffer, opener[:3], opener[3:], self._on_blank_line, self._text)
+            yield from through_fence(self._buffer, opener[:3], opener[3:], self._out.on_blank_line, self._out.text)
         else:
-            (self._think if thinking else self._text)(opener)
+            (self._out.think if thinking else self._out.text)(opener)
         return False
 
     def _unless_left_over(self, mark: str, split: bool = False) -> Steps[str]:
         """A mark without a call -> its text; "" for what is left of a native one (`split`: it came right behind it)."""
-        text, alone = yield from alone_on_line(self._buffer, mark, self._line, self._limit)
+        text, alone = yield from alone_on_line(self._buffer, mark, self._out.line, self._limit)
         return "" if (alone or split) and self._beside_calls else text
 
     def _attempt(self, form: ToolCallParser, opener: str, thinking: bool = False) -> Steps[bool]:
@@ -411,68 +410,9 @@ class Scanner:
         self._was_cut_off = True
         return True
 
-    # ------------------------------------------------------------------------------------------------------- output
-
-    def _text(self, text: str) -> None:
-        """Visible text. Where a call may follow, white space at its end waits: before a call it is framing."""
-        self._note_line(text)
-        if self._blank:
-            text = self._blank + text
-            self._blank = ""
-        if shown := text.rstrip() if self._openers else text:
-            self._sequencer.text(shown)
-        self._blank = text[len(shown):]
-        if len(self._blank) > self._limit:
-            self._flush_blank()
-
-    def _think(self, text: str) -> None:
-        """Reasoning. White space at its ends is framing where tags mark it."""
-        if self._openers:
-            self._span.note(text)
-        if not text.isspace():
-            self._last_text = text
-        at = text.rfind("\n")
-        self._thought_line = (text[at + 1:] if at >= 0 else self._thought_line + text)[:8]
-        if self._trim_next:
-            text = text.lstrip()
-            if not text:
-                return
-            self._trim_next = False
-        text = self._blank_thought + text
-        if self._assumed is not None:
-            self._assumed.append(text[len(self._blank_thought):])
-        stripped = text.rstrip()
-        self._blank_thought = text[len(stripped):][:self._limit]
-        if stripped:
-            self._sequencer.thinking(stripped)
-
-    def _begin_thinking(self) -> None:
-        """Further reasoning begins on a line of its own."""
-        self._trim_next = True
-        self._blank_thought = "\n" if self._sequencer.has_reasoned else ""
-
-    def _flush_blank(self) -> None:
-        blank, self._blank = self._blank, ""
-        if blank:
-            self._sequencer.text(blank)
-        blank, self._blank_thought = self._blank_thought, ""
-        if blank and self._channel is Channel.REASONING:
-            self._sequencer.thinking(blank)
+    def _flush(self) -> None:
+        self._out.flush(reasoning=self._channel is Channel.REASONING)
 
     def _before_call(self) -> None:
         self._behind.call_began()
-        self._blank = self._blank_thought = ""
-        self._line = ""
-        self._span = CodeSpan()
-
-    def _note_line(self, text: str) -> None:
-        """Keeps what stands on the current line, as far as it matters: blank or not, and its code spans."""
-        if self._openers:
-            self._span.note(text)
-        if not text.isspace():
-            self._last_text = text
-        at = text.rfind("\n")
-        self._line = (text[at + 1:] if at >= 0 else self._line + text)[:8]
-
-    def _on_blank_line(self) -> bool:
-        return not self._line.strip()
+        self._out.begin_call()

@@ -19,7 +19,7 @@ from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.conversation.call_counts import BadCall, CallCounts
 from extproc.conversation.model import Usage
 from extproc.conversation.unsupported import Dropped
-from extproc.dialects.parse_context import Repair
+from extproc.dialects.call_writer import Repair
 from extproc.endpoints import Endpoint
 from extproc.errors import BadRequest, Failure
 from extproc.headers import ATTEMPT_COUNT_HEADER, ORDER_HEADER, ROUTE_HEADER

@@ -12,7 +12,7 @@ import msgspec
 
 from extproc.conversation.call_counts import BadCall, CallCounts
 from extproc.conversation.model import Usage
-from extproc.dialects.parse_context import Repair
+from extproc.dialects.call_writer import Repair
 from extproc.endpoints import OperationName
 from extproc.errors import Failure
 

@@ -25,7 +25,7 @@ from extproc.conversation.ids import IdMinter, history_ids
 from extproc.conversation.model import Message, Request, Usage
 from extproc.conversation.tool_names import NameMap
 from extproc.conversation.unsupported import Dropped
-from extproc.dialects.parse_context import ArgumentsMode, Repair
+from extproc.dialects.call_writer import ArgumentsMode, Repair
 from extproc.errors import BadRequest, Failure
 from extproc.headers import TOOLS_HEADER, in_lower_case
 from extproc.translation.client_response import ClientResponse, ResponseCodec

@@ -14,7 +14,7 @@ import msgspec
 from extproc.apis import CLIENT_APIS, PROVIDER_APIS, SAME_APIS
 from extproc.apis.base import ClientApi, PassThrough, ProviderApi
 from extproc.bounds import BoundedCache, Limits
-from extproc.dialects.parse_context import ArgumentsMode
+from extproc.dialects.call_writer import ArgumentsMode
 from extproc.profiles.target import Target
 from extproc.translation.target import make_target
 

@@ -17,9 +17,8 @@ from extproc.conversation.model import Request, Tool, ToolChoice
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.conversation.tool_names import NameMap
 from extproc.conversation.unsupported import Dropped
+from extproc.dialects.call_writer import ArgumentsMode, NativeArguments, Repair
 from extproc.dialects.coercion import coerce_value, parameter, tool_shape
-from extproc.dialects.healing import NativeArguments
-from extproc.dialects.parse_context import ArgumentsMode, Repair
 from extproc.dialects.registry import find_dialect, look_for
 from extproc.dialects.scan_plan import ScanPlan
 from extproc.dialects.scanner import Scanner

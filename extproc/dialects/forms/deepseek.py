@@ -1,18 +1,26 @@
-"""DeepSeek V3, R1 and V3.1: calls between tokens with full-width bars (U+FF5C) and lower blocks (U+2581).
+"""DeepSeek: the section tokens of V3, R1 and V3.1, and the markup language (DSML) of V3.2, V4 and V4.1.
 
-V3, R1: `call begin`, the word `function`, separator, NAME, newline, the JSON in a fence marked json, `call end`.
-V3.1: `call begin`, NAME, separator, JSON, `call end`; no word, no fence. One reader takes both and what lies between
-(a fence without the word, the word without a fence). R1 also opens the section in other spellings.
+V3 and R1: `call begin`, the word `function`, separator, NAME, newline, the JSON in a fence marked json, `call end`.
+V3.1: `call begin`, NAME, separator, JSON, `call end`. One parser reads both, and a fence without the word or the word
+without a fence. The tokens have full-width bars (U+FF5C) and lower blocks (U+2581). R1 also opens the section in other
+spellings.
 
 Solar Open 100B writes an id, the name and the JSON between tokens of its own: `<|tool_calls|><|tool_call:begin|>ID
 <|tool_call:name|>NAME<|tool_call:args|>{...}<|tool_call:end|><|calls|>`; its visible text begins with `<|content|>`.
-Source: its chat template.
+
+DSML: `<｜DSML｜function_calls>`, `<｜DSML｜invoke name="NAME">`, `<｜DSML｜parameter name="K" string="true">raw text
+</｜DSML｜parameter>`, `</｜DSML｜invoke>`, `</｜DSML｜function_calls>`. `string="false"`, or no such attribute, means
+JSON. V4 calls the wrapper `tool_calls`, with variants that occur in production, and lets a call without parameters
+close itself. V4.1 puts a space before every tag name and calls the wrapper `calls`. Plain bars are read as well. The
+block ends the turn by rule; text behind it is content. GigaChat 3.5 writes the same language, with GCML for DSML.
+Source: the chat templates.
 """
 
 from __future__ import annotations
 
 from extproc.dialects.buffer import Marks, Steps, TooMuch
 from extproc.dialects.dialect import Dialect
+from extproc.dialects.forms.elements import ElementCalls, Grammar
 from extproc.dialects.forms.sections import Tokens, TokenSections
 from extproc.dialects.parse_context import ParseContext
 
@@ -58,10 +66,36 @@ SOLAR_OPEN = Tokens(
     sections=("<|tool_calls|>",), section_ends=("<|calls|>",), calls=("<|tool_call:begin|>",),
     separators=("<|tool_call:name|>", "<|tool_call:args|>"), call_ends=("<|tool_call:end|>",))
 
+
+WRAPPERS = ("function_calls", "tool_calls", "toolcalls", "tool", "calls")
+
+
+
+def markup(mark: str) -> ElementCalls:
+    """The form of the language whose tags are marked like this."""
+    return ElementCalls(Grammar(
+        open=(f"<｜{mark}｜", f"<|{mark}|"), close=(f"</｜{mark}｜", f"</|{mark}|"), tag_end=">",
+        wrappers=frozenset(WRAPPERS), call="invoke", call_name="name", parameter="parameter", parameter_name="name",
+        marks_string=("string", "true")))
+
+
+def closing_tags(mark: str) -> tuple[str, ...]:
+    """All closing tags: left over where a call is, they mean nothing."""
+    return tuple(f"</{bar}{mark}{bar}{blank}{name}>" for bar in ("｜", "|") for blank in ("", " ")
+                 for name in (*WRAPPERS, "invoke", "parameter"))
+
+
+DSML = markup("DSML")
+
+
 DIALECTS: tuple[Dialect, ...] = (
     *(Dialect(name=name, forms=(DEEPSEEK_SECTIONS,), strays=TOKENS.strays, ends=(END_OF_SENTENCE,))
       for name in ("deepseek-v3", "deepseek-r1", "deepseek-v3.1")),
     Dialect(name="solar-open", forms=(DeepSeekSections(SOLAR_OPEN),), strays=SOLAR_OPEN.strays,
             think=(("<|think|>", "<|end|>"), ("<think>", "</think>")), think_anywhere=True, answers=("<|content|>",),
             noise=("<|begin|>assistant",), ends=("<|flush|>",)),
+    *(Dialect(name=name, forms=(DSML,), strays=closing_tags("DSML"), ends=(END_OF_SENTENCE,))
+      for name in ("deepseek-v3.2", "deepseek-v4", "deepseek-v4.1")),
+    Dialect(name="gigachat-3.5", forms=(markup("GCML"),), strays=closing_tags("GCML"),
+            ends=("</s>", "<|message_sep|>")),
 )

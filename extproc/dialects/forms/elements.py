@@ -17,10 +17,10 @@ from typing import Literal
 import msgspec
 
 from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch, discard
+from extproc.dialects.call_writer import CallWriter
 from extproc.dialects.json.body import read_arguments
-from extproc.dialects.json.lenient import decode_json
-from extproc.dialects.parse_context import CallWriter, EmptyBlock, NoMatch, ParseContext, PlainText
-from extproc.dialects.tags.value import Value
+from extproc.dialects.parse_context import EmptyBlock, NoMatch, ParseContext, PlainText
+from extproc.dialects.tags.value import MarkedValue
 
 _MAX_TAG = 1024
 _MAX_NOISE = 256
@@ -74,62 +74,8 @@ class _Call:
         self.keys: set[str] = set()
         self.closed = False
         """Its own closing tag was read."""
-        self.wrapping: _MarkedValue | None = None
+        self.wrapping: MarkedValue | None = None
         """A value that may hold all arguments: known when the call ends."""
-
-
-class _MarkedValue(Value):
-    """A value whose tag says whether it is a string or JSON. `spaced`: one space at each end is framing. `waits`: the
-    value goes out with `send` or `send_members`."""
-
-    def __init__(self, writer: CallWriter, key: str, *, is_string: bool, streams: bool, spaced: bool,
-                 waits: bool) -> None:
-        super().__init__(writer, key, "unclosed_newline")
-        self.streams = self.streams and streams
-        self._is_string = is_string
-        self._spaced = spaced
-        self._waits = waits
-        self.waiting: str | None = None
-        """The text of a whole value that waits."""
-
-    def say(self, text: str) -> None:
-        self.waiting = text.removeprefix(" ").removesuffix(" ") if self._spaced else text
-        if not self._waits:
-            self.send()
-
-    def send(self) -> None:
-        """Sends the value. A string stays one where the schema allows strings (`null` excepted); what is no string is
-        JSON, or else text; the schema has the last word."""
-        text, writer, key = self.waiting or "", self._writer, self._key
-        declared = writer.parameter(key)
-        if self._is_string:
-            if "string" in declared.types and declared.choices is None and text.strip().lower() != "null":
-                writer.value(key, text)
-            else:
-                writer.text(key, text)
-            return
-        try:
-            value = decode_json(text.strip())
-        except ValueError:
-            writer.text(key, text)
-            return
-        if not declared.typed:
-            writer.value(key, value)
-        else:
-            writer.text(key, value if isinstance(value, str) else text)
-
-    def send_members(self) -> None:
-        """Sends the members of the object that the value is, if the tool declares them all; else the value."""
-        try:
-            members = decode_json(self.waiting or "")
-        except ValueError:
-            members = None
-        if not isinstance(members, dict) or not all(map(self._writer.knows, members)):
-            self.send()
-            return
-        self._writer.repaired("wrapped_arguments")
-        for key, value in members.items():
-            self._writer.value(key, value)
 
 
 def _opens_no_string(buffer: TextBuffer) -> Steps[bool]:
@@ -324,7 +270,7 @@ class ElementCalls:
         may_wrap = not call.keys and key in _WRAPPED and not writer.knows(key)
         streams = not may_wrap and not spaced and \
             (is_string or (writer.parameter(key).typed and not tag.empty and (yield from _opens_no_string(io.buffer))))
-        value = _MarkedValue(writer, key, is_string=is_string, streams=streams, spaced=spaced, waits=may_wrap)
+        value = MarkedValue(writer, key, is_string=is_string, streams=streams, spaced=spaced, waits=may_wrap)
         yield from value.open(io.buffer)
         call.keys.add(key)
         following, end = yield from self._value(io.buffer, call, tag, value.text)

@@ -14,12 +14,13 @@ from __future__ import annotations
 import re
 
 from extproc.dialects.buffer import Marks, Steps, TextBuffer, discard
+from extproc.dialects.call_writer import MAX_VALUE, CallWriter, unclosed
 from extproc.dialects.coercion import json_or_text
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.gemma_text import AmbiguousText, BareKeyTokens, CutOff, TextReader
-from extproc.dialects.forms.opening import OpeningReasoning
+from extproc.dialects.forms.opening_reasoning import OpeningReasoning
 from extproc.dialects.json.literals import read_string
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, unclosed
+from extproc.dialects.parse_context import NoMatch, ParseContext
 from extproc.dialects.shapes import STRING
 
 _MAX_DEPTH = 64

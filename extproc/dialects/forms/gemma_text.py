@@ -15,7 +15,8 @@ from collections.abc import Callable
 import msgspec
 
 from extproc.dialects.buffer import Collector, Marks, Steps
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, ParseContext
+from extproc.dialects.call_writer import MAX_VALUE, CallWriter
+from extproc.dialects.parse_context import ParseContext
 
 _WINDOW = 16 * 1024
 """Characters that wait behind a place where a string may have ended."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 
 from extproc.dialects.buffer import Marks, Steps, discard
+from extproc.dialects.call_writer import MAX_VALUE, CallWriter
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.json.body import read_arguments
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, PlainText
+from extproc.dialects.parse_context import NoMatch, ParseContext, PlainText
 
 _ENDS = Marks(["<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"])
 _NEXT = ("<|start|>", "<|channel|>")

@@ -22,11 +22,11 @@ import msgspec
 
 from extproc.dialects.buffer import Marks, Steps, discard
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.headers import read_attribute
 from extproc.dialects.json.body import read_arguments, read_call
 from extproc.dialects.parse_context import NoMatch, ParseContext, PlainText
 from extproc.dialects.tags.body import Grammar, TaggedCall
-from extproc.dialects.turns import end_of_turn
+from extproc.dialects.tags.headers import read_attribute
+from extproc.dialects.text_marks import end_of_turn
 
 _MAX_HEADER = 256
 _MAX_WAIT = 1024

@@ -1,10 +1,10 @@
 """The project's own form, which `style: prompted` asks for: `<tool_call name="NAME"><parameter name="KEY">value
 </parameter></tool_call>`. The grammar stands in `extproc.dialects.writing.prompted`.
 
-A raw value ends as in the other tag dialects (`xmltext.py`); a value in CDATA sections only where `]]>` is followed by
-what may follow it. `type` says how a value is meant as far as the schema leaves a choice: models repeat the types of
-the definitions there. Read as well: quotes of any kind or none, a call that closes itself, `invoke` for `tool_call`,
-one JSON object in place of the parameters, missing closing tags. MiniCPM5 writes the same with `function` and `param`,
+A raw value ends as in the other tag dialects (`tags/text.py`), a value in CDATA sections only where `]]>` stands before
+what may follow a value. `type` decides where the schema leaves a choice; models repeat the types of the definitions
+there. Also read: quotes of any kind or none, a call that closes itself, `invoke` for `tool_call`, one JSON object in
+place of the parameters, missing closing tags. MiniCPM5 writes the same with `function` and `param`,
 and Python's literals for what is no string. Models that were trained on Hermes JSON, Qwen3-Coder's XML or the XML tools
 of Roo fall back into these, so all of them are looked for, too.
 """
@@ -16,14 +16,15 @@ import re
 import msgspec
 
 from extproc.dialects.buffer import Marks, Steps, TextBuffer, discard
+from extproc.dialects.call_writer import CallWriter
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.forms.hermes import HERMES
-from extproc.dialects.forms.qwen_coder import QWEN_CODER
 from extproc.dialects.forms.roo import make_line_forms
-from extproc.dialects.headers import MAX_NAME
+from extproc.dialects.forms.tagged_json import HERMES
+from extproc.dialects.forms.tagged_text import QWEN_CODER
 from extproc.dialects.json.body import read_arguments
 from extproc.dialects.json.lenient import decode_json
-from extproc.dialects.parse_context import CallWriter, NoMatch, ParseContext
+from extproc.dialects.parse_context import NoMatch, ParseContext
+from extproc.dialects.tags.headers import MAX_NAME
 from extproc.dialects.tags.text import Tags, ValueReader
 from extproc.dialects.tags.value import Framing, Value
 

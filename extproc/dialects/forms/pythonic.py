@@ -14,12 +14,13 @@ import contextlib
 import re
 
 from extproc.dialects.buffer import Collector, Marks, Steps, TextBuffer, TooMuch
+from extproc.dialects.call_writer import MAX_VALUE, CallWriter, unclosed
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.forms.lists import TaggedArray
+from extproc.dialects.forms.tagged_json import TaggedArray
 from extproc.dialects.json.body import ARGUMENT_KEYS, NAME_KEYS, read_array, read_call
 from extproc.dialects.json.literals import read_literal, read_string
 from extproc.dialects.json.value import skip_string
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, unclosed
+from extproc.dialects.parse_context import NoMatch, ParseContext
 
 _NAME_MARKS = "_-.:"
 _KEYWORD = re.compile(r"([^\W\d][\w-]*)\s*=(?!=)")

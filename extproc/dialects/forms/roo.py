@@ -18,8 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal
 
 from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
+from extproc.dialects.call_writer import CallWriter
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.parse_context import CallWriter, NoMatch, ParseContext, ToolCallParser
+from extproc.dialects.parse_context import NoMatch, ParseContext, ToolCallParser
 from extproc.dialects.tags.value import Framing, Value
 
 _WINDOW = 16 * 1024

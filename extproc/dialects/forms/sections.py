@@ -14,9 +14,10 @@ import re
 import msgspec
 
 from extproc.dialects.buffer import Collector, Marks, Steps, TextBuffer, TooMuch, discard
+from extproc.dialects.call_writer import MAX_VALUE, CallWriter
 from extproc.dialects.json.body import read_arguments
 from extproc.dialects.json.value import skip_string
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, PlainText
+from extproc.dialects.parse_context import NoMatch, ParseContext, PlainText
 
 _MAX_NOISE = 256
 """Characters between a section's opener and its first call: more of it is prose."""
@@ -164,7 +165,7 @@ class TokenSections:
             header = header.strip()
             if mark not in self.tokens.calls or not header or _is_prose(header):
                 return header, mark
-            io.note("orphan_header")
+            io.note_repair("orphan_header")
         if not region.committed:
             raise NoMatch
         return header, mark

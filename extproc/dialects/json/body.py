@@ -14,10 +14,11 @@ import msgspec
 
 from extproc.conversation.pending_call import closing_bracket
 from extproc.dialects.buffer import Marks, Steps, TextBuffer
+from extproc.dialects.call_writer import MAX_VALUE, CallWriter, is_closed
 from extproc.dialects.json.lenient import decode_json
 from extproc.dialects.json.repair import read_object
 from extproc.dialects.json.value import NoString, raw_rest, raw_value, short_string, stream_string
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext, is_closed
+from extproc.dialects.parse_context import NoMatch, ParseContext
 
 NAME_KEYS = ("name", "tool_name", "function")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")

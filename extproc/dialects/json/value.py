@@ -1,6 +1,6 @@
 """JSON values in the text of a model, read while they arrive: strings, and any value as text.
 
-Used by the readers of JSON bodies (`jsonbody`) and by forms that hold single values. A mark that ends the region counts
+Used by the readers of JSON bodies (`body.py`) and by forms that hold single values. A mark that ends the region counts
 as its end where a closing quote or bracket is missing, and as data where the string goes on behind it.
 """
 
@@ -12,8 +12,9 @@ from functools import lru_cache
 from string import hexdigits
 
 from extproc.dialects.buffer import Collector, Marks, Steps, TextBuffer
+from extproc.dialects.call_writer import MAX_VALUE, CallWriter
 from extproc.dialects.json.lenient import decode_json, read_relaxed
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext
+from extproc.dialects.parse_context import NoMatch, ParseContext
 
 _CONTROL = {**{chr(code): f"\\u{code:04x}" for code in range(0x20)}, "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 """Characters that JSON forbids inside strings, and how they are written."""

@@ -1,7 +1,7 @@
 """Calls whose body is made of tags with plain text between them: `<function=...><parameter=...>text</parameter>...`.
 
 The grammar is data (`Grammar`); the forms of Qwen3-Coder, Seed-OSS, GLM and MiniMax M2 are instances of `TaggedCall`.
-One JSON object may stand in place of the parameters. How one value ends is decided in `xmltext.py`. A call closes at
+One JSON object may stand in place of the parameters. How one value ends is decided in `text.py`. A call closes at
 its own closing tag, at that of its region, where the next call begins, or at the end of the text.
 """
 
@@ -13,8 +13,9 @@ from collections.abc import Callable
 import msgspec
 
 from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch, discard
+from extproc.dialects.call_writer import CallWriter
 from extproc.dialects.json.body import read_arguments
-from extproc.dialects.parse_context import CallWriter, NoMatch, ParseContext
+from extproc.dialects.parse_context import NoMatch, ParseContext
 from extproc.dialects.tags.text import WINDOW, Tags, ValueReader
 from extproc.dialects.tags.value import Framing, Ignored
 

@@ -4,7 +4,7 @@ Agents write files that hold the very tags they are written in. So a closing tag
 follows that can follow a value; a complete call inside a value is text; a key that the tool does not declare is text.
 Where a tag fits a damaged call and a value alike (a call begins, the end of the call is followed by prose) the text
 is read on until a closing tag or the end of the text decides; after `WINDOW` characters it was text. Used by
-`xmlbody.py`; never makes a call itself.
+`body.py`; never makes a call itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Callable
 import msgspec
 
 from extproc.dialects.buffer import Marks, Steps, TextBuffer
-from extproc.dialects.parse_context import CallWriter, ParseContext
+from extproc.dialects.call_writer import CallWriter
+from extproc.dialects.parse_context import ParseContext
 from extproc.dialects.tags.value import Framing, Value
 
 WINDOW = 16 * 1024
@@ -23,7 +24,7 @@ _SCALARS = frozenset({"integer", "number", "boolean", "null"})
 
 
 class Tags(msgspec.Struct, frozen=True, kw_only=True):
-    """The tags that matter inside a value; see `Grammar` in xmlbody.py."""
+    """The tags that matter inside a value; see `Grammar` in `body.py`."""
 
     begins: tuple[str, ...]
     ends: tuple[str, ...]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Literal
 
 from extproc.dialects.buffer import Collector, Steps, TextBuffer
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter
+from extproc.dialects.call_writer import MAX_VALUE, CallWriter
+from extproc.dialects.json.lenient import decode_json
 
 Framing = Literal["verbatim", "newline", "newlines", "unclosed_newline", "trim"]
 """White space that belongs to the template and not to the value: none; one newline at each end; one newline at the
@@ -96,6 +97,60 @@ class Ignored(Value):
 
     def say(self, text: str) -> None:
         """It goes nowhere."""
+
+
+class MarkedValue(Value):
+    """A value whose tag says whether it is a string or JSON. `spaced`: one space at each end is framing. `waits`: the
+    value goes out with `send` or `send_members`."""
+
+    def __init__(self, writer: CallWriter, key: str, *, is_string: bool, streams: bool, spaced: bool,
+                 waits: bool) -> None:
+        super().__init__(writer, key, "unclosed_newline")
+        self.streams = self.streams and streams
+        self._is_string = is_string
+        self._spaced = spaced
+        self._waits = waits
+        self.waiting: str | None = None
+        """The text of a whole value that waits."""
+
+    def say(self, text: str) -> None:
+        self.waiting = text.removeprefix(" ").removesuffix(" ") if self._spaced else text
+        if not self._waits:
+            self.send()
+
+    def send(self) -> None:
+        """Sends the value. A string stays one where the schema allows strings (`null` excepted); what is no string is
+        JSON, or else text; the schema has the last word."""
+        text, writer, key = self.waiting or "", self._writer, self._key
+        declared = writer.parameter(key)
+        if self._is_string:
+            if "string" in declared.types and declared.choices is None and text.strip().lower() != "null":
+                writer.value(key, text)
+            else:
+                writer.text(key, text)
+            return
+        try:
+            value = decode_json(text.strip())
+        except ValueError:
+            writer.text(key, text)
+            return
+        if not declared.typed:
+            writer.value(key, value)
+        else:
+            writer.text(key, value if isinstance(value, str) else text)
+
+    def send_members(self) -> None:
+        """Sends the members of the object that the value is, if the tool declares them all; else the value."""
+        try:
+            members = decode_json(self.waiting or "")
+        except ValueError:
+            members = None
+        if not isinstance(members, dict) or not all(map(self._writer.knows, members)):
+            self.send()
+            return
+        self._writer.repaired("wrapped_arguments")
+        for key, value in members.items():
+            self._writer.value(key, value)
 
 
 def _framing_length(text: str, framing: Framing) -> int:

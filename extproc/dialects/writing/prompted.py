@@ -38,9 +38,8 @@ from collections.abc import Mapping
 import msgspec
 
 from extproc.dialects.shapes import Parameter, parameter, tool_shape
-from extproc.dialects.writing.examples import example_arguments
 from extproc.dialects.writing.form import OfferedTool, PastCall, PastResult, guarded, json_text, members
-from extproc.dialects.writing.kinds import needs_type, type_words
+from extproc.dialects.writing.parameters import example_arguments, needs_type, type_words
 
 _JSON_MARKS = ("<",)
 """In JSON no `<` stands outside of strings, so none of the section's tags can."""

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from extproc.config import LimitKey
 from extproc.conversation.call_counts import CallCounts
 from extproc.conversation.model import Usage
-from extproc.dialects.parse_context import Repair
+from extproc.dialects.call_writer import Repair
 from extproc.ext_proc.record import Outcome, Record
 from extproc.ext_proc.select import SelectExchange
 from extproc.ext_proc.translate import TranslateExchange

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from extproc.dialects.ending import Behind
 from extproc.dialects.registry import DIALECTS
+from extproc.dialects.text_marks import TrailingText
 
 OPENERS = sorted({opener for dialect in DIALECTS.values() for form in dialect.forms for opener in form.openers
                   if not opener.startswith("<|close|>")})
 
 
 def closes(text: str, *known: str) -> bool:
-    behind = Behind(OPENERS, known)
+    behind = TrailingText(OPENERS, known)
     behind.feed("an answer, a call {")
     behind.call_over("call}" + text[:1], 5)
     for char in text[1:]:
@@ -67,7 +67,7 @@ def test_however_much_closes(text: str) -> None:
 @pytest.mark.parametrize("more", [4095, 4096, 4097, 9000])
 def test_what_comes_behind_much_white_space_is_heard(size: int, more: int) -> None:
     text = "\n" * more + "</tool_call><tool_call>"
-    behind = Behind(OPENERS)
+    behind = TrailingText(OPENERS)
     behind.call_over(text[:size])
     for at in range(size, len(text), size):
         behind.feed(text[at:at + size])
@@ -81,13 +81,13 @@ def test_tokens_of_the_template_mean_nothing() -> None:
 
 
 def test_without_a_call_nothing_stands_behind_it() -> None:
-    behind = Behind(OPENERS)
+    behind = TrailingText(OPENERS)
     behind.feed("Text.")
     assert behind.closes
 
 
 def test_the_last_call_counts() -> None:
-    behind = Behind(OPENERS)
+    behind = TrailingText(OPENERS)
     behind.call_over("a")
     behind.feed("<tool_call>")
     assert not behind.closes
@@ -96,7 +96,7 @@ def test_the_last_call_counts() -> None:
 
 
 def test_a_call_that_is_not_over_is_missed_whatever_comes_beside_it() -> None:
-    behind = Behind(OPENERS)
+    behind = TrailingText(OPENERS)
     behind.call_began()
     behind.native_call()
     assert not behind.closes

@@ -16,7 +16,7 @@ import pytest
 import zstandard
 
 from extproc import Translation
-from extproc.dialects.parse_context import ArgumentsMode
+from extproc.dialects.call_writer import ArgumentsMode
 from extproc.errors import RequestError
 from extproc.translation.head import dropped_header
 from extproc.translation.tool_styles import CallReading

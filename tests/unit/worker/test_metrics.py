@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import extproc
 from extproc.conversation.call_counts import CallCounts
 from extproc.conversation.model import Usage
-from extproc.dialects.parse_context import Repair
+from extproc.dialects.call_writer import Repair
 from extproc.ext_proc.record import Record
 from extproc.worker import metrics as module
 from extproc.worker.labels import _WORDS, OTHER, Capped, dropped_name

@@ -1,15 +1,34 @@
-"""Calls whose parameters are pairs of a key element and a value element, as GLM writes them, between other tags.
+"""Families whose calls are tags with plain text between them: one `Grammar` for each.
 
-Hunyuan Hy3 and Hy4: `<tool_calls><tool_call>NAME<tool_sep><arg_key>K</arg_key><arg_value>text</arg_value></tool_call>
-</tool_calls>`; Hy4 leaves `<tool_sep>` out, and a checkpoint may add a suffix of its own to every tag
-(`<tool_call:opensource>`). IQuest: `<iquest_tool_call>` and `<iquestcoder_tool_call>` around GLM's pairs. K2 Horizon:
-`<ifm|tool_call>` with `<ifm|arg_key>`, maybe `<ifm|arg_type>`, and `<ifm|arg_value>`; the body may be a JSON object.
-Solar Open 2: `<|tool_call:start|>NAME` and a newline, then `<|tool_arg:start|>K<|tool_arg:value|>text<|tool_arg:end|>`.
-Poolside: GLM's own tags, `<user>` for `<tool_call>`, or a JSON object behind the name. Functionary v3.1 writes
-`<function=NAME>{...}</function>`, which `qwen_coder.py` reads. GLM and LongCat (`glm.py`) are instances as well.
+- Qwen3-Coder, Qwen3.5 and 3.6, Step 3.5:
+  `<tool_call><function=NAME><parameter=KEY>text</parameter></function></tool_call>`. The outer tag is very often
+  missing. A value loses exactly one newline at each end; all other white space is data.
+  `<function=NAME>{json}</function>` is the format of custom tools of Llama 3.1 (Meta's prompt format page) and of
+  Functionary v3.1; damaged Qwen and Nemotron write it as well.
+- Seed-OSS: the same body between tags of its own. Its template puts values right behind the `>`: a newline at the end
+  of a value is framing only where one stands at its beginning as well.
+- MiniMax M2: `<minimax:tool_call><invoke name="N"><parameter name="K">text</parameter></invoke>...`, attributes quoted
+  or not, the outer tag sometimes missing. dots writes M2's invokes in `<dots_function_call>`, imitators of older
+  Claudes in `<function_calls>`. MiniMax M3: `minimax_m3.py`.
+- Step3: `<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="N"><steptml:parameter
+  name="K">text </steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>` (bars U+FF5C, plain
+  underscores). The word, the separator and the tokens around an invoke may be missing. DeepSeek's models misspell their
+  own tokens in this way, so this parser is tried before theirs and gives up where no invoke follows. The prompt opens
+  the reasoning.
+- GLM: `<tool_call>NAME<arg_key>KEY</arg_key><arg_value>text</arg_value>...</tool_call>`, one call a block; 4.5 and 4.6
+  write newlines between the tags. GLM falls back into Hermes JSON. Poolside Laguna: the same, `<user>` for
+  `<tool_call>`, or a JSON object behind the name. LongCat: tags of its own, at times one JSON object behind the first
+  `<longcat_arg_key>`.
+- Hunyuan Hy3 and Hy4: `<tool_calls><tool_call>NAME<tool_sep><arg_key>K</arg_key><arg_value>text</arg_value></tool_call>
+  </tool_calls>`; Hy4 leaves `<tool_sep>` out, and a checkpoint may add a suffix to every tag
+  (`<tool_call:opensource>`).
+- IQuest: GLM's pairs in `<iquest_tool_call>` and `<iquestcoder_tool_call>`. K2 Horizon: `<ifm|tool_call>` with
+  `<ifm|arg_key>`, maybe `<ifm|arg_type>`, and `<ifm|arg_value>`; the body may be a JSON object.
+- Solar Open 2: `<|tool_call:start|>NAME` and a newline, then
+  `<|tool_arg:start|>K<|tool_arg:value|>text<|tool_arg:end|>`. Of a key that comes twice it means the first value, all
+  others the last.
 
-Values are verbatim, typed by the schema. Of a key that comes twice Solar Open 2 means the first value, all others the
-last. Sources: the models' chat templates, and the parsers of vLLM, SGLang and ollama with their tests.
+Sources: the models' chat templates, and the parsers of vLLM, SGLang and ollama with their tests.
 """
 
 from __future__ import annotations
@@ -17,12 +36,37 @@ from __future__ import annotations
 from extproc.bounds import bounded_cache
 from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.forms.hermes import TaggedJson
-from extproc.dialects.forms.qwen_coder import QWEN_CODER
-from extproc.dialects.headers import MAX_NAME
+from extproc.dialects.forms.roo import make_line_forms
+from extproc.dialects.forms.tagged_json import HERMES, LONGCAT, TaggedJson
 from extproc.dialects.parse_context import EmptyBlock, NoMatch, ParseContext
 from extproc.dialects.tags.body import Grammar, Header, TaggedCall
+from extproc.dialects.tags.headers import MAX_NAME, read_attribute, read_name, read_plain
 from extproc.dialects.tags.value import skip_newline
+
+QWEN_CODER = TaggedCall(Grammar(
+    regions=(("<tool_call>", "</tool_call>"),), call="<function=", call_end="</function>", name=read_name,
+    parameter="<parameter=", parameter_end="</parameter>", key=read_plain, framing="newline"))
+SEED = TaggedCall(Grammar(
+    regions=(("<seed:tool_call>", "</seed:tool_call>"), ("<tool_call>", "</tool_call>")),
+    call="<function=", call_end="</function>", name=read_name,
+    parameter="<parameter=", parameter_end="</parameter>", key=read_plain, framing="newlines"))
+
+
+MINIMAX_M2 = TaggedCall(Grammar(
+    regions=(("<minimax:tool_call>", "</minimax:tool_call>"), ("<dots_function_call>", "</dots_function_call>"),
+             ("<function_calls>", "</function_calls>")),
+    call="<invoke name=", call_end="</invoke>", name=read_attribute,
+    parameter="<parameter name=", parameter_end="</parameter>", key=read_attribute))
+
+
+_STEP_CALL_END = "<｜tool_call_end｜>"
+_STEP_SECTION_END = "<｜tool_calls_end｜>"
+
+STEP3 = TaggedCall(Grammar(
+    regions=(("<｜tool_calls_begin｜>", _STEP_SECTION_END), ("<｜tool_call_begin｜>", _STEP_CALL_END)),
+    lead="function<｜tool_sep｜>",  # no part of an opener: the longest one counts, and DeepSeek's is the shorter
+    call="<steptml:invoke name=", call_end="</steptml:invoke>", name=read_attribute,
+    parameter="<steptml:parameter name=", parameter_end="</steptml:parameter>", key=read_attribute))
 
 
 def name_until_tag(separator: str = "") -> Header:
@@ -140,7 +184,25 @@ SOLAR_OPEN_2 = TaggedCall(Grammar(
 
 _HY_ENDS = tuple(f"<｜hy_{token}{suffix}｜>" for token in ("eos", "user") for suffix in (":opensource", ""))
 
+
+GLM = pairs("tool_call")
+LONGCAT_PAIRS = pairs("tool_call", prefix="longcat_")
+
+_GLM_ENDS = ("<|observation|>", "<|user|>", "<|endoftext|>", "</assistant>")
+
+
 DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="qwen3-coder", forms=(QWEN_CODER, HERMES), makers=(make_line_forms,), ends=("<|im_end|>",)),
+    Dialect(name="seed-oss", forms=(SEED,), ends=("<seed:eos>",),
+            think=(("<seed:think>", "</seed:think>"), ("<think>", "</think>"))),
+    *(Dialect(name=name, forms=(GLM, HERMES), ends=_GLM_ENDS) for name in ("glm-4.5", "glm-4.6", "glm-4.7")),
+    Dialect(name="longcat", forms=(LONGCAT, LONGCAT_PAIRS), ends=("</longcat_s>",),
+            think=(("<longcat_think>", "</longcat_think>"), ("<think>", "</think>"))),
+    Dialect(name="minimax-m2", forms=(MINIMAX_M2,), ends=("[e~[",)),
+    Dialect(name="step3", forms=(STEP3,), strays=(_STEP_CALL_END, "<｜tool_sep｜>", _STEP_SECTION_END)),
+)
+
+LATER_DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="hy3", forms=(_hunyuan(""), Suffixed()), ends=_HY_ENDS,
             think=(("<think>", "</think>"), ("<think:opensource>", "</think:opensource>"))),
     Dialect(name="iquest", forms=(pairs("iquest_tool_call"), pairs("iquestcoder_tool_call")), ends=("<|im_end|>",)),

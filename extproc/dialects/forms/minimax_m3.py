@@ -14,8 +14,10 @@ from __future__ import annotations
 import msgspec
 
 from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
-from extproc.dialects.headers import MAX_NAME, read_attribute
-from extproc.dialects.parse_context import MAX_VALUE, CallWriter, NoMatch, ParseContext
+from extproc.dialects.call_writer import MAX_VALUE, CallWriter
+from extproc.dialects.dialect import Dialect
+from extproc.dialects.parse_context import NoMatch, ParseContext
+from extproc.dialects.tags.headers import MAX_NAME, read_attribute
 
 PREFIX = "]<]minimax[>["
 _INVOKE = PREFIX + "<invoke name="
@@ -152,3 +154,9 @@ def _part(schema: object, *path: str) -> object:
     for key in path:
         schema = schema.get(key) if isinstance(schema, dict) else None
     return schema
+
+
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect(name="minimax-m3", forms=(NestedElements(),), noise=(PREFIX,), ends=("[e~[",),
+            think=(("<mm:think>", "</mm:think>"), ("<think>", "</think>"))),
+)
