@@ -7,11 +7,12 @@ its own package beside this file and is stateless: state of one exchange lives i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
+from extproc.apis.shared.rate_limits import RateLimitFormat
 from extproc.bounds import Limits
 from extproc.conversation.call_counts import CallTally
 from extproc.conversation.model import Event, Request, Usage
@@ -102,6 +103,9 @@ class ClientApi(Protocol):
     name: str
     call_prefix: str
     """How the ids of tool calls begin that are made here: as those of the API's own provider do."""
+    request_id_header: str
+    """The response header that holds the id of the request."""
+    rate_limits: RateLimitFormat
 
     def with_options(self, options: ClientOptions) -> ClientApi:
         """The same API with these settings."""
@@ -115,6 +119,12 @@ class ClientApi(Protocol):
         usage figure that is due before the provider's is known (it may be costly: call it at most once)."""
 
     def error(self, failure: Failure, request_id: str | None = None) -> HttpError: ...
+
+    def models_body(self, names: Sequence[str]) -> bytes:
+        """The body of `GET /v1/models`, which needs no provider. `names`: the models of the configuration."""
+
+    def count_body(self, tokens: int) -> bytes:
+        """The body of a token count. Only called for an API with a path for it (`endpoints`)."""
 
 
 class DecodeContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 
 import msgspec
 
+from extproc.apis import CLIENT_APIS
 from extproc.config import Config, ModelRule, is_loopback, parse_address
 from extproc.endpoints import ENDPOINT_OF, Endpoint, api_of, list_paths, plain_path
 from extproc.ext_proc.base import Refused
-from extproc.ext_proc.clients import CLIENT_APIS, count_body, models_response
 from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields
 from extproc.ext_proc.record import Record
 from extproc.headers import TEAM_HEADER
+from extproc.profiles.telemetry import provider_name
 from extproc.translation.tokens import count_request
 
 _SUFFIX = re.compile(r"\[[^\[\]]{1,16}\]$")
@@ -79,7 +80,7 @@ class RequestAdmission:
             return GatewayResponse(200, dict(_JSON), body, "greeting")
         if endpoint.operation == "models":
             names = self._config.listed_models(self.team)
-            return GatewayResponse(200, dict(_JSON), models_response(api, names), "models")
+            return GatewayResponse(200, dict(_JSON), CLIENT_APIS[api].models_body(names), "models")
         self._check_content_type()
         self.body.expect(headers.get("content-length"))
         return None
@@ -97,9 +98,10 @@ class RequestAdmission:
         operation = self.endpoint.operation if self.endpoint is not None else ""
         if operation == "pass":
             self._check_same_api(rule, asked.model)
-        if operation == "count_tokens" and not self._is_counted_elsewhere(rule):
-            return GatewayResponse(200, dict(_JSON), count_body(count_request(body, self._config.limits)),
-                                   "count_tokens")
+        if self.endpoint is not None and operation == "count_tokens" and not self._counts_itself(rule, self.endpoint):
+            tokens = count_request(body, self._config.limits)
+            counted = CLIENT_APIS[self.endpoint.client].count_body(tokens)
+            return GatewayResponse(200, dict(_JSON), counted, "count_tokens")
         return AdmittedRequest(asked, rule, body)
 
     def _check_same_api(self, rule: ModelRule, model: str) -> None:
@@ -112,10 +114,11 @@ class RequestAdmission:
                           f"is served by {' and '.join(dict.fromkeys(apis))} only. Use /v1/chat/completions or "
                           "/v1/messages, which are translated.", reason="other_api", status=404, kind="not_found")
 
-    def _is_counted_elsewhere(self, rule: ModelRule) -> bool:
-        """Only Anthropic itself counts tokens; for all others an estimate is answered here."""
+    def _counts_itself(self, rule: ModelRule, endpoint: Endpoint) -> bool:
+        """True if the first backend is the API's own provider. Others do not count tokens: the gateway estimates."""
         backend = self._config.backends[rule.attempts[0].backend]
-        return backend.api == "anthropic" and (backend.host == "api.anthropic.com" or backend.provider == "anthropic")
+        name = provider_name(backend.api, backend.host, backend.base_path, backend.provider)
+        return name == backend.api == endpoint.api
 
     # ---------------------------------------------------------------------------------------------------- who may call
 

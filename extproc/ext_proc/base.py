@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from extproc.apis import CLIENT_APIS, FALLBACK_CLIENT_API
+from extproc.apis.base import HttpError
 from extproc.config import Config
 from extproc.errors import BadRequest, Failure
 from extproc.ext_proc import messages
-from extproc.ext_proc.clients import error_response
 from extproc.ext_proc.incoming import Chunk, Incoming, Other
 from extproc.ext_proc.record import ClosedBy, Record
 
@@ -61,7 +62,8 @@ class Exchange:
         """The exception that ended this exchange, for the server's log."""
         self.unanswered = False
         """The stream ended from outside before anything was said about the request."""
-        self.api = "anthropic"
+        self.api = next(iter(CLIENT_APIS))
+        """The name of the client API in whose shape errors are; until the headers are known, the first one."""
         self.began = now
         self.last_message = now
 
@@ -155,7 +157,7 @@ class Exchange:
 
     def _fail(self, failure: Failure, reason: str, now: float) -> Responses:
         """Ends with this failure while no response head went out."""
-        answer = error_response(self.api, failure, self.record.request_id)
+        answer = self._error(failure)
         return self.answer(answer.status, answer.headers, answer.body, reason, now)
 
     def _closed_early(self) -> None:
@@ -168,7 +170,7 @@ class Exchange:
         """Ends with an error in the client's shape."""
         failure = refusal.failure
         self.record.failed(failure, "error")
-        answer = error_response(self.api, failure, self.record.request_id)
+        answer = self._error(failure)
         headers = answer.headers
         reason: str = failure.kind
         if isinstance(refusal, Refused):
@@ -185,6 +187,9 @@ class Exchange:
         record.ms_head = record.ms_head or self._ms(now)
         record.response_bytes += len(body)
         return [messages.immediate(status, headers, body, reason)]
+
+    def _error(self, failure: Failure) -> HttpError:
+        return CLIENT_APIS.get(self.api, FALLBACK_CLIENT_API).error(failure, self.record.request_id)
 
     def _ms(self, now: float) -> float:
         return (now - self.began) * 1000

@@ -2,18 +2,17 @@
 
 The sentence has a header of its own, from which Envoy's local reply mapper makes the body in the client's error shape
 (`extproc.envoy_config.local_replies`), because the rate limit service never sees the request.
-Sources: the API references of Anthropic (`anthropic-ratelimit-*`, reset as a time of day) and OpenAI
-(`x-ratelimit-*`, reset as a duration). `extproc.translation.provider_limits` translates between the same two.
+The format of the fields is the API's own (`extproc.apis.shared.rate_limits`).
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from extproc.apis import CLIENT_APIS, FALLBACK_CLIENT_API
 from extproc.headers import LIMIT_MESSAGE_HEADER
 from extproc.ratelimit.counters import LimitStatus
 from extproc.ratelimit.kinds import LIMIT_KINDS
-from extproc.translation.provider_limits import duration
 
 
 def refusal_message(status: LimitStatus) -> str:
@@ -32,12 +31,9 @@ def refusal_headers(status: LimitStatus, api: str, now: float) -> dict[str, str]
     kind = LIMIT_KINDS[status.key.kind]
     if not kind.window_seconds:
         return headers
-    if api == "anthropic":
-        reset = datetime.fromtimestamp(now + status.reset_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        values = {"limit": str(status.limit), "remaining": str(status.remaining), "reset": reset}
-        return headers | {f"anthropic-ratelimit-{kind.noun}-{name}": value for name, value in values.items()}
-    values = {"limit": str(status.limit), "remaining": str(status.remaining), "reset": duration(status.reset_seconds)}
-    return headers | {f"x-ratelimit-{name}-{kind.noun}": value for name, value in values.items()}
+    formats = CLIENT_APIS.get(api, FALLBACK_CLIENT_API).rate_limits
+    return headers | formats.refusal_headers(kind.noun, status.limit, status.remaining, status.reset_seconds,
+                                             datetime.fromtimestamp(now, UTC))
 
 
 def _in_words(seconds: int) -> str:

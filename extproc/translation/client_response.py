@@ -162,7 +162,7 @@ class ClientResponse:
 
     def _show(self, head: Head) -> None:
         self.head = completed(head, self._response_headers, self._scrubber, self._request_id, self.dropped,
-                              self._client.name)
+                              self._client)
 
     def _fail(self, failure: Failure) -> bytes:
         """A status and an error body while no head went out, else an error event; nothing follows."""

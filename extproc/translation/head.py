@@ -9,6 +9,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from extproc.apis import CLIENT_APIS
+from extproc.apis.base import ClientApi
+from extproc.apis.shared.rate_limits import has_rate_limits, translate_rate_limits
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import Failure
 from extproc.headers import (
@@ -19,12 +22,14 @@ from extproc.headers import (
     RESPONSE_ADVICE,
     crosses_to_client,
 )
-from extproc.translation.provider_limits import are_told, translated
 from extproc.translation.scrubbing import Scrubber
 
 _NOT_THE_CLIENTS = ("authentication", "billing", "permission")
 """Refusals that concern the gateway's own key or credit at the provider: asking again cannot help, and the official
 SDKs and coding clients stop at once when told so by `x-should-retry: false`."""
+
+
+_RATE_LIMIT_FORMATS = frozenset(api.rate_limits for api in CLIENT_APIS.values())
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -50,12 +55,13 @@ def advised(headers: dict[str, str], failure: Failure, *, by_provider: bool) -> 
 
 
 def completed(head: Head, provider: Mapping[str, str], scrubber: Scrubber, request_id: str | None,
-              dropped: Dropped, client: str) -> Head:
-    """The head with the provider's headers that may cross, its limits in the words of the API `client`, both request
+              dropped: Dropped, client: ClientApi) -> Head:
+    """The head with the provider's headers that may cross, its limits in the format of the API `client`, both request
     ids and the names of what was dropped."""
     headers = dict(head.headers)
-    if are_told(provider) or not RESPONSE_ADVICE.isdisjoint(provider):
-        for name, value in (*provider.items(), *translated(provider, client).items()):
+    if has_rate_limits(provider) or not RESPONSE_ADVICE.isdisjoint(provider):
+        translated = translate_rate_limits(provider, client.rate_limits, _RATE_LIMIT_FORMATS)
+        for name, value in (*provider.items(), *translated.items()):
             if crosses_to_client(name) and len(value) <= LONGEST_FORWARDED_VALUE:
                 headers.setdefault(name, scrubber.text(value))
     for name in PROVIDER_REQUEST_IDS:
@@ -64,7 +70,7 @@ def completed(head: Head, provider: Mapping[str, str], scrubber: Scrubber, reque
                 headers[PROVIDER_REQUEST_ID_HEADER] = scrubber.text(theirs)[:200]
             break
     if request_id is not None:
-        headers.setdefault("request-id" if client == "anthropic" else "x-request-id", request_id)
+        headers.setdefault(client.request_id_header, request_id)
     if (dropped.losses or dropped.hints) and (names := dropped_header(dropped)):
         headers[DROPPED_HEADER] = names
     return Head(head.status, headers)

@@ -14,12 +14,13 @@ from extproc.apis.anthropic.client import request as _request
 from extproc.apis.anthropic.client.errors import http_error
 from extproc.apis.anthropic.client.response import MessageEncoder, StreamEncoder
 from extproc.apis.base import ClientOptions, HttpError, ResponseEncoder
+from extproc.apis.shared.rate_limits import RateLimitFormat
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import Failure
 
-__all__ = ["API", "AnthropicApi", "count_body", "models_body"]
+__all__ = ["API", "AnthropicApi"]
 
 
 _encode = msgspec.json.Encoder().encode
@@ -28,23 +29,13 @@ _UNKNOWN_DATE = "1970-01-01T00:00:00Z"
 """The API gives the epoch where a release date is not known."""
 
 
-def models_body(names: Sequence[str]) -> bytes:
-    """The body of `GET /v1/models`: all names on one page."""
-    data = [{"type": "model", "id": name, "display_name": name, "created_at": _UNKNOWN_DATE} for name in names]
-    return _encode({"data": data, "has_more": False, "first_id": names[0] if names else None,
-                    "last_id": names[-1] if names else None})
-
-
-def count_body(tokens: int) -> bytes:
-    """The body of a token count."""
-    return _encode({"input_tokens": tokens})
-
-
 class AnthropicApi:
     """Stateless."""
 
     name = "anthropic"
     call_prefix = "toolu_"
+    request_id_header = "request-id"
+    rate_limits = RateLimitFormat("anthropic-ratelimit-{unit}-{field}", has_reset_time=True)
 
     def with_options(self, options: ClientOptions) -> AnthropicApi:
         """The same: no option concerns this API."""
@@ -63,6 +54,16 @@ class AnthropicApi:
     def error(self, failure: Failure, request_id: str | None = None) -> HttpError:
         """The error response in this API's shape."""
         return http_error(failure, request_id)
+
+    def models_body(self, names: Sequence[str]) -> bytes:
+        """The body of `GET /v1/models`: all names on one page."""
+        data = [{"type": "model", "id": name, "display_name": name, "created_at": _UNKNOWN_DATE} for name in names]
+        return _encode({"data": data, "has_more": False, "first_id": names[0] if names else None,
+                        "last_id": names[-1] if names else None})
+
+    def count_body(self, tokens: int) -> bytes:
+        """The body of `POST /v1/messages/count_tokens`."""
+        return _encode({"input_tokens": tokens})
 
 
 API = AnthropicApi()

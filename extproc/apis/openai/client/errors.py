@@ -8,11 +8,13 @@ this module only.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
 from extproc.apis.base import HttpError
 from extproc.apis.openai.wire_request import ClientBody
+from extproc.apis.shared.rate_limits import OPENAI_FORMAT
 from extproc.errors import Failure, FailureKind
 
 TYPES: dict[FailureKind, tuple[str, str | None]] = {
@@ -110,3 +112,28 @@ def message(failure: Failure) -> str:
     if "maximum context length" in failure.message:
         return failure.message
     return f"This model's maximum context length is exceeded. {failure.message}".rstrip()
+
+
+class OpenAIConventions:
+    """The parts of `ClientApi` that chat completions and application events share."""
+
+    call_prefix = "call_"
+    request_id_header = "x-request-id"
+    rate_limits = OPENAI_FORMAT
+
+    def error(self, failure: Failure, request_id: str | None = None) -> HttpError:
+        """The error response in the OpenAI API's shape."""
+        return http_error(failure, request_id)
+
+    def models_body(self, names: Sequence[str]) -> bytes:
+        """The body of `GET /v1/models`."""
+        rows = [{"id": name, "object": "model", "created": _UNKNOWN_DATE, "owned_by": "extproc"} for name in names]
+        return _encode({"object": "list", "data": rows})
+
+    def count_body(self, tokens: int) -> bytes:
+        """Raises NotImplementedError: no path of this API counts tokens."""
+        raise NotImplementedError
+
+
+_UNKNOWN_DATE = 0
+"""A fixed value, because a model name has no date: the same configuration gives the same bytes."""

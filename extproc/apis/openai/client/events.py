@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from extproc.apis.base import ClientOptions, HttpError, ResponseEncoder
-from extproc.apis.openai.client.errors import error_detail, http_error
+from extproc.apis.base import ClientOptions, ResponseEncoder
+from extproc.apis.openai.client.errors import OpenAIConventions, error_detail
 from extproc.apis.openai.client.finalizing import finalize, wants_final
 from extproc.apis.openai.client.request import ChatRequest, read_body, request_of_record
 from extproc.apis.openai.client.response import KEEP_ALIVE, finish_reason, usage_fields, whole_calls
@@ -195,12 +195,11 @@ def _event(members: dict[str, object]) -> bytes:
 _DEFAULT = ToolLabel()
 
 
-class EventsApi:
+class EventsApi(OpenAIConventions):
     """`labels`: names of tools or patterns with `*`; the first match counts. `final_note`: the system note of
     `finalize`; "" for none."""
 
     name = "events"
-    call_prefix = "call_"
 
     def __init__(self, labels: Mapping[str, ToolLabel] | None = None, final_note: str = FINAL_NOTE) -> None:
         self._labels = dict(labels or {})
@@ -235,7 +234,3 @@ class EventsApi:
                                                                                             int]) -> ResponseEncoder:
         """Always a stream."""
         return EventStreamEncoder(request, self.label, prompt_estimate)
-
-    def error(self, failure: Failure, request_id: str | None = None) -> HttpError:
-        """The error response in the OpenAI API's shape."""
-        return http_error(failure, request_id)

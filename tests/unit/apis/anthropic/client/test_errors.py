@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from extproc.apis.anthropic.client import API, count_body, models_body
+from extproc.apis.anthropic.client import API
 from extproc.apis.anthropic.client.errors import error_event
 from extproc.errors import Failure, FailureKind
 
@@ -77,8 +77,8 @@ def test_p13_a_prompt_that_is_too_long_by_itself_is_not_blamed_on_max_tokens() -
 
 
 def test_models_and_counts() -> None:
-    assert json.loads(models_body(["a", "b/c"])) == {
+    assert json.loads(API.models_body(["a", "b/c"])) == {
         "data": [{"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
                  for name in ("a", "b/c")], "has_more": False, "first_id": "a", "last_id": "b/c"}
-    assert json.loads(models_body([])) == {"data": [], "has_more": False, "first_id": None, "last_id": None}
-    assert json.loads(count_body(12)) == {"input_tokens": 12}
+    assert json.loads(API.models_body([])) == {"data": [], "has_more": False, "first_id": None, "last_id": None}
+    assert json.loads(API.count_body(12)) == {"input_tokens": 12}

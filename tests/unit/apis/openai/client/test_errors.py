@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from extproc.apis.openai.client import API, models_body
+from extproc.apis.openai.client import API
 from extproc.apis.shared.overflow import recognise
 from extproc.errors import BadRequest, Failure, FailureKind
 
@@ -72,6 +72,6 @@ def test_a_status_that_is_no_error_becomes_one() -> None:
 
 
 def test_the_list_of_models() -> None:
-    assert json.loads(models_body(["a", "b"])) == {"object": "list", "data": [
+    assert json.loads(API.models_body(["a", "b"])) == {"object": "list", "data": [
         {"id": "a", "object": "model", "created": 0, "owned_by": "extproc"},
         {"id": "b", "object": "model", "created": 0, "owned_by": "extproc"}]}

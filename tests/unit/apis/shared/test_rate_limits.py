@@ -1,12 +1,18 @@
-"""A provider's rate-limit headers in the words of the client's API."""
+"""A provider's rate-limit headers in the format of the client's API."""
 
 from __future__ import annotations
 
 import pytest
 
-from extproc.translation.provider_limits import translated
+from extproc.apis import CLIENT_APIS
+from extproc.apis.shared.rate_limits import translate_rate_limits
 
 DATE = {"date": "Sun, 22 Nov 2026 01:00:00 GMT"}
+FORMATS = {name: api.rate_limits for name, api in CLIENT_APIS.items()}
+
+
+def translated(headers: dict[str, str], client: str) -> dict[str, str]:
+    return translate_rate_limits(headers, FORMATS[client], set(FORMATS.values()))
 
 
 def test_openai_limits_for_an_anthropic_client() -> None:
