@@ -13,9 +13,9 @@ from typing import Any
 
 from extproc import Translation
 from extproc.profiles.gemini import STUDIO, VERTEX
-from extproc.profiles.table import tables as profile_tables
 from extproc.schemas.gemini import rewritten_parameters
 from tests import telemetry_tables
+from tests.profile_tables import profile_tables
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.S)

@@ -38,7 +38,7 @@ from extproc.envoy_config.local_replies import CLIENT_API, CLIENT_NAMESPACE, CLI
 from extproc.envoy_config.rendering import extension, pack, request_header, seconds
 from extproc.envoy_config.secrets import placeholder
 from extproc.headers import ROUTE_HEADER, TEAM_HEADER
-from extproc.profiles.telemetry import provider_name
+from extproc.profiles.telemetry import telemetry_provider_name
 
 TRACES = "traces"
 """The cluster of the collector."""
@@ -192,7 +192,7 @@ def hop_tracing(name: str, backend: Backend, config: Config, *,
     if config.tracing is None:
         return None
     made = _tracing(config.tracing, with_secrets, f"attempt {plain_name(name)}", {
-        "extproc.backend": plain_name(name), "gen_ai.provider.name": provider_name(
+        "extproc.backend": plain_name(name), "gen_ai.provider.name": telemetry_provider_name(
             backend.api, backend.host, backend.base_path, backend.provider),
         "server.address": backend.host,
         **{tag: f"%DYNAMIC_METADATA(extproc:{key})%" for tag, key in _HOP_TAGS.items()},

@@ -30,7 +30,7 @@ from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields
 from extproc.ext_proc.incoming import Chunk, Head
 from extproc.ext_proc.trace_context import trace_headers, trace_id
 from extproc.headers import API_HEADER, REQUEST_TO_TRANSLATION, ROUTE_HEADER, TEAM_HEADER
-from extproc.profiles.telemetry import provider_name
+from extproc.profiles.telemetry import telemetry_provider_name
 
 
 class Phase(Enum):
@@ -165,7 +165,7 @@ class RequestHalf(Exchange):
         if endpoint is not None:
             record.api, record.operation = endpoint.client, endpoint.asks_for
         backend = self.config.backends[self._backend]
-        record.provider = provider_name(backend.api, backend.host, backend.base_path, backend.provider)
+        record.provider = telemetry_provider_name(backend.api, backend.host, backend.base_path, backend.provider)
         record.provider_api = backend.api
         record.rule = choice.rule.match
         record.attempt = choice.number

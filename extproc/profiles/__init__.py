@@ -1,4 +1,4 @@
-"""Which profile an endpoint and a model get.
+"""Finds the profile of an endpoint and a model.
 
 A new provider is one file beside this one with a `PROVIDER` record, and its name in `PROVIDERS`. Called when the
 configuration is read and by `Translation`; nothing here does I/O.
@@ -44,7 +44,7 @@ from extproc.profiles import (
     xai,
     zai,
 )
-from extproc.profiles.guards import guarded
+from extproc.profiles.maker_rules import with_maker_rules
 from extproc.profiles.models import family_of
 from extproc.profiles.profile import Profile, Provider
 
@@ -54,7 +54,7 @@ PROVIDERS: tuple[Provider, ...] = tuple(module.PROVIDER for module in (
     openai, azure, github, openrouter, kilo, deepseek, moonshot, dashscope, zai, minimax, xai, mistral, groq, cerebras,
     fireworks, together, deepinfra, featherless, novita, siliconflow, sambanova, huggingface, nvidia, volcengine,
     cohere, perplexity, gemini_compat, vllm, sglang, llamacpp, lmstudio, ollama))
-"""Every known endpoint in the OpenAI format, as the documentation lists them."""
+"""Every known endpoint in the OpenAI format, in the order of the documentation."""
 
 _BY_NAME = {name: provider for provider in PROVIDERS for name in (provider.name, *provider.aliases)}
 
@@ -63,27 +63,27 @@ _BY_NAME = {name: provider for provider in PROVIDERS for name in (provider.name,
 def find_profile(provider: str | None, host: str | None, model: str) -> Profile:
     """The profile of `model` at the endpoint.
 
-    `provider` is the name of the configuration and outranks `host` (the host of the backend's URL, without a port).
-    An unknown name and an unknown host are generic. What is peculiar about the model wherever it runs (the form of its
-    tool call ids, its chat template, its maker's guards) joins what is peculiar about the endpoint.
+    `provider` is the name in the configuration and takes precedence over `host` (the host of the backend's URL, without
+    a port). An unknown name or host is generic. Rules that follow the model wherever it runs (the form of its tool call
+    ids, its chat template, its maker's rules) are combined with those of the endpoint.
     """
     known = find_provider(provider, host)
     endpoint = known or generic.PROVIDER
-    profile = guarded(endpoint.profile(model), known, model)
+    profile = with_maker_rules(endpoint.profile(model), known, model)
     family = family_of(model)
     if family is None:
         return profile
     if family.never_parallel and endpoint.own_templates:
         profile = replace(profile, never_parallel=True)
     if family.tool_call_id_form is not None and profile.tool_call_id_form == "hash":
-        # A server that nobody knows most likely takes what the model's template writes; a known one keeps its limit.
+        # An unknown server probably takes what the model's template writes; a known one keeps its limit.
         limit = profile.tool_call_id_max if known is not None else 256
         return replace(profile, tool_call_id_form=family.tool_call_id_form, tool_call_id_max=limit)
     return profile
 
 
 def find_provider(provider: str | None, host: str | None) -> Provider | None:
-    """The record of an endpoint by its name (or an alias) or its host; None when nobody knows it."""
+    """The record of an endpoint by its name, an alias or its host; None if it is unknown."""
     if provider is not None:
         return _BY_NAME.get(provider.lower())
     if host is None:

@@ -1,7 +1,7 @@
-"""What is peculiar about the models behind the Messages API, and about the endpoints that speak it.
+"""The models behind the Messages API, and the endpoints that offer it.
 
-Data, one record each, each value with its source. The request encoder and the answer decoder of
-`extproc.apis.anthropic.provider` ask these records; they never ask "is this model X?". Nothing here does I/O.
+Data, one record each, each value with its source. The request encoder, the response decoder and the pass-through of
+`extproc.apis.anthropic` read these records and never ask "is this model X?". Nothing here does I/O.
 
 Sources, unless a record names its own: Anthropic's documentation (models overview, migration guides, thinking and its
 troubleshooting page, effort, structured outputs, mid-conversation system messages, preserved thinking) and the API's
@@ -23,7 +23,7 @@ from extproc.profiles.profile import Effort
 VERSION = "2023-06-01"
 """`anthropic-version`. The later version 2026-10-21 refuses temperature, top_p and top_k for every model."""
 INTERLEAVED = "interleaved-thinking-2025-05-14"
-"""Lets a model with a budget think between its tool calls."""
+"""Allows a model with a budget to think between its tool calls."""
 FILES = "files-api-2025-04-14"
 BINDING = "thinking-binding-controls-2026-08-01"
 """Allows `thinking.block_binding`."""
@@ -32,7 +32,7 @@ TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
 
 BETA_FIELDS = {"context_management": "context-management-", "speed": "fast-mode-", "mcp_servers": "mcp-client-",
                "fallbacks": "server-side-fallback-", "container": "skills-"}
-"""Fields of a request that only a beta allows -> how its value begins: without it they are a 400 ("Extra inputs are not
+"""Fields of a request that need a beta -> the prefix of its value. Without it they are a 400 ("Extra inputs are not
 permitted")."""
 DISPLAY_UPDATES = "thinking-display-updates-2026-08-18"
 """Allows `thinking.display: updates`."""
@@ -43,44 +43,45 @@ _ALL_EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 
 
 class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A generation of models. The defaults are those of the newest one: a Claude that nobody knows is a newer one."""
+    """A generation of models. The defaults are those of the newest one, because an unknown Claude is a newer one."""
 
     patterns: tuple[str, ...]
-    """Globs on the lower-case model id without what stands before its last slash, dots written as dashes."""
+    """Globs on the part of the model id after the last slash, in lower case, with dots written as dashes."""
     thinking: frozenset[Literal["enabled", "adaptive"]] = frozenset({"adaptive"})
-    """The types of `thinking` that are taken: with a budget, or adaptive. None of them: the model cannot think, or
-    does so without being told; the wish is then named."""
+    """The types of `thinking` that are taken: with a budget, or adaptive. Empty: the model cannot think, or its
+    thinking cannot be set; a request for thinking is then named."""
     off: Literal["omit", "disabled", "between_tools", "never"] = "never"
-    """How thinking is switched off: by leaving the field out, by one of these types, or not at all."""
+    """How thinking is switched off: by omitting the field, by one of these types, or not at all."""
     unasked: bool = True
-    """Whether the model thinks when the field is left out."""
+    """True if the model thinks when the field is omitted."""
     display: bool = True
-    """Whether the text of thinking comes only when `display: summarized` asks for it (default "omitted", from 4.7)."""
+    """True if the text of thinking comes only with `display: summarized` (the default is "omitted" from 4.7 on)."""
     efforts: tuple[Effort, ...] = _ALL_EFFORTS
-    """The values of `output_config.effort`; none: the field is refused."""
+    """The values of `output_config.effort`. Empty: the field is refused."""
     off_efforts: tuple[Effort, ...] = _UP_TO_HIGH
-    """The efforts that may stand beside a type that switches thinking off (400 for xhigh and max at Claude)."""
+    """The efforts that may stand beside a type that switches thinking off (Claude: 400 for xhigh and max)."""
     effort_map: dict[str, Effort] = {}
-    """Efforts that the endpoint itself takes for others, where the nearest is not what it means."""
+    """Efforts that the endpoint itself maps to others, if that is not the nearest one."""
     sampling: Literal["all", "one", "none"] = "none"
     """Which of temperature, top_p and top_k are taken: all, not temperature and top_p together, or none (400
     "`temperature` is deprecated for this model")."""
     forced_choice: bool = False
-    """Whether tool_choice any and tool are taken (400 `type "tool" and "any" are not supported for this model`)."""
+    """True if tool_choice any and tool are taken (else 400 `type "tool" and "any" are not supported for this
+    model`)."""
     prefill: bool = False
-    """Whether the last message may be the model's own, to be continued (400 "does not support assistant message
+    """True if the last message may be the model's own, which it continues (else 400 "does not support assistant message
     prefill")."""
     system_turns: bool = True
-    """Whether a system message may stand behind a user message (400 "role 'system' is not supported on this model")."""
+    """True if a system message may follow a user message (else 400 "role 'system' is not supported on this model")."""
     output_format: bool = True
-    """Whether `output_config.format` and `strict` tools are taken."""
+    """True if `output_config.format` and `strict` tools are taken."""
     bound: bool = True
-    """Whether thinking is bound to the conversation before it: an edited history is a 400 unless
-    `thinking.block_binding` says that such blocks may be dropped."""
+    """True if thinking is bound to the conversation before it: an edited history is a 400 unless
+    `thinking.block_binding` allows such blocks to be dropped."""
     interleaved: bool = False
-    """Whether thinking between tool calls needs the beta `INTERLEAVED`."""
+    """True if thinking between tool calls needs the beta `INTERLEAVED`."""
     max_output_tokens: int = 128_000
-    """The most that `max_tokens` may say."""
+    """The maximum of `max_tokens`."""
 
     @property
     def thinks(self) -> bool:
@@ -88,42 +89,42 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint. The defaults are Anthropic's own; all others are compatible to a degree."""
+    """An endpoint. The defaults are Anthropic's own; others are compatible to a degree."""
 
     name: str
     hosts: tuple[str, ...] = ()
-    """Host names; subdomains count as well."""
+    """Host names; subdomains match as well."""
     faithful: bool = True
-    """Whether its answers need no mending: for a client of the same API they pass as they are. If not, the calls and
-    the reasoning that models write as text are looked for."""
+    """True if its responses need no repair: for a client of the same API they pass unchanged. Otherwise the text is
+    scanned for tool calls and reasoning."""
     signed: bool = True
-    """Whether thinking comes back only with the endpoint's own signature. If not, any text does, and a signature that
-    the endpoint sends is marked as its own, so that it never reaches Anthropic."""
+    """True if thinking is accepted only with the endpoint's own signature. Otherwise any text is, and a signature from
+    the endpoint is marked as its own, so that it never reaches Anthropic."""
     thinking_required: bool = False
-    """Whether, while the model thinks, every past turn with tool calls must hold thinking; where it was not kept, one
-    space stands for it."""
+    """True if every past turn with tool calls must hold thinking while the model thinks; one space replaces lost
+    thinking."""
     images: bool = True
     documents: bool = True
-    """Whether `document` blocks are taken, PDF and text. If not, text documents become text."""
+    """True if `document` blocks are taken, PDF and text. Otherwise text documents become text."""
     media_urls: bool = True
-    """Whether media may be named by an https URL. Anthropic fetches it itself."""
+    """True if media may be given by an https URL, which the endpoint fetches itself."""
     files: bool = True
-    """Whether files of the Files API are taken."""
+    """True if files of the Files API are taken."""
     cache_control: bool = True
     betas: dict[str, str] | None = None
-    """The values of the header `anthropic-beta` that are taken, each with its name there; others are left out, with the
-    fields of the body that they allow. None: all of them, as its own clients know values that no table has."""
+    """The values of the header `anthropic-beta` that are taken, each with its name at the endpoint. Others are omitted,
+    with the body fields that they allow. None: all values, since its own clients know values that no table lists."""
     own_blocks: bool = True
-    """Whether server tools and their blocks are taken."""
+    """True if server tools and their blocks are taken."""
     any_regex: bool = True
-    """Whether the schemas of tools may hold regular expressions in any syntax. If not, those that not every engine
-    compiles (lookaround, `\\p`) go into words."""
+    """True if the schemas of tools may hold regular expressions in any syntax. Otherwise those that not every engine
+    compiles (lookaround, `\\p`) move into the description."""
     parallel_flag: bool = True
-    """Whether `disable_parallel_tool_use` has an effect."""
+    """True if `disable_parallel_tool_use` has an effect."""
     user: bool = True
-    """Whether `metadata.user_id` is taken."""
+    """True if `metadata.user_id` is taken."""
     plain_user: bool = False
-    """Whether it may hold nothing but letters, digits, `_` and `-`; others are hashed."""
+    """True if the user id may hold only letters, digits, `_` and `-`; other ids are hashed."""
     max_temperature: float = 1.0
     models: tuple[AnthropicModel, ...] = ()
     """The first match wins."""
@@ -132,14 +133,14 @@ class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
         return self.betas is None or value in self.betas
 
     def serves(self, host: str) -> bool:
-        """Whether this host name belongs to the endpoint."""
-        return any(host == own or host.endswith("." + own) for own in self.hosts)
+        """True if this host name belongs to the endpoint."""
+        return any(host == known or host.endswith("." + known) for known in self.hosts)
 
     def model(self, model: str) -> AnthropicModel:
         """The record of a model id such as `claude-sonnet-4-5-20250929`, `anthropic/claude-sonnet-4.5` or
         `anthropic.claude-opus-4-1-20250805-v1:0`."""
-        plain = model.lower().rpartition("/")[2].replace(".", "-")
-        return next(record for record in self.models if any(fnmatchcase(plain, pattern) for pattern in record.patterns))
+        name = model.lower().rpartition("/")[2].replace(".", "-")
+        return next(record for record in self.models if any(fnmatchcase(name, pattern) for pattern in record.patterns))
 
 
 # ------------------------------------------------------------------------------------------------------ Claude's models
@@ -150,7 +151,7 @@ _WITH_BUDGET = replace(_NEWEST, thinking=frozenset({"enabled"}), off="omit", una
                        interleaved=True, max_output_tokens=64_000)
 _NOT_THINKING = replace(_WITH_BUDGET, thinking=frozenset(), sampling="all", output_format=False, interleaved=False)
 _ADAPTIVE = replace(_NEWEST, off="omit", unasked=False, forced_choice=True, bound=False)
-# The 4.6 models take both kinds of thinking and still all of temperature or top_p, but no prefill any more.
+# The 4.6 models take both types of thinking, and temperature or top_p, but no prefill.
 _BOTH = replace(_ADAPTIVE, thinking=frozenset({"enabled", "adaptive"}), display=False, efforts=_UP_TO_MAX,
                 sampling="one", system_turns=False)
 
@@ -170,7 +171,7 @@ CLAUDE: tuple[AnthropicModel, ...] = (
     replace(_NEWEST, patterns=("*sonnet-5-5*",), off="between_tools"),
     replace(_NEWEST, patterns=("*haiku-5-5*",), off="disabled"),
     replace(_NEWEST, patterns=("*opus-5-5*",)),
-    # Thinking is on by default from 5 on; it can still be switched off at these two, at efforts up to high.
+    # From 5 on thinking is on by default; these two can switch it off at efforts up to high.
     replace(_ADAPTIVE, patterns=("*sonnet-5*", "*opus-5*"), off="disabled", unasked=True),
     replace(_NEWEST, patterns=("*mythos-preview*",), thinking=frozenset({"enabled", "adaptive"}), bound=False,
             system_turns=False),
@@ -184,14 +185,14 @@ ANTHROPIC = AnthropicEndpoint(name="anthropic", hosts=("api.anthropic.com",), mo
 
 
 def _betas(*values: str, **renamed: str) -> dict[str, str]:
-    """`renamed`: a value of Anthropic's, with `_` for `-`, and what it is called there."""
+    """`renamed`: a value of Anthropic's, with `_` for `-`, and its name at the endpoint."""
     return {**{value: value for value in values}, **{name.replace("_", "-"): value for name, value in renamed.items()}}
 
 
 _CLOUD_BETAS = ("compact-2026-01-12", "computer-use-2025-01-24", "computer-use-2025-11-24", "context-1m-2025-08-07",
                 "context-management-2025-06-27", INTERLEAVED, BINDING, DISPLAY_UPDATES, "tool-search-tool-2025-10-19",
                 "web-search-2025-03-05")
-# Amazon Bedrock's Messages endpoint answers "invalid beta flag" to any other value: anthropics/claude-code 49370 and
+# Amazon Bedrock's Messages endpoint refuses any other value ("invalid beta flag"): anthropics/claude-code 49370 and
 # 56595, BerriAI/litellm 19877 and its table of betas for the endpoint; the user guide of Bedrock, "Anthropic Claude
 # Messages API". It keeps no files, and its tool search has another name.
 _BEDROCK = replace(ANTHROPIC, name="bedrock", hosts=("api.aws", "amazonaws.com"), files=False, betas=_betas(
@@ -210,19 +211,19 @@ _FOUNDRY = replace(ANTHROPIC, name="foundry", hosts=("services.ai.azure.com",), 
 
 _OTHER = replace(_WITH_BUDGET, patterns=("*",), off="disabled", sampling="all", interleaved=False, output_format=False,
                  max_output_tokens=384_000)
-"""A model of someone else: thinking is a switch, its budget is taken for granted or ignored."""
+"""A model of another maker: thinking is a switch; its budget is ignored."""
 _OTHER_UNASKED = replace(_OTHER, unasked=True)
 
 COMPATIBLE = AnthropicEndpoint(name="compatible", faithful=False, signed=False, media_urls=False, documents=False,
                                files=False, cache_control=False, betas={}, own_blocks=False, any_regex=False,
                                models=(_OTHER,))
-"""Any other server of the API with models that are not Claude: vLLM, SGLang, llama.cpp, LM Studio, Ollama. Thinking
-needs no signature there; blocks and betas that only Anthropic has are left out. Regular expressions: anthropics/
+"""Any other server of the API with models other than Claude: vLLM, SGLang, llama.cpp, LM Studio, Ollama. Thinking
+needs no signature there; blocks and betas that only Anthropic has are omitted. Regular expressions: anthropics/
 claude-code 92969, zai-org/feedback 579, DeepSeek's `is not a "regex"`."""
 
 # DeepSeek, "Using the Anthropic API": images, documents, redacted thinking, cache_control, betas and
 # disable_parallel_tool_use are not supported or ignored; of output_config only effort is read, the budget is ignored,
-# temperature goes to 2, a forced choice is taken. Thinking is on by default and must come back: 400 "The
+# temperature goes up to 2, a forced choice is taken. Thinking is on by default and must be sent back: 400 "The
 # content[].thinking in the thinking mode must be passed back to the API". Efforts: the guide on thinking mode; none may
 # stand beside disabled thinking. A user id has its own pattern: 400 "Invalid 'user_id': string does not match pattern"
 # (deepseek-ai/awesome-deepseek-agent 67).
@@ -241,10 +242,11 @@ _MOONSHOT = replace(COMPATIBLE, name="moonshot", faithful=True,
                         _KIMI,
                         _OTHER))
 # Z.AI and Zhipu, docs.z.ai: tool_choice is auto only, thinking is a switch that is on by default, no effort; max_tokens
-# goes to 131072.
+# goes up to 131072.
 _ZAI = replace(COMPATIBLE, name="zai", faithful=True, hosts=("api.z.ai", "open.bigmodel.cn"), parallel_flag=False,
                models=(replace(_OTHER_UNASKED, forced_choice=False, max_output_tokens=131_072),))
-# MiniMax, platform.minimax.io: the whole answer with its thinking must come back; top_k and stop_sequences are ignored.
+# MiniMax, platform.minimax.io: the whole response with its thinking must be sent back; top_k and stop_sequences are
+# ignored.
 _MINIMAX = replace(COMPATIBLE, name="minimax", faithful=True, hosts=("api.minimax.io", "api.minimaxi.com"))
 
 _ALIASES = {"kimi": "moonshot", "zhipu": "zai", "glm": "zai"}
@@ -256,25 +258,25 @@ _VERSIONED = re.compile(r"/v\d+[a-z0-9]*$")
 
 
 KNOWN_NAMES: tuple[str, ...] = (*_BY_NAME, *_ALIASES)
-"""What `provider:` of the configuration may say."""
+"""The values of `provider:` in the configuration."""
 
 
 @bounded_cache(entries=1024, longest=200, at=2)
 def anthropic_endpoint(endpoint: str, provider: str | None, model: str) -> AnthropicEndpoint:
-    """The record of an endpoint: by the `provider` of the configuration, by its host, else by the model: a Claude is
-    served by Anthropic or by someone who passes its rules on. `endpoint` is the host, with a port where it has one."""
+    """The record of an endpoint: by `provider` in the configuration, by its host, else by the model, since an unknown
+    host that offers Claude has Anthropic's rules. `endpoint`: the host, with its port if it has one."""
     if provider is not None:
         named = _BY_NAME.get(_ALIASES.get(provider.lower(), provider.lower()))
         if named is not None:
             return named
     host = endpoint.lower().rpartition("@")[2].partition(":")[0].rstrip(".")
-    known = next((one for one in ENDPOINTS if one.serves(host)), None)
+    known = next((record for record in ENDPOINTS if record.serves(host)), None)
     if known is not None:
         return known
     return ANTHROPIC if _CLAUDE_ID.search(model) or not host else COMPATIBLE
 
 
 def messages_path(base_path: str) -> str:
-    """The path of the Messages API below a backend's URL. The SDKs' base URLs stop before `/v1`
-    (https://api.deepseek.com/anthropic), so it is put in where the URL has no version."""
+    """The path of the Messages API below a backend's URL. The SDKs' base URLs end before `/v1`
+    (https://api.deepseek.com/anthropic), so `/v1` is inserted if the URL has no version."""
     return f"{base_path}/messages" if _VERSIONED.search(base_path) else f"{base_path}/v1/messages"

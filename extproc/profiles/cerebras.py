@@ -1,9 +1,9 @@
 """api.cerebras.ai, Chat Completions.
 
-Properties it does not know are a 400 `wrong_api_format`, `reasoning_content` in messages too. Reasoning comes in
+Unknown properties are a 400 `wrong_api_format`, also `reasoning_content` in messages. Reasoning is received in
 `reasoning`; gpt-oss takes it back in that field, GLM and Qwen as `<think>` before the content. Efforts are low, medium
-and high, with none except at gpt-oss. `frequency_penalty`, `presence_penalty` and `logit_bias` are refused by most
-models; a schema as response format excludes tools. Text models take no images. Source: inference-docs.cerebras.ai
+and high; all models but gpt-oss also take none. `frequency_penalty`, `presence_penalty` and `logit_bias` are refused by
+most models; a schema as response format excludes tools. Text models take no images. Source: inference-docs.cerebras.ai
 (Chat Completions, Reasoning, OpenAI compatibility); error messages in kilocode #10375 and pydantic-ai #5606.
 """
 

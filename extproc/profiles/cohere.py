@@ -1,7 +1,7 @@
 """api.cohere.ai/compatibility/v1, Chat Completions.
 
 `n`, `logit_bias`, `top_logprobs`, `parallel_tool_calls` and the fields of storage and service are not supported;
-efforts are none and high; a tool choice is required or none, nothing means auto. Source: docs.cohere.com
+efforts are none and high; a tool choice is required or none; without one it is auto. Source: docs.cohere.com
 (Compatibility API).
 """
 

@@ -1,11 +1,11 @@
 """Alibaba Cloud Model Studio (DashScope), compatible mode: Qwen, and open models it hosts.
 
-`enable_thinking` switches reasoning and `thinking_budget` bounds it; Qwen 3.5 and later think by default, qwen-plus
-and its like when asked, QwQ and the -thinking models always. While a model thinks, tool choices other than auto and
-none are refused ("The tool_choice parameter does not support being set to required or object in thinking mode"), and
-so is a response format. Open Qwen 3 models think by default and refuse that in requests for a whole answer
+`enable_thinking` switches reasoning and `thinking_budget` bounds it; Qwen 3.5 and later think by default, qwen-plus and
+similar models on request, QwQ and the -thinking models always. While a model thinks, tool choices other than auto and
+none are refused ("The tool_choice parameter does not support being set to required or object in thinking mode"), and so
+is a response format. Open Qwen 3 models think by default and refuse it in requests for a whole response
 ("parameter.enable_thinking must be set to false for non-streaming calls"). Explicit caching takes `cache_control` on
-parts, four at most. Reasoning of turns with calls comes back as `reasoning_content` for the hosted models that reason
+parts, four at most. Reasoning of turns with calls is sent back as `reasoning_content` to the hosted models that reason
 between calls. A prefill is marked `partial`. Source: alibabacloud.com/help/en/model-studio (Deep thinking, Context
 cache, OpenAI compatible); qwen-code #7661 for tool choices.
 """

@@ -1,6 +1,6 @@
 """api.deepinfra.com, Chat Completions.
 
-Tool choice is auto or none, and tool messages hold strings. `parallel_tool_calls` and strict tools are not known.
+Tool choice is auto or none, and tool messages hold strings. It does not know `parallel_tool_calls` and strict tools.
 Efforts are none, low, medium and high. Source: deepinfra.com/docs (Function calling, Chat completions), pydantic-ai's
 notes.
 """

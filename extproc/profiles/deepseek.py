@@ -1,11 +1,11 @@
 """api.deepseek.com, Chat Completions.
 
 Thinking is on by default on V4 and always on with `deepseek-reasoner`; `deepseek-chat` does not think. While it
-thinks a forced tool choice is refused ("Thinking mode does not support this tool_choice"); with `thinking: disabled`
-it is taken. From V3.2 on the reasoning of turns with tool calls must come back in all later requests, else 400
-"Missing reasoning_content field in the assistant message"; one space is accepted where it was not kept. Efforts are
-low, high and max, medium is taken for high. `max_completion_tokens` is silently ignored, `json_schema` is refused,
-and so are parts that are no text ("unknown variant `image_url`, expected `text`"). `parallel_tool_calls`, `user`, `n`
+thinks, a forced tool choice is refused ("Thinking mode does not support this tool_choice"); with `thinking: disabled`
+it is taken. From V3.2 on all later requests must hold the reasoning of turns with tool calls, else 400 "Missing
+reasoning_content field in the assistant message"; one space is accepted in place of lost reasoning. Efforts are low,
+high and max; medium counts as high. `max_completion_tokens` is silently ignored, `json_schema` is refused,
+and so are parts other than text ("unknown variant `image_url`, expected `text`"). `parallel_tool_calls`, `user`, `n`
 and `seed` are not in its reference. Source: the API's documentation and its error messages; litellm #37470 for
 choices while thinking.
 """

@@ -1,7 +1,7 @@
 """api.featherless.ai, Chat Completions.
 
-Tool choice is auto or none. Many of its models have no tool parser: calls then come as text of the model's own form.
-Reasoning is switched by the chat template's variable. No files, no strict tools. Source: featherless.ai/docs (Tool
+Tool choice is auto or none. Many of its models have no tool parser: calls are then text in the model's own form.
+A variable of the chat template switches reasoning. No files, no strict tools. Source: featherless.ai/docs (Tool
 calling, API overview).
 """
 

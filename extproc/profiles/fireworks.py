@@ -1,8 +1,8 @@
 """api.fireworks.ai, Chat Completions.
 
-Reasoning comes and goes back as `reasoning_content`; interleaved models need that of turns with calls. Efforts differ
-by family. Tools and a response format exclude each other. Files are not taken. GLM ids spell the dot `p` (`glm-5p3`).
-Source: docs.fireworks.ai (Reasoning, Tool calling, Structured responses).
+Reasoning is received and sent back as `reasoning_content`; interleaved models need that of turns with calls. Efforts
+differ by family. Tools and a response format exclude each other. Files are not taken. GLM ids write `p` for the dot
+(`glm-5p3`). Source: docs.fireworks.ai (Reasoning, Tool calling, Structured responses).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Google's endpoint in the OpenAI format (generativelanguage.googleapis.com/v1beta/openai), for Gemini.
 
-A name it does not know is a 400 ("Unknown name ...: Cannot find field"), and it knows few: no penalties, seed,
-logprobs or logit_bias. Thought signatures stand in `extra_content.google.thought_signature` of calls; Gemini 3
-answers 400 where that of a turn's first call is missing, and takes a fixed word for calls of other models. Efforts
-become thinking levels or budgets; none is taken by 2.5 Flash alone. System text is one instruction. Images come as
-data, other files not at all. Schemas are handed on to Gemini: `$ref`, `const` and most formats are a 400 ("Unknown name
-"const" at 'tools[0].function_declarations[0].parameters'"). `completion_tokens` leaves out the thoughts. Thoughts that
-are asked for come as content marked `extra_content.google.thought`. Source: ai.google.dev/gemini-api/docs/openai and
+An unknown field is a 400 ("Unknown name ...: Cannot find field"), and it knows few: no penalties, seed, logprobs or
+logit_bias. Thought signatures are in `extra_content.google.thought_signature` of calls; Gemini 3 responds with 400 if
+that of a turn's first call is missing, and takes a fixed value for calls of other models. Efforts become thinking
+levels or budgets; only 2.5 Flash takes none. System text is one instruction. Images are taken as data, other files not
+at all. Schemas are forwarded to Gemini: `$ref`, `const` and most formats are a 400 ("Unknown name "const" at
+'tools[0].function_declarations[0].parameters'"). `completion_tokens` excludes the thoughts. Requested thoughts are
+content marked `extra_content.google.thought`. Source: ai.google.dev/gemini-api/docs/openai and
 /thought-signatures; error messages.
 """
 

@@ -1,11 +1,11 @@
-"""Any OpenAI-compatible server that has no file of its own: the defaults of `Profile`.
+"""Any OpenAI-compatible server without a file of its own: the defaults of `Profile`.
 
-What the defaults rest on: the fields of Chat Completions that self-hosted servers (vLLM, SGLang, llama.cpp, LM
-Studio) accept or ignore. `reasoning_effort` is sent when the client asked for thinking, but only as low, medium or
-high: these three are known wherever the field is known, while servers that check it refuse "none", "xhigh" or "max".
-A server that refuses the field altogether needs a profile with `reasoning="none"`. A wish not to reason has no field
-that is known everywhere: it is named, unless the client says it in words that the server may know. Such words of an
-OpenAI client go on as they are.
+The defaults are the fields of Chat Completions that self-hosted servers (vLLM, SGLang, llama.cpp, LM Studio) accept or
+ignore. `reasoning_effort` is sent if the client asked for thinking, but only as low, medium or high: these three are
+known wherever the field is known, while servers that check it refuse "none", "xhigh" or "max". A server that refuses
+the field altogether needs a profile with `reasoning="none"`. No field that switches reasoning off is known everywhere:
+the request is named, unless an OpenAI client uses a field that the server may know; such fields are forwarded
+unchanged.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """models.github.ai (GitHub Models), Chat Completions: OpenAI's models and others under `vendor/name`.
 
-OpenAI's models have OpenAI's rules, with fewer fields. Source: docs.github.com (REST API, models inference).
+OpenAI's models follow OpenAI's rules, with fewer fields. Source: docs.github.com (REST API, models inference).
 """
 
 from __future__ import annotations

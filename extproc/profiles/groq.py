@@ -1,12 +1,12 @@
 """api.groq.com, Chat Completions.
 
-`logprobs`, `top_logprobs`, `logit_bias`, `messages[].name` and `n` other than 1 are a 400; so is any property it does
-not know, also inside messages ("property 'reasoning_content' is unsupported"), which keeps reasoning out of the
-history. `reasoning_effort` is low, medium or high at gpt-oss, none or default at Qwen 3, and an error elsewhere. Qwen
-3 writes `<think>` unless `reasoning_format: parsed` is asked for. Structured output excludes tools and streams.
-Content must be text but for the vision models. Calls that fail its validation are a 400 `tool_use_failed` with the
-model's text in `failed_generation`. Usage also comes in `x_groq`. Source: console.groq.com/docs/openai,
-/docs/reasoning, /docs/structured-outputs; error messages in spring-ai #6968 and gptel #774.
+`logprobs`, `top_logprobs`, `logit_bias`, `messages[].name` and `n` other than 1 are a 400; so is any unknown property,
+also inside messages ("property 'reasoning_content' is unsupported"), so no reasoning is sent back. `reasoning_effort`
+is low, medium or high for gpt-oss, none or default for Qwen 3, and an error for others. Qwen 3 writes `<think>` unless
+the request has `reasoning_format: parsed`. Structured output excludes tools and streams. Content must be text, except
+for vision models. Calls that fail its validation are a 400 `tool_use_failed` with the model's text in
+`failed_generation`. Usage is also in `x_groq`. Source: console.groq.com/docs/openai, /docs/reasoning,
+/docs/structured-outputs; error messages in spring-ai #6968 and gptel #774.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _PLAIN = Profile(
     name="groq",
-    splits_reasoning=True,  # parsed where it is asked for, else both tags stand in the text
+    splits_reasoning=True,  # parsed on request, else both tags are in the text
     max_tokens_field="max_completion_tokens",
     refuses=frozenset({"top_k", "n", "logprobs", "top_logprobs", "logit_bias"}),
     extra_fields=frozenset({"citation_options", "compound_custom", "disable_tool_validation", "documents",

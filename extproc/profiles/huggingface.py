@@ -1,8 +1,8 @@
 """router.huggingface.co (Inference Providers), Chat Completions: open models at many hosts.
 
-What a model understands depends on the host it is routed to, so only what all know is sent; reasoning of turns with
-calls goes back as `reasoning_content`, which some of them demand. Source: huggingface.co/docs/inference-providers;
-responses.js #54 for reasoning.
+The fields of a model depend on the host that serves it, so only fields that all hosts know are sent. Reasoning of turns
+with calls is sent back as `reasoning_content`, which some hosts require. Source:
+huggingface.co/docs/inference-providers; responses.js #54 for reasoning.
 """
 
 from __future__ import annotations

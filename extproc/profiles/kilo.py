@@ -1,6 +1,6 @@
 """Kilo Code's gateway (api.kilo.ai, formerly api.kilocode.ai), Chat Completions.
 
-It stands before OpenRouter and has its format: the object `reasoning`, `reasoning_details`, `cache_control`. Source:
+It forwards to OpenRouter and has its format: the object `reasoning`, `reasoning_details`, `cache_control`. Source:
 kilo.ai/docs/gateway; the client's own requests.
 """
 

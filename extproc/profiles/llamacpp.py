@@ -1,7 +1,7 @@
 """llama.cpp's server, Chat Completions (with `--jinja`).
 
-A tool choice is one of the words auto, none and required. Reasoning of the past is read from `reasoning_content`;
-the template's `enable_thinking` switches it. Unknown fields are ignored. Source: the server's README and source.
+A tool choice is auto, none or required. Past reasoning is read from `reasoning_content`; `enable_thinking` of the
+template switches reasoning. Unknown fields are ignored. Source: the server's README and source.
 """
 
 from __future__ import annotations

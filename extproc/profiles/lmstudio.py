@@ -1,8 +1,8 @@
 """LM Studio's local server, Chat Completions.
 
-A tool choice is a string; older versions know no other. `json_object` is refused ("'response_format.type' must be
-'json_schema' or 'text'"). Images come as data. Calls of models without native tools are read from a prompted form,
-which leaks into the text when it is malformed. Source: lmstudio.ai/docs (OpenAI compatibility, Tool use), its error
+A tool choice is a string; older versions know no other form. `json_object` is refused ("'response_format.type' must be
+'json_schema' or 'text'"). Images are taken as data. Models without native tools write calls in a prompted form,
+which appears in the text if it is malformed. Source: lmstudio.ai/docs (OpenAI compatibility, Tool use), its error
 messages.
 """
 

@@ -1,9 +1,9 @@
 """api.minimax.io and api.minimaxi.com, Chat Completions.
 
-MiniMax-M2 always reasons, in `<think>` inside the content, and wants that back complete with every turn. M3 reasons
-adaptively and can be told not to. `max_tokens` is deprecated; penalties, logit_bias, n, tool_choice, response_format
-and `parallel_tool_calls` are ignored or refused; temperatures up to 1. Errors may come with status 200. Source:
-platform.minimax.io/docs (OpenAI API, M2 function calling).
+MiniMax-M2 always reasons, in `<think>` inside the content, and requires all of it back with every turn. M3 reasons
+adaptively, and reasoning can be switched off. `max_tokens` is deprecated; penalties, logit_bias, n, tool_choice,
+response_format and `parallel_tool_calls` are ignored or refused; temperatures up to 1. Errors may come with status 200.
+Source: platform.minimax.io/docs (OpenAI API, M2 function calling).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from extproc.profiles.profile import Profile, Provider
 
 _M2 = Profile(
     name="minimax",
-    splits_reasoning=True,  # both tags stand in the text
+    splits_reasoning=True,  # both tags are in the text
     max_tokens_field="max_completion_tokens",
     refuses=frozenset({"top_k", "n", "seed", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs",
                        "logit_bias"}),

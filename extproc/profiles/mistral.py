@@ -1,14 +1,14 @@
 """api.mistral.ai, Chat Completions.
 
-Unknown fields are a 422 `extra_forbidden`: there is no `user`, no `stream_options` (streams end with the usage
-anyhow), no `logprobs`; the seed is `random_seed`. Tool call ids are nine alphanumerics. A user message may not follow
-a tool message ("Unexpected role 'user' after role 'tool'"), system messages stand at the head, and the last message
-must be of the user, a tool, or of the assistant with `prefix: true`. `any` is its first word for `required`.
-Magistral always reasons, in parts of type `thinking` inside the content; Mistral Small and Medium of 2026 reason with
-`reasoning_effort: high` (Large in three degrees), and take their reasoning back in the same parts. Documents are its
-own `document_url`, sound at Voxtral is `input_audio` with base64 or a URL alone. `prompt_cache_key` makes its cache hit
-more often. Source: docs.mistral.ai (Chat Completion, Reasoning, Prompt caching, Document QnA, Audio), mistral-common's
-validator, the API's error messages.
+Unknown fields are a 422 `extra_forbidden`: there is no `user`, no `stream_options` (streams end with the usage in any
+case), no `logprobs`; the seed is `random_seed`. Tool call ids are nine alphanumerics. A user message may not follow a
+tool message ("Unexpected role 'user' after role 'tool'"), system messages come first, and the last message must be of
+the user, a tool, or the assistant with `prefix: true`. `any` is its original name for `required`. Magistral always
+reasons, in parts of type `thinking` inside the content; Mistral Small and Medium of 2026 reason with `reasoning_effort:
+high` (Large at three levels), and take their reasoning back in the same parts. Documents are its own `document_url`;
+audio for Voxtral is `input_audio` with only base64 or a URL. `prompt_cache_key` raises its cache hit rate. Source:
+docs.mistral.ai (Chat Completion, Reasoning, Prompt caching, Document QnA, Audio), mistral-common's validator, the API's
+error messages.
 """
 
 from __future__ import annotations

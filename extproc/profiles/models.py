@@ -1,8 +1,8 @@
-"""Families of models: how a family writes tool calls and reasoning when its server does not parse them.
+"""Families of models: how a family writes tool calls and reasoning if its server does not parse them.
 
-Data, one record each, found by globs on the model id as hosts spell it (without what stands before the last slash, in
-lower case). The first match wins. A family that is not here is unknown: then the unambiguous marks are looked for.
-Sources: the models' public chat templates and the parsers that inference servers ship for them.
+Data, one record each, found by globs on the model id (the part after the last slash, in lower case). The first match
+wins. For an unknown family the scanner looks for unambiguous marks.
+Sources: the models' public chat templates and the parsers of inference servers.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
 
     patterns: tuple[str, ...]
     dialects: tuple[str, ...] = ()
-    """The ways in which it may write calls as text."""
+    """The dialects in which it may write calls as text, the most likely first."""
     reasoning_open: bool = False
-    """Its prompt always opens the reasoning, so that its text begins inside (only families that always think)."""
+    """True if its prompt always opens the reasoning, so that its text begins inside (only families that always
+    think)."""
     think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
-    """Tags of reasoning at the start of its answers, where its only host leaves them in the text."""
+    """Tags of reasoning at the start of its responses, if its only host leaves them in the text."""
     think_anywhere: bool = False
-    """It may reason again between texts."""
+    """True if it may reason again between texts."""
     tool_call_id_form: Literal["functions"] | None = None
-    """The ids of past calls as the model's template wants them, whoever serves it."""
+    """The form of past call ids that the model's template requires at any host."""
     never_parallel: bool = False
-    """Its chat template refuses a turn with several calls ("This model only supports single tool-calls at once!")."""
+    """True if its chat template refuses a turn with several calls ("This model only supports single tool-calls at
+    once!")."""
     native: bool = False
-    """Its only host parses everything: nothing is looked for."""
+    """True if its only host parses everything: the text is not scanned."""
 
 
 FAMILIES: tuple[ModelFamily, ...] = (
@@ -41,20 +43,20 @@ FAMILIES: tuple[ModelFamily, ...] = (
                 native=True),
     # at Google's OpenAI-format endpoint, ai.google.dev/gemini-api/docs/openai ("Thinking"); the tag can be chosen
     ModelFamily(patterns=("gemini-*",), native=True, think=(("<thought>", "</thought>"), ("<think>", "</think>"))),
-    # made of Llama, Qwen and others, and named after them as well: before those
+    # based on Llama, Qwen and others, and named after them: must precede those
     ModelFamily(patterns=("*nemotron*",), dialects=("nemotron", "qwen3-coder", "qwen3-hermes", "llama3-json")),
     ModelFamily(patterns=("*functionary*-v1*", "*functionary*-v2*"), dialects=("functionary-v2",)),
     ModelFamily(patterns=("*functionary*v3.1*", "*functionary*v3-1*"), dialects=("functionary-v3.1",)),
     ModelFamily(patterns=("*functionary*",), dialects=("functionary-v3.2",)),
     ModelFamily(patterns=("*apriel*",), dialects=("apriel",), reasoning_open=True),
-    # distilled into Qwen and Llama: before those
+    # distilled into Qwen and Llama: must precede those
     ModelFamily(patterns=("*deepseek-r1-distill*", "*deepseek-r1-0528-qwen3*"), reasoning_open=True,
                 dialects=("deepseek-v3", "qwen3-hermes")),
     ModelFamily(patterns=("*qwen3-coder*", "*qwen3.5*", "*qwen3.6*", "*qwen-3-coder*"),
                 dialects=("qwen3-coder", "qwen3-hermes")),
     ModelFamily(patterns=("*qwq*", "*qwen3*thinking*"), dialects=("qwen3-hermes", "qwen3-coder"), reasoning_open=True),
     ModelFamily(patterns=("*qwen*", "*hermes*"), dialects=("qwen3-hermes", "qwen3-coder")),
-    ModelFamily(patterns=("*kimi-dev*",), dialects=("qwen3-hermes",)),  # made of Qwen2.5
+    ModelFamily(patterns=("*kimi-dev*",), dialects=("qwen3-hermes",)),  # based on Qwen2.5
     ModelFamily(patterns=("*kimi-k3*",), dialects=("kimi-k3",)),
     ModelFamily(patterns=("*kimi*", "moonshot*"), dialects=("kimi-k2",), tool_call_id_form="functions"),
     ModelFamily(patterns=("*deepseek-r1*",), dialects=("deepseek-v3", "deepseek-v3.1"), reasoning_open=True),
@@ -81,7 +83,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
     ModelFamily(patterns=("*longcat*",), dialects=("longcat",)),
     ModelFamily(patterns=("*internlm2*",), dialects=("internlm2",)),
     ModelFamily(patterns=("*step-3.*", "*step3.*", "*step3p*"), dialects=("qwen3-coder", "qwen3-hermes")),
-    # its small vision model is made of Qwen3; a further digit counts the steps of somebody's training
+    # its small vision model is based on Qwen3; a further digit is a number of training steps
     ModelFamily(patterns=("*step3", "*step3[!0-9]*", "*step-3", "*step-3[!0-9]*"), reasoning_open=True,
                 dialects=("step3", "qwen3-hermes")),
     ModelFamily(patterns=("*apertus*",), dialects=("apertus",)),
@@ -111,9 +113,9 @@ FAMILIES: tuple[ModelFamily, ...] = (
 
 @bounded_cache(entries=1024, longest=200)
 def family_of(model: str) -> ModelFamily | None:
-    """The family of a model id, None when it is unknown."""
-    plain = model.lower().rpartition("/")[2]
+    """The family of a model id; None if it is unknown."""
+    name = model.lower().rpartition("/")[2]
     for family in FAMILIES:
-        if any(fnmatchcase(plain, pattern) for pattern in family.patterns):
+        if any(fnmatchcase(name, pattern) for pattern in family.patterns):
             return family
     return None

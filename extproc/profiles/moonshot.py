@@ -1,14 +1,15 @@
 """api.moonshot.ai and api.moonshot.cn (Kimi), Chat Completions.
 
-With a thinking model every assistant message with tool calls must carry `reasoning_content` (400 "reasoning_content
-is missing in assistant tool call message"); a single space satisfies the check. Kimi K2.5 and K2.6 think unless
-`thinking: {"type": "disabled"}` says otherwise and refuse it beside `reasoning_effort`; K2.7 and K2-Thinking always
-think; K3 always thinks and takes the efforts low, high and max. A named tool choice is refused while the model thinks
+With a thinking model every assistant message with tool calls must carry `reasoning_content` (400 "reasoning_content is
+missing in assistant tool call message"); a single space satisfies the check. Kimi K2.5 and K2.6 think unless `thinking:
+{"type": "disabled"}` switches it off, and refuse it beside `reasoning_effort`; K2.7 and K2-Thinking always think; K3
+always thinks and takes the efforts low, high and max. A named tool choice is refused while the model thinks
 ("tool_choice 'specified' is incompatible with thinking enabled"), `required` by all but K3. These models fix
-temperature, top_p, n and penalties and answer 400 to other values; moonshot-v1 takes temperatures up to 1. Images
-only as data. Strict tools and `parallel_tool_calls` are not in its reference. Tool call ids are `functions.NAME:N`, N
-counted over the conversation: other ids in the history teach the model to write other ids. Source: the API's
-documentation and error messages; inspect_ai #5152 and modelparams.dev #168 probed them model by model.
+temperature, top_p, n and penalties and refuse other values with 400; moonshot-v1 takes temperatures up to 1. Images are
+taken only as data. Strict tools and `parallel_tool_calls` are not in its reference. Tool call ids are
+`functions.NAME:N`, N counted over the conversation: other ids in the history teach the model to write other ids.
+Source: the API's documentation and error messages; inspect_ai #5152 and modelparams.dev #168 probed them model by
+model.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _V1 = Profile(
     tool_call_id_form="functions",
     tool_call_id_max=256,
 )
-# The endpoint checks for reasoning by the request, not by the model, so the field is always there.
+# The endpoint requires reasoning by the request, not by the model, so the field is always sent.
 _K2 = replace(_V1, name="moonshot-k2", max_temperature=1.0, images=False, reasoning_history="with_tool_calls",
               reasoning_placeholder=" ")
 _K2_HYBRID = replace(

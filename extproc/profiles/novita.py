@@ -1,7 +1,7 @@
 """api.novita.ai, Chat Completions: open models.
 
-Reasoning comes and goes back as `reasoning_content`; Kimi and DeepSeek answer 400 when that of a turn with calls is
-missing, as at their own endpoints. Source: novita.ai/docs (LLM API, Interleaved thinking); responses.js #54.
+Reasoning is received and sent back as `reasoning_content`; Kimi and DeepSeek respond with 400 if that of a turn with
+calls is missing, as at their own endpoints. Source: novita.ai/docs (LLM API, Interleaved thinking); responses.js #54.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """integrate.api.nvidia.com (NVIDIA NIM), Chat Completions: open models.
 
-Its servers forbid fields they do not know ("Extra inputs are not permitted"): no `user`, no efforts except at gpt-oss.
-Reasoning is switched by variables of the chat template. Source: docs.api.nvidia.com and NIM's error messages.
+Its servers refuse unknown fields ("Extra inputs are not permitted"): no `user`, no efforts except for gpt-oss.
+Variables of the chat template switch reasoning. Source: docs.api.nvidia.com and NIM's error messages.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Ollama's /v1, Chat Completions.
 
-It reads `reasoning_effort` with none as a switch, takes reasoning back in `reasoning`, and images as data only.
-Versions up to 2026 ignore `tool_choice` without a word, so a forced one is asked for in the system text as well as a
-single call at a time; `none` leaves the tools out. A message without content loses the ids of its calls. Streams send
-every call whole, all with index 0. Source: docs.ollama.com/api/openai-compatibility; the request record of its
+`reasoning_effort: none` switches reasoning off. It takes reasoning back in `reasoning`, and images as data only.
+Versions up to 2026 silently ignore `tool_choice`, so the system text asks for a forced choice and for single calls;
+`none` omits the tools. A message without content loses the ids of its calls. Streams send
+whole calls, all with index 0. Source: docs.ollama.com/api/openai-compatibility; the request record of its
 source.
 """
 

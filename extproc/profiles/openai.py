@@ -1,14 +1,14 @@
 """api.openai.com, Chat Completions.
 
-The reasoning families (o-series, gpt-5 and all later ones) take `max_completion_tokens` only and answer 400 to
-temperature, top_p, stop, penalties, logprobs and logit_bias (o3-mini takes stop); the others answer 400 to
-`reasoning_effort`. An unknown field is refused. The API takes at most 128 tools, tool names of 64 and tool call ids of
-40 characters. Custom tools and `allowed_tools` came with gpt-5.
+The reasoning families (o-series, gpt-5 and all later ones) take `max_completion_tokens` only and refuse temperature,
+top_p, stop, penalties, logprobs and logit_bias with 400 (o3-mini takes stop); the others refuse `reasoning_effort` with
+400. An unknown field is refused. The API takes at most 128 tools, tool names of 64 and tool call ids of 40 characters.
+Custom tools and `allowed_tools` came with gpt-5.
 
 From gpt-5.4 on a request with function tools is a 400 ("Function tools with reasoning_effort are not supported for
-gpt-5.6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'"), also
-when it names no effort, since these models reason by default from gpt-5.5 on. gpt-6-astra and gpt-6.1-sol know no
-`none`, so they take no tools here at all. The effort `max` is taken by the Responses API only.
+gpt-5.6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'"), even
+without an effort, since these models reason by default from gpt-5.5 on. gpt-6-astra and gpt-6.1-sol have no effort
+`none`, so they take no tools in this API. The effort `max` is taken by the Responses API only.
 
 Source: the API reference and its error messages; for gpt-5.4 and later developers.openai.com/api/docs (deployment
 checklist, pages of the models), litellm #34569, livekit/agents #7169, bolna #1019 and litellm-docs #1173, which probed
@@ -26,7 +26,7 @@ FIELDS = frozenset({
     "prompt_cache_options", "prompt_cache_retention", "safety_identifier", "service_tier", "store", "verbosity",
     "web_search_options",
 })
-"""Fields of the API reference that the conversation model has no place for."""
+"""Fields of the API reference that the conversation model does not have."""
 
 PLAIN = Profile(
     name="openai",
@@ -46,7 +46,7 @@ _REASONING = replace(
     reasoning="effort",
     thinks="always",
 )
-# The o-series answers 400 to parallel_tool_calls and knows three efforts.
+# The o-series refuses parallel_tool_calls with 400 and knows three efforts.
 _O_SERIES = replace(_REASONING, name="openai-o", parallel_tool_calls=False)
 _O3_MINI = replace(_O_SERIES, name="openai-o3-mini", refuses=_O_SERIES.refuses - {"stop"})
 _GPT_5 = replace(_REASONING, name="openai-gpt-5", efforts=("minimal", "low", "medium", "high"), custom_tools=True,
@@ -55,7 +55,7 @@ _GPT_5_PRO = replace(_GPT_5, name="openai-gpt-5-pro", efforts=("high",))
 # From 5.1 on "none" replaced "minimal" and is the default; from 5.2 on "xhigh" exists.
 _GPT_5_1 = replace(_GPT_5, name="openai-gpt-5.1", efforts=("none", "low", "medium", "high"), thinks="when_asked")
 _GPT_5_2 = replace(_GPT_5_1, name="openai-gpt-5.2", efforts=("none", "low", "medium", "high", "xhigh"))
-# Who wants no call gets no tools: so the model may reason.
+# A request with tool_choice none omits the tools, so that the model may reason.
 _GPT_5_4 = replace(_GPT_5_2, name="openai-gpt-5.4", functions="without_reasoning",
                    tool_choices=_GPT_5_2.tool_choices - {"none"})
 # From 5.5 on "medium" is the default.
@@ -90,7 +90,7 @@ FAMILIES = (
     ("o3-mini*", _O3_MINI),
     ("o[0-9]*", _O_SERIES),
 )
-"""A `gpt-` that nobody knows counts as one of the newest."""
+"""An unknown `gpt-` model counts as one of the newest."""
 
 # More is a 400: "max_tokens is too large: 32000. This model supports at most 16384 completion tokens". Source: "Max
 # output tokens" of each model's page, platform.openai.com/docs/models. Other hosts of the models set their own.
@@ -103,11 +103,11 @@ _LIMITS = (
     ("o1-mini*", 65_536),
     ("o[134]*", 100_000),
     ("gpt-4.1*", 32_768),
-    ("gpt-4o-2024-05-13", 4096),  # the first one; those behind it write four times as much
+    ("gpt-4o-2024-05-13", 4096),  # the first version; later ones write four times as much
     ("gpt-4o*", 16_384),
     ("chatgpt-4o*", 16_384),
     ("gpt-4-turbo*", 4096),
-    ("gpt-4-*preview", 4096),  # what was to become gpt-4-turbo
+    ("gpt-4-*preview", 4096),  # previews of gpt-4-turbo
     ("gpt-4", 8192),
     ("gpt-4-0613", 8192),
     ("gpt-3.5-turbo*", 4096),

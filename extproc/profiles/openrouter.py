@@ -1,15 +1,15 @@
 """openrouter.ai, Chat Completions.
 
-Reasoning is asked for by the object `reasoning {effort | max_tokens | enabled}` and comes in `reasoning` and, item by
-item, in `reasoning_details`. What is signed or encrypted (Claude, Gemini 3, OpenAI, Grok) must come back unmodified and
-in order on its assistant message, or tool loops fail; for Gemini the signature of a turn is one encrypted item with the
-id of its first call. Other models take plain `reasoning` back. Claude and Gemini behind it take `cache_control` on
-parts, Claude with a `ttl`. Models that must reason answer 400 to `enabled: false`, so it is sent only where it is known
-to be taken. A forced choice makes it drop Claude's reasoning by itself. Tools take `cache_control` and
-`eager_input_streaming` beside their function; tools of a type `openrouter:...` it runs itself. Schemas reach Gemini as
-they are, which answers 400 to `$ref`, `const` and most formats. PDFs may be URLs; sound and video go to the models that
-take them. Source: openrouter.ai/docs (Reasoning Tokens, Prompt Caching, Server Tools, the type ChatFunctionTool, PDF
-Inputs, Audio, Video Inputs); Roo-Code #10640 and massgen #624 for Gemini's items.
+The object `reasoning {effort | max_tokens | enabled}` requests reasoning, which is received in `reasoning` and, item by
+item, in `reasoning_details`. Signed or encrypted items (Claude, Gemini 3, OpenAI, Grok) must be sent back unmodified
+and in order on their assistant message, or tool loops fail; for Gemini the signature of a turn is one encrypted item
+with the id of its first call. Other models take plain `reasoning` back. Claude and Gemini behind it take
+`cache_control` on parts, Claude with a `ttl`. Models that must reason refuse `enabled: false` with 400, so it is sent
+only to models that are known to take it. With a forced choice it removes Claude's reasoning by itself. Tools take
+`cache_control` and `eager_input_streaming` beside their function; it runs tools of a type `openrouter:...` itself.
+Schemas reach Gemini unchanged, which refuses `$ref`, `const` and most formats with 400. PDFs may be URLs; audio and
+video go to the models that take them. Source: openrouter.ai/docs (Reasoning Tokens, Prompt Caching, Server Tools, the
+type ChatFunctionTool, PDF Inputs, Audio, Video Inputs); Roo-Code #10640 and massgen #624 for Gemini's items.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OPEN = Profile(
     server_tools="openrouter:*",
 )
 _HYBRID = replace(_OPEN, name="openrouter-hybrid", efforts=("none", *_OPEN.efforts))
-# Kimi and DeepSeek answer 400 when the reasoning of a turn with calls is missing, as at their own endpoints.
+# Kimi and DeepSeek respond with 400 if the reasoning of a turn with calls is missing, as at their own endpoints.
 _DEMANDING = replace(_OPEN, name="openrouter-demanding", reasoning_placeholder=" ")
 _DEMANDING_HYBRID = replace(_HYBRID, name="openrouter-demanding", reasoning_placeholder=" ")
 _CLAUDE = replace(

@@ -1,8 +1,8 @@
-"""The record of what is peculiar about an endpoint or a model family.
+"""The record of an endpoint's or a model family's deviations from the OpenAI format.
 
-A profile is data: one record each, every field documented with its default, each quirk with its source at the place
-where it is set. Code asks a profile, it never asks "is this provider X?". A `Provider` groups the profiles of one
-endpoint: how it is recognised, its plain profile and its model families.
+A profile is data: every field is documented with its default, every quirk with its source where it is set. Code reads a
+field of the profile and never asks "is this provider X?". A `Provider` groups the profiles of one endpoint: how it is
+recognised, its base profile and its model families.
 """
 
 from __future__ import annotations
@@ -16,225 +16,227 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint's peculiarities. The defaults are those of a generic OpenAI-compatible server."""
+    """How one endpoint deviates from the format. The defaults are those of a generic OpenAI-compatible server."""
 
     name: str
     faithful: bool = False
-    """Its requests may be an OpenAI client's own bytes, and its answers need no mending: between an OpenAI client and
-    this endpoint bytes pass. Only for endpoints that keep to the format."""
+    """True if the endpoint keeps to the format: requests of an OpenAI client and responses pass without translation."""
 
     # ------------------------------------------------------------------------------------------------- parameters
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The field that carries the output limit."""
     max_output_tokens: int | None = None
-    """The most that the output limit may say; higher ones are clamped and named. None: not known, all are sent."""
+    """The highest output limit; higher ones are clamped and named. None: unknown, all are sent."""
     refuses: frozenset[str] = frozenset({"top_k"})
-    """Request fields (temperature, top_p, top_k, stop, response_format...) that are answered with an error or
-    silently misread: removed and named. `top_k` is not in the OpenAI format, so only a profile that leaves it out
-    of this set gets it."""
+    """Request fields (temperature, top_p, top_k, stop, response_format...) that the endpoint refuses or misreads: they
+    are removed and named. `top_k` is not in the OpenAI format, so it is sent only if a profile omits it here."""
     max_stop: int = 4
-    """Most stop sequences of a request; the OpenAI format allows four. Further ones are dropped and named."""
+    """Maximum number of stop sequences; the OpenAI format allows four. Further ones are dropped and named."""
     max_temperature: float | None = None
-    """The highest temperature that is taken; higher ones are clamped and named. None: the format's own limit, 2."""
+    """The highest temperature; higher ones are clamped and named. None: the format's own limit, 2."""
     seed_field: Literal["seed", "random_seed"] = "seed"
     """The field that carries the seed."""
     extra_fields: frozenset[str] | None = None
-    """The fields that are taken of those an OpenAI client sent and the conversation has no place for (`logit_bias`,
-    `service_tier`, `prediction`...). Others are named. None: all of them, as servers that ignore what they do not know
-    may still know an extension."""
+    """Fields of an OpenAI client's request that the conversation model does not have (`logit_bias`, `service_tier`,
+    `prediction`...) and that the endpoint takes. Others are named. None: all of them, since a server that ignores
+    unknown fields may know an extension."""
     user: bool = True
-    """Whether the field `user` is sent (an opaque id, hashed when longer than 64 characters or oddly spelt)."""
+    """True if the field `user` is sent: an opaque id, hashed if it is longer than 64 characters or has other characters
+    than letters, digits, `_` and `-`."""
     stream_usage: bool = True
-    """Whether `stream_options: {include_usage: true}` is sent with a stream; without it most servers count nothing."""
+    """True if `stream_options: {include_usage: true}` is sent with a stream; without it most servers send no usage."""
     response_format: Literal["json_schema", "json_schema_only", "json_object", "none"] = "json_schema"
-    """The strongest form of structured output that is taken. Below json_schema the schema goes into the system text.
-    "json_schema_only": json_object is refused, a wish for any object becomes a schema of one."""
+    """The strongest form of structured output. Below json_schema the schema goes into the system text.
+    "json_schema_only": json_object is refused, so a request for any object sends a schema of any object."""
     format_with_tools: bool = True
-    """Whether `response_format` may stand beside tools; if not, the format is told in the system text."""
+    """True if `response_format` may stand beside tools; otherwise the system text describes the format."""
     format_in_stream: bool = True
-    """Whether `response_format` may stand in a request for a stream; if not, it is told in the system text."""
+    """True if `response_format` may stand in a request for a stream; otherwise the system text describes the format."""
     extra_body: dict[str, object] = {}
-    """Fields that every request of this endpoint carries, after all others; what a client of the same API says in one
-    of them counts."""
+    """Fields of every request to this endpoint, after all others. A value from a client of the same API takes
+    precedence."""
     streamed_tools_body: dict[str, object] = {}
-    """The same for requests for a stream that offer tools."""
+    """Like `extra_body`, for requests for a stream with tools."""
     client_words: bool = False
-    """Whether what a client of the same API says of reasoning goes on as it says it, opaque items of the history
-    included: for endpoints that nobody knows, which the client may know."""
+    """True if the reasoning fields of a client of the same API are forwarded unchanged, opaque items of the history
+    included: for unknown endpoints, which the client may know."""
     deployment_api_version: str | None = None
-    """The `api-version` of an endpoint with one path per deployment (`/openai/deployments/NAME/...`), which stands
-    in for one that the backend's URL does not name. None: the path is the same for all models."""
+    """The default `api-version` of an endpoint with one path per deployment (`/openai/deployments/NAME/...`), for
+    backend URLs without one. None: the path is the same for all models."""
 
     # -------------------------------------------------------------------------------------------------- reasoning
     reasoning: Literal["effort", "object", "none"] = "effort"
-    """How the client's wish for thinking is sent: as `reasoning_effort`, as the object `reasoning` of OpenRouter, or
-    not at all (then it is named, unless a toggle says it)."""
+    """How a request for thinking is sent: as `reasoning_effort`, as the object `reasoning` of OpenRouter, or not at all
+    (then it is named, unless a toggle carries it)."""
     efforts: tuple[Effort, ...] = ("low", "medium", "high")
-    """The efforts that are understood; another wish becomes the nearest one below, else above. "none" switches
-    thinking off and is sent only where it stands here, else a disabled thinking sends nothing."""
+    """The efforts that the endpoint takes. Another effort becomes the nearest one below, else above. "none" switches
+    thinking off; if it is missing here, disabled thinking sends nothing."""
     effort_map: dict[str, Effort] = {}
-    """Efforts that the endpoint itself takes for others, where the nearest is not what it means."""
+    """Efforts that the endpoint itself maps to others, if that is not the nearest one."""
     reasoning_budget: bool = False
-    """Whether the object `reasoning` takes a budget of tokens, which is then sent instead of an effort."""
+    """True if the object `reasoning` takes a budget in tokens, which is then sent instead of an effort."""
     thinking_toggle: Literal["thinking", "enable_thinking", "reasoning", "template:thinking",
                              "template:enable_thinking"] | None = None
-    """The switch of reasoning: the object `thinking {type}`, the field `enable_thinking`, the object `reasoning
-    {enabled}`, or one of two variables of the chat template. Sent when the client says on or off."""
+    """The switch for reasoning: the object `thinking {type}`, the field `enable_thinking`, the object `reasoning
+    {enabled}`, or one of two variables of the chat template. Sent if the client switches reasoning on or off."""
     preserved_thinking: bool = False
-    """Whether the object `thinking` takes `clear_thinking`: with false the reasoning of all earlier turns stays before
-    the model, and goes back on all turns, whatever `reasoning_history` says."""
+    """True if the object `thinking` takes `clear_thinking`. With false the model sees the reasoning of all earlier
+    turns, so all of it is sent back, whatever `reasoning_history` says."""
     thinking_on: Literal["enabled", "adaptive"] = "enabled"
-    """The type that switches on, where the toggle is the object `thinking`."""
+    """The type that switches reasoning on, if the toggle is the object `thinking`."""
     thinking_budget: bool = False
-    """Whether the field `thinking_budget`, in tokens, stands beside the toggle."""
+    """True if the endpoint takes the field `thinking_budget`, in tokens, beside the toggle."""
     thinks: Literal["when_asked", "by_default", "always", "unknown"] = "when_asked"
-    """When the model reasons. "always": it cannot be switched off. "unknown": the endpoint serves models of all kinds;
-    what is not sent there of a wish is named."""
+    """When the model reasons. "always": reasoning cannot be switched off. "unknown": the endpoint serves models of all
+    kinds; the part of a request for thinking that is not sent is named."""
     choice_while_thinking: bool = True
-    """Whether a forced tool choice is taken while the model reasons. If not, reasoning is switched off for it; where
-    that is impossible the choice becomes auto, and the system text asks for the call."""
+    """True if a forced tool choice is allowed while the model reasons. Otherwise reasoning is switched off for it; if
+    that is impossible, the choice becomes auto and the system text asks for the call."""
     format_while_thinking: bool = True
-    """The same for `response_format`."""
+    """Like `choice_while_thinking`, for `response_format`."""
     thinking_needs_stream: bool = False
-    """Whether reasoning is refused in requests for a whole answer: then a stream is asked for and put together."""
+    """True if reasoning is refused in requests for a whole response: then the gateway requests a stream and
+    assembles it."""
     reasoning_history: Literal["drop", "with_tool_calls", "always"] = "drop"
-    """What becomes of the thinking of earlier assistant turns: removed, sent back on turns that call tools, or on
-    all turns. Servers that do not know the field refuse or ignore it, hence the default."""
+    """The thinking of earlier assistant turns: removed, sent back on turns with tool calls, or on all turns. Servers
+    that do not know the field refuse or ignore it, hence the default."""
     reasoning_field: Literal["reasoning_content", "reasoning", "reasoning_details", "think_tags",
                              "thinking_parts"] = "reasoning_content"
-    """What carries it: a text field of the message; the items of OpenRouter; `<think>` tags before the text; or parts
-    of type `thinking` before the text (Mistral)."""
+    """How it is sent back: in a text field of the message, as items of OpenRouter, in `<think>` tags before the text,
+    or as parts of type `thinking` before the text (Mistral)."""
     reasoning_placeholder: str | None = None
-    """Sent in a text field on a turn with tool calls whose thinking was not kept, where the field must be present.
-    None: the field is left out. Used only when `reasoning_history` is not "drop"."""
+    """The value of a text field on a turn with tool calls whose thinking is lost, if the field must be present. None:
+    the field is left out. Used only if `reasoning_history` is not "drop"."""
     details_format: str = "unknown"
-    """The `format` of items of `reasoning_details`: whose signatures they may carry. Text without a signature goes
-    back only where the format is "unknown"."""
+    """The `format` of items of `reasoning_details`, which says whose signatures they carry. Text without a signature
+    is sent back only if the format is "unknown"."""
     signed_thinking: bool = False
-    """Whether reasoning that is on demands the signed reasoning of the tool calls that are being answered; where it
-    was not kept, the request leaves reasoning off."""
+    """True if active reasoning requires the signed reasoning of the tool calls that the request answers; if that is
+    lost, the request switches reasoning off."""
     call_signatures: Literal["extra_content", "details"] = "extra_content"
-    """Where the signature of a tool call stands: in the call's `extra_content.google.thought_signature`, or as an
-    encrypted item of `reasoning_details` with the call's id. It is sent only to the endpoint that issued it."""
+    """The place of a tool call's signature: the call's `extra_content.google.thought_signature`, or an encrypted item
+    of `reasoning_details` with the call's id. It is sent only to the endpoint that issued it."""
     call_signature_placeholder: str | None = None
-    """Stands in for the signature of a turn's first call where the model demands one and none was kept."""
+    """Replaces a lost signature of a turn's first call, if the model requires one."""
 
     # --------------------------------------------------------------------------------------------------- messages
     system_anywhere: bool = True
-    """Whether `system` messages may stand in the middle. If not, they become user text there. (Those before the first
-    turn join the system text at the head either way.)"""
+    """True if `system` messages may stand inside the conversation. Otherwise they become user text there. (Those before
+    the first turn join the system text in either case.)"""
     empty_content: Literal["null", "empty"] = "null"
-    """`content` of an assistant message that only calls tools: null (the OpenAI form) or ""."""
+    """`content` of an assistant message with tool calls only: null (the OpenAI form) or ""."""
     bridge_after_tools: str | None = None
-    """Text of an assistant message put between tool messages and a user message, for servers that refuse the order
-    tool, user. None: nothing is put there."""
+    """Text of an assistant message that is inserted between a tool message and a user message, for servers that refuse
+    this order. None: nothing is inserted."""
     prefill: Literal["plain", "prefix", "partial"] = "plain"
-    """How a last assistant message that is to be continued is marked: not at all, `prefix: true` or `partial: true`."""
+    """The mark of a last assistant message that the model continues: none, `prefix: true` or `partial: true`."""
     images: bool = True
-    """Whether image parts are taken. If not, a note names each image in the text."""
+    """True if image parts are taken. Otherwise a note names each image in the text."""
     image_urls: bool = True
-    """Whether an image part may hold an http(s) URL besides a data URL."""
+    """True if an image part may hold an http(s) URL besides a data URL."""
     documents: bool = True
-    """Whether PDFs are taken."""
+    """True if PDFs are taken."""
     document_part: Literal["file", "document_url", "file_url"] = "file"
-    """The part that carries a PDF: `file` with a data URL; `document_url` of Mistral; or `file_url` of Perplexity,
-    which takes bare base64."""
+    """The part that carries a PDF: `file` with a data URL, `document_url` (Mistral), or `file_url` with bare base64
+    (Perplexity)."""
     document_urls: bool = False
-    """Whether that part may hold an http(s) URL besides data."""
+    """True if that part may hold an http(s) URL besides data."""
     audio: Literal["none", "object", "text"] = "none"
-    """The form of `input_audio`: not taken; an object of data and format; or, at Mistral, base64 or a URL alone."""
+    """The form of `input_audio`: not taken, an object of data and format, or (Mistral) base64 or a URL alone."""
     videos: bool = False
-    """Whether `video_url` parts are taken."""
+    """True if `video_url` parts are taken."""
     cache_marks: bool = False
-    """Whether parts take `cache_control`, at most four in a request. If not, marks are named as hints."""
+    """True if parts take `cache_control`, at most four in a request. Otherwise marks are named as ignored."""
     tool_cache_marks: bool = False
-    """Whether tools take it beside their function."""
+    """True if tools take `cache_control` beside their function."""
     cache_ttl: bool = False
-    """Whether `cache_control` takes a `ttl`. If not, marks live as long as the provider says: "1h" is named as a
-    hint."""
+    """True if `cache_control` takes a `ttl`. Otherwise the provider decides, and "1h" is named as ignored."""
 
     # ------------------------------------------------------------------------------------------------------ tools
     schemas: Literal["json_schema", "gemini"] = "json_schema"
-    """Which JSON Schema is taken, of tools and of structured output. "gemini": the subset of OpenAPI that Gemini takes,
+    """The form of schemas, of tools and of structured output. "gemini": the subset of OpenAPI that Gemini takes,
     without `$ref`, `const`, lists of types and most formats."""
     native_tools: bool = True
-    """Whether tools are taken at all. If not, they go into the prompt, unless the configuration says how."""
+    """True if tools are taken at all. Otherwise they go into the prompt, unless the configuration sets another
+    style."""
     functions: Literal["taken", "without_reasoning", "refused"] = "taken"
-    """Whether a request may offer tools: always, only with an explicit `reasoning_effort: none`, or never. Where it is
-    "refused", a request with tools is a 400 that gives `functions_advice`."""
+    """When a request may offer tools: always, only with an explicit `reasoning_effort: none`, or never. "refused": a
+    request with tools is a 400 with `functions_advice`."""
     functions_advice: str = ""
-    """What to do instead: which models of the endpoint take tools. One clause, for people."""
+    """Advice for the user: the models of the endpoint that take tools. One clause."""
     max_tools: int | None = None
-    """Most tools of a request; more are refused before the provider does. None: no limit of its own."""
+    """Maximum number of tools; the gateway refuses more. None: no limit of the endpoint's own."""
     tool_name_max: int = 64
-    """Longest tool name; longer ones are mapped and restored."""
+    """Maximum length of a tool name; longer ones are mapped and restored."""
     eager_tools: bool = False
-    """Whether a tool takes `eager_input_streaming` beside its function."""
+    """True if a tool takes `eager_input_streaming` beside its function."""
     server_tools: str | None = None
-    """A glob on the types of tools that the endpoint runs itself and takes in a request of the same API. None: there
-    are none."""
+    """A glob on the types of tools that the endpoint runs itself and takes in a request of the same API. None: it has
+    no such tools."""
     strict_tools: bool = False
-    """Whether `strict` in a tool definition is taken. Sent only for schemas that meet its demands."""
+    """True if `strict` is taken in a tool definition. It is sent only for schemas that meet its demands."""
     custom_tools: bool = False
-    """Whether tools of type `custom`, which take free text, are known. If not, they are functions with one string."""
+    """True if tools of type `custom`, which take free text, are known. Otherwise they become functions with one
+    string."""
     allowed_tools: bool = False
-    """Whether `tool_choice` knows `allowed_tools`. If not, only the allowed tools are offered."""
+    """True if `tool_choice` knows `allowed_tools`. Otherwise only the allowed tools are offered."""
     tool_choices: frozenset[str] = frozenset({"auto", "required", "tool", "none"})
-    """The modes of `tool_choice` that are taken. A missing "tool" becomes "required" with that one tool offered, a
-    missing "required" becomes "auto" and a request in the system text, a missing "auto" is left out; for a missing
-    "none" the tools themselves are left out."""
+    """The modes of `tool_choice` that are taken. A missing "tool" becomes "required" with only that tool offered, a
+    missing "required" becomes "auto" with an instruction in the system text, a missing "auto" is omitted, and for a
+    missing "none" the tools are omitted."""
     required_word: Literal["required", "any"] = "required"
-    """The word for "required"."""
+    """The value that means "required"."""
     parallel_tool_calls: bool = True
-    """Whether the field `parallel_tool_calls` is taken. If not, the system text asks for one call at a time."""
+    """True if the field `parallel_tool_calls` is taken. Otherwise the system text asks for one call at a time."""
     never_parallel: bool = False
-    """Whether a turn can hold one call only: the server refuses a history with more, or a request that allows more.
-    Then `parallel_tool_calls: false` is always sent (where the field is taken), and a turn of the history with several
-    calls becomes several turns."""
+    """True if a turn may hold only one call: the server refuses a history with more, or a request that allows more.
+    Then `parallel_tool_calls: false` is always sent (if the field is taken), and a past turn with several calls becomes
+    several turns."""
     tool_call_id_pattern: str = r"[\x21-\x7e]+"
-    """What a whole tool call id must match to pass unchanged."""
+    """A tool call id passes unchanged if all of it matches this pattern."""
     tool_call_id_max: int = 40
-    """Longest tool call id. The OpenAI API refuses more than 40 characters."""
+    """Maximum length of a tool call id. The OpenAI API refuses more than 40 characters."""
     tool_call_id_form: Literal["hash", "nine", "functions"] = "hash"
-    """What replaces an id that may not pass: `call_` and 24 hex digits; nine alphanumerics; or, for every call,
+    """The replacement of an id that may not pass: `call_` and 24 hex digits; nine alphanumerics; or, for every call,
     `functions.NAME:N` with N counted over the conversation."""
 
-    # ------------------------------------------------------------------------------------------------------ answers
+    # ---------------------------------------------------------------------------------------------------- responses
     splits_reasoning: bool = False
-    """Whether the endpoint takes reasoning out of the text, or leaves both tags in it: then no text begins inside of
-    reasoning, whatever the model's own prompt opens. Where it is not known, the model's family decides."""
+    """True if the endpoint removes reasoning from the text, or leaves both tags in it: then no text begins inside
+    reasoning, whatever the model's own prompt opens. False: unknown, the model's family decides."""
     reasoning_outside: bool = False
-    """Whether `completion_tokens` leaves out the tokens of reasoning, which are then added."""
+    """True if `completion_tokens` excludes the tokens of reasoning, which are then added."""
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """One endpoint: the `provider:` name of the configuration, the hosts that betray it, and its profiles."""
+    """One endpoint: its name for `provider:` in the configuration, its hosts, and its profiles."""
 
     name: str
     aliases: tuple[str, ...] = ()
-    """Other names that mean it in a configuration."""
+    """Other names for it in a configuration."""
     hosts: tuple[str, ...] = ()
-    """Host names; subdomains count as well."""
+    """Host names; subdomains match as well."""
     aggregator: bool = False
-    """It passes requests on to other hosts, those of the models' makers among them: their guards hold
-    (`profiles.guards`)."""
+    """True if it forwards requests to other hosts, those of the models' makers among them: the makers' rules apply
+    (`profiles.maker_rules`)."""
     own_templates: bool = False
-    """Its servers render the chat template that comes with a model, whose limits are then those of the endpoint
+    """True if its servers render the chat template of a model, whose limits then apply to the endpoint
     (`ModelFamily.never_parallel`)."""
     base: Profile
     families: tuple[tuple[str, Profile], ...] = ()
     """Globs on the lower-case model id, without a leading "vendor/", with their profiles; the first match wins."""
     output_limits: tuple[tuple[str, int], ...] = ()
-    """Globs as well, with the most output tokens of these models, where they are known: `max_output_tokens` of their
-    profile. They cut across families."""
+    """Globs on model ids with the maximum number of output tokens, if known: it becomes `max_output_tokens` of the
+    profile. Independent of `families`."""
 
     def profile(self, model: str) -> Profile:
-        """The profile of this model id at this endpoint. A fine-tuned model (`ft:MODEL:...`) has that of its model."""
-        plain = model.lower().rpartition("/")[2].removeprefix("ft:")
-        found = next((profile for pattern, profile in self.families if fnmatchcase(plain, pattern)), self.base)
-        most = next((most for pattern, most in self.output_limits if fnmatchcase(plain, pattern)), None)
-        return found if most is None else msgspec.structs.replace(found, max_output_tokens=most)
+        """The profile of a model id at this endpoint. A fine-tuned model (`ft:MODEL:...`) has that of its base
+        model."""
+        name = model.lower().rpartition("/")[2].removeprefix("ft:")
+        found = next((profile for pattern, profile in self.families if fnmatchcase(name, pattern)), self.base)
+        limit = next((limit for pattern, limit in self.output_limits if fnmatchcase(name, pattern)), None)
+        return found if limit is None else msgspec.structs.replace(found, max_output_tokens=limit)
 
     def serves(self, host: str) -> bool:
-        """Whether this host name belongs to the endpoint."""
-        return any(host == own or host.endswith("." + own) for own in self.hosts)
+        """True if this host name belongs to the endpoint."""
+        return any(host == known or host.endswith("." + known) for known in self.hosts)

@@ -1,8 +1,8 @@
 """SGLang's OpenAI server, Chat Completions.
 
-As vLLM: unknown fields are ignored, reasoning of the past is read from `reasoning_content`, switches are variables of
-the chat template. Calls of tools that were not offered are dropped by the server. `parallel_tool_calls` is in its
-request record and without effect. Source: docs.sglang.ai (OpenAI APIs, Reasoning Parser, Tool Parser) and its source.
+Like vLLM: it ignores unknown fields, reads past reasoning from `reasoning_content`, and switches reasoning by variables
+of the chat template. It drops calls of tools that were not offered. `parallel_tool_calls` is in its request record, but
+has no effect. Source: docs.sglang.ai (OpenAI APIs, Reasoning Parser, Tool Parser) and its source.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """api.siliconflow.com and .cn, Chat Completions: open models.
 
-`enable_thinking` switches hybrid models and `thinking_budget` bounds them. Reasoning comes and goes back as
-`reasoning_content`. Source: docs.siliconflow.com (Chat Completions, Reasoning models).
+`enable_thinking` switches the reasoning of hybrid models and `thinking_budget` bounds it. Reasoning is received and
+sent back as `reasoning_content`. Source: docs.siliconflow.com (Chat Completions, Reasoning models).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings of an attempt, as the encoders of a provider's request read them."""
+"""The settings of an attempt, for the encoders of a provider's request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extproc.profiles.profile import Profile
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request goes: the provider's model, its profile and the attempt's settings of the configuration."""
+    """The destination of a request: the provider's model, its profile and the attempt's settings."""
 
     model: str
     profile: Profile
@@ -18,7 +18,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Larger requests are clamped to this."""
     tool_style: str = "auto"
     tool_choice: str | None = None
-    """Force "auto", "required" or "none", whatever the client said."""
+    """Forces "auto", "required" or "none", whatever the client chose."""
     parallel_tool_calls: bool | None = None
     max_tools: int = 512
     only_tools: tuple[str, ...] | None = None
@@ -26,20 +26,20 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     base_path: str = "/v1"
     """The path of the backend's URL, without a trailing slash."""
     endpoint: str = ""
-    """Host and port of the backend's URL: with the model, they say who issued a signature."""
+    """Host and port of the backend's URL. With the model they identify the issuer of a signature."""
     provider: str | None = None
-    """The profile's name as the configuration has it, None when it was found by the host."""
+    """The profile's name in the configuration; None if the profile was found by the host."""
     safety: tuple[tuple[str, str], ...] = ()
     """Gemini's safety settings: (category, threshold)."""
 
     def permits(self, tool: str) -> bool:
-        """Whether the tool of this name (the client's) may be offered."""
+        """True if the tool with this name (the client's) may be offered."""
         return self.only_tools is None or any(matches(pattern, tool) for pattern in self.only_tools)
 
     def prompted(self) -> Target | None:
-        """For an endpoint or model that takes no tools: the target with tools in the prompt. None where somebody said
-        how they go."""
+        """The target with tools in the prompt, for an endpoint or model that takes no tools. None if the configuration
+        sets a tool style."""
         if self.tool_style != "auto":
             return None
-        most = min(self.max_tools, Limits().prompted_tools)
-        return msgspec.structs.replace(self, tool_style="prompted", max_tools=most)
+        max_tools = min(self.max_tools, Limits().prompted_tools)
+        return msgspec.structs.replace(self, tool_style="prompted", max_tools=max_tools)

@@ -1,8 +1,8 @@
 """api.together.xyz, Chat Completions.
 
-Hybrid models switch reasoning by `reasoning {enabled}`; gpt-oss takes an effort. Reasoning comes as `reasoning` or
-`reasoning_content`, and goes back as the latter. DeepSeek V4 refuses a forced tool choice. Streams may finish with
-`eos`. Source: docs.together.ai (Reasoning, Function calling).
+`reasoning {enabled}` switches the reasoning of hybrid models; gpt-oss takes an effort. Reasoning is received as
+`reasoning` or `reasoning_content`, and sent back as the latter. DeepSeek V4 refuses a forced tool choice. Streams may
+finish with `eos`. Source: docs.together.ai (Reasoning, Function calling).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """vLLM's OpenAI server, Chat Completions.
 
-Unknown fields are ignored. Reasoning of the past goes to the chat template, which knows how much of it the model wants;
-it is read from `reasoning` and, by all versions, from `reasoning_content`. Switches are variables of the template, by
-family. Without `--tool-call-parser` calls come as text. Errors in a stream are `{"object": "error"}`. Source:
-docs.vllm.ai (OpenAI-Compatible Server, Reasoning Outputs, Interleaved Thinking) and its source.
+It ignores unknown fields. Past reasoning goes to the chat template, which selects the part that the model needs; it is
+read from `reasoning` and, by all versions, from `reasoning_content`. Variables of the template, which depend on the
+family, switch reasoning. Without `--tool-call-parser` calls are text. Errors in a stream are `{"object": "error"}`.
+Source: docs.vllm.ai (OpenAI-Compatible Server, Reasoning Outputs, Interleaved Thinking) and its source.
 """
 
 from __future__ import annotations

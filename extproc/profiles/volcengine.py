@@ -1,7 +1,8 @@
 """ark.cn-beijing.volces.com and BytePlus ModelArk (Doubao and open models), Chat Completions.
 
-`thinking {type}` switches reasoning, on by default; `reasoning_effort` beside it from Doubao 1.8 on. Reasoning of turns
-with calls comes back as `reasoning_content`. Source: Volcengine Ark's reference (ChatCompletions, deep thinking).
+`thinking {type}` switches reasoning, which is on by default; from Doubao 1.8 on also `reasoning_effort`. Reasoning of
+turns with calls is sent back as `reasoning_content`. Source: Volcengine Ark's reference (ChatCompletions, deep
+thinking).
 """
 
 from __future__ import annotations

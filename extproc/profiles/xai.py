@@ -1,11 +1,11 @@
 """api.x.ai (Grok), Chat Completions.
 
-`strict` in tools, `name` in messages and `parallel_tool_calls` are refused; penalties by all models from Grok 3 on
-and stop sequences by those that reason ("Model ... does not support parameter presencePenalty"). `reasoning_effort`
-is known to grok-3-mini and, with none, from grok-4.3 on; all others answer 400 to it. A forced tool choice and a
-response format beside tools are taken by some models only, so neither is sent: the system text asks for them. Files
-but images are not taken. Calls come whole in one chunk with an empty finish reason; `completion_tokens` leaves out
-those of reasoning. Source: the API's documentation and error messages; hermes-agent #23088 and open-webui #21266 for
+`strict` in tools, `name` in messages and `parallel_tool_calls` are refused; penalties by all models from Grok 3 on, and
+stop sequences by those that reason ("Model ... does not support parameter presencePenalty"). grok-3-mini takes
+`reasoning_effort`, models from grok-4.3 on also take none, and all others refuse it with 400. Only some models take a
+forced tool choice or a response format beside tools, so neither is sent: the system text asks for them. Files other
+than images are refused. Calls are whole, in one chunk with an empty finish reason; `completion_tokens` excludes the
+tokens of reasoning. Source: the API's documentation and error messages; hermes-agent #23088 and open-webui #21266 for
 parameters.
 """
 

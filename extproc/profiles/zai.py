@@ -1,11 +1,11 @@
 """api.z.ai and open.bigmodel.cn (Zhipu's GLM), Chat Completions.
 
-`thinking {type}` switches reasoning, which is on by default from GLM-4.5 on; GLM-5.3 always reasons and refuses to be
-told otherwise. Beside it `reasoning_effort`: GLM-5.2 knows all words (low and medium are high, xhigh is max), GLM-5.3
-refuses others than low, high and max, older models ignore the field. `thinking {clear_thinking: false}` keeps the
-reasoning of all earlier turns, which then must come back whole and in order; else that of turns with tool calls should
-come back as `reasoning_content` with the results (interleaved thinking). Without `tool_stream` the arguments of a call
-come in one piece when it is complete. Tool choice knows auto alone; one stop sequence; temperatures up to 1;
+`thinking {type}` switches reasoning, which is on by default from GLM-4.5 on; GLM-5.3 always reasons and refuses
+`disabled`. Beside it `reasoning_effort`: GLM-5.2 knows all values (low and medium are high, xhigh is max), GLM-5.3
+takes only low, high and max, older models ignore the field. `thinking {clear_thinking: false}` keeps the reasoning of
+all earlier turns, which then must be sent back whole and in order; otherwise that of turns with tool calls should be
+sent back as `reasoning_content` with the results (interleaved thinking). Without `tool_stream` the arguments of a call
+are one piece, sent when it is complete. Tool choice knows only auto; one stop sequence; temperatures up to 1;
 `json_object` only; no `user`, `n`, `seed`, penalties or logprobs. Only the V models see images. Finish reasons
 `sensitive`, `network_error`, `model_context_window_exceeded`. Source: docs.z.ai (Chat Completion, Thinking Mode, Deep
 Thinking, Core Parameters); catwalk #603, Reasonix #9642 and oh-my-pi #2833 for efforts.

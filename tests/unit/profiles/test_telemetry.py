@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extproc.config import Backend
-from extproc.profiles.telemetry import provider_name
+from extproc.profiles.telemetry import telemetry_provider_name
 
 VERTEX = "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/google"
 
@@ -30,4 +30,4 @@ VERTEX = "https://europe-west1-aiplatform.googleapis.com/v1/projects/p/locations
 ])
 def test_provider_names(api: str, url: str, provider: str | None, name: str) -> None:
     backend = Backend(api=api, url=url, provider=provider)  # type: ignore[arg-type]
-    assert provider_name(backend.api, backend.host, backend.base_path, backend.provider) == name
+    assert telemetry_provider_name(backend.api, backend.host, backend.base_path, backend.provider) == name

@@ -1,13 +1,13 @@
-"""The tables of the documentation come from the records."""
+"""The names of endpoints, and the tables that the documentation makes of their records."""
 
 from __future__ import annotations
 
 from extproc.profiles import PROVIDERS, find_provider
-from extproc.profiles.table import tables
+from tests.profile_tables import profile_tables
 
 
-def test_every_endpoint_has_its_row_and_every_row_as_many_cells_as_its_head():
-    endpoints, aggregators = tables().split("\n\n")
+def test_every_endpoint_has_a_row_and_every_row_has_all_columns():
+    endpoints, aggregators = profile_tables().split("\n\n")
     for table in (endpoints, aggregators):
         lines = table.strip().split("\n")
         assert {line.replace("\\|", "").count("|") for line in lines} == {lines[0].count("|")}
@@ -15,7 +15,7 @@ def test_every_endpoint_has_its_row_and_every_row_as_many_cells_as_its_head():
     assert "| `xai` | unknown hosts |" in aggregators
 
 
-def test_names_and_aliases_mean_one_endpoint_each():
+def test_every_name_and_alias_means_one_endpoint():
     names = [name for provider in PROVIDERS for name in (provider.name, *provider.aliases)]
     assert len(names) == len(set(names))
     assert all(name == name.lower() for name in names)

@@ -1,7 +1,7 @@
-"""The profiles as tables for the documentation: `python -m extproc.profiles.table` prints them as Markdown.
+"""The profiles as Markdown tables for the documentation.
 
-Two tables: how each endpoint is found and what it accepts, and which rules follow a model through aggregators. The
-records are the source; the sources of their values are in each provider's file.
+Two tables: how each endpoint is found and what it accepts, and which makers' rules hold at aggregators. The records are
+the source; the sources of their values are in each provider's file. Called by `tests/docs_tables.py`.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extproc.profiles import PROVIDERS, generic
-from extproc.profiles.guards import GUARDS, Guard
+from extproc.profiles.maker_rules import MAKER_RULES, MakerRule
 from extproc.profiles.profile import Profile, Provider
 
 _HEAD = ("Name", "Found by", "Reasoning asked by", "Reasoning given back", "Tool choice", "Parallel off",
          "Structured output", "Never sent")
 _CHOICES = ("auto", "required", "tool", "none")
 _HISTORY = {"drop": "no", "with_tool_calls": "with calls", "always": "always"}
-_GUARD_HEAD = ("Models", "Rules of", "At aggregators (`" + "`, `".join(
+_RULE_HEAD = ("Models", "Rules of", "At aggregators (`" + "`, `".join(
     provider.name for provider in PROVIDERS if provider.aggregator) + "`) and")
 """The rules of a model's maker at other endpoints."""
 
 
-def tables() -> str:
-    """Both tables."""
+def profile_tables() -> str:
+    """Both tables, separated by a blank line."""
     rows = [_row(provider) for provider in (*PROVIDERS, generic.PROVIDER)]
-    return "\n".join([*_table(_HEAD, rows), "", *_table(_GUARD_HEAD, [_guard(guard) for guard in GUARDS]), ""])
+    return "\n".join([*_table(_HEAD, rows), "", *_table(_RULE_HEAD, [_maker_rule(rule) for rule in MAKER_RULES]), ""])
 
 
-def _guard(guard: Guard) -> tuple[str, ...]:
-    ids = " under " + ", ".join(f"`{vendor}/`" for vendor in sorted(guard.vendors)) if guard.vendors else ""
-    return f"`{guard.models}`", f"`{guard.maker.name}`", f"unknown hosts{ids}"
+def _maker_rule(rule: MakerRule) -> tuple[str, ...]:
+    ids = " under " + ", ".join(f"`{vendor}/`" for vendor in sorted(rule.vendors)) if rule.vendors else ""
+    return f"`{rule.models}`", f"`{rule.maker.name}`", f"unknown hosts{ids}"
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
@@ -41,8 +41,9 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
 
 def _row(provider: Provider) -> tuple[str, ...]:
     profile = provider.base
-    return (_names(provider), _codes(provider.hosts) or "its name only", _asking(profile), _history(profile),
-            _tool_choice(profile), "field" if profile.parallel_tool_calls else "in words", _format(profile),
+    return (_names(provider), _codes(provider.hosts) or "its name only", _reasoning(profile),
+            _reasoning_history(profile), _tool_choice(profile),
+            "field" if profile.parallel_tool_calls else "in words", _format(profile),
             _codes(sorted(profile.refuses)) or "-")
 
 
@@ -51,7 +52,7 @@ def _names(provider: Provider) -> str:
     return f"`{provider.name}`{others}"
 
 
-def _asking(profile: Profile) -> str:
+def _reasoning(profile: Profile) -> str:
     ways = []
     if profile.reasoning == "effort":
         ways.append(f"`reasoning_effort` ({', '.join(profile.efforts)})")
@@ -64,7 +65,7 @@ def _asking(profile: Profile) -> str:
     return ", ".join(ways) or ("always reasons" if profile.thinks == "always" else "no")
 
 
-def _history(profile: Profile) -> str:
+def _reasoning_history(profile: Profile) -> str:
     if profile.reasoning_history == "drop":
         return "no"
     return f"{_HISTORY[profile.reasoning_history]}, as `{profile.reasoning_field}`"
@@ -87,6 +88,3 @@ def _format(profile: Profile) -> str:
 def _codes(names: tuple[str, ...] | list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
-
-if __name__ == "__main__":
-    print(tables(), end="")
