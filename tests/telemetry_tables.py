@@ -109,7 +109,7 @@ def metrics() -> str:
 
 def alerts() -> str:
     """Every rule of alerts.yml."""
-    return _table(("alert", "severity", "after", "what it tells"), (
+    return _table(("alert", "severity", "after", "meaning"), (
         (f"`{rule['alert']}`", rule["labels"]["severity"], rule.get("for", "at once"),
          rule["annotations"]["description"].replace("{{ ", "`").replace(" }}", "`")) for rule in rules()))
 
