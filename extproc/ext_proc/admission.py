@@ -19,7 +19,7 @@ from extproc.ext_proc.base import Refused
 from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields
 from extproc.ext_proc.record import Record
 from extproc.headers import TEAM_HEADER
-from extproc.profiles.telemetry import provider_name
+from extproc.profiles.telemetry import telemetry_provider_name
 from extproc.translation.tokens import count_request
 
 _SUFFIX = re.compile(r"\[[^\[\]]{1,16}\]$")
@@ -117,7 +117,7 @@ class RequestAdmission:
     def _counts_itself(self, rule: ModelRule, endpoint: Endpoint) -> bool:
         """True if the first backend is the API's own provider. Others do not count tokens: the gateway estimates."""
         backend = self._config.backends[rule.attempts[0].backend]
-        name = provider_name(backend.api, backend.host, backend.base_path, backend.provider)
+        name = telemetry_provider_name(backend.api, backend.host, backend.base_path, backend.provider)
         return name == backend.api == endpoint.api
 
     # ---------------------------------------------------------------------------------------------------- who may call
