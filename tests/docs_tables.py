@@ -13,7 +13,7 @@ from typing import Any
 
 from extproc import Translation
 from extproc.profiles.gemini import STUDIO, VERTEX
-from extproc.schemas.gemini import rewritten_parameters
+from extproc.schemas.gemini import rewrite_parameters
 from tests import telemetry_tables
 from tests.profile_tables import profile_tables
 
@@ -137,7 +137,7 @@ def gemini_schemas() -> str:
         yield _code(schema)
         whole = {"type": "object", "properties": {"p": schema}, "$defs": _DEFINITIONS}
         for json_schema in (True, False):
-            found: Any = rewritten_parameters(whole, json_schema=json_schema)
+            found: Any = rewrite_parameters(whole, json_schema=json_schema)
             yield _code(found["properties"]["p"])
     return _table(("a property of the tool", "`parametersJsonSchema`", "`parameters`"), map(row, _SCHEMAS))
 

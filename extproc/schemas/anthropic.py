@@ -16,7 +16,7 @@ from typing import cast
 
 import msgspec
 
-from extproc.schemas.cache import SHARED, Rewritten
+from extproc.schemas.cache import SHARED_CACHE, Rewritten
 from extproc.schemas.function_parameters import clean_parameters
 from extproc.schemas.openai import clean_schema, fits_strict
 from extproc.schemas.references import references_end
@@ -30,7 +30,7 @@ _ENCODER = msgspec.json.Encoder()
 
 def tool_schema(schema: Schema) -> Rewritten:
     """`input_schema` as it is sent; `strict`: the API can compile it as it stands. Cached by content."""
-    return SHARED.get("anthropic", schema, lambda size: _tool_schema(schema))
+    return SHARED_CACHE.get("anthropic", schema, lambda size: _tool_schema(schema))
 
 
 def _tool_schema(schema: Schema) -> Rewritten:

@@ -105,5 +105,5 @@ def _cost(rewritten: Rewritten) -> int:
     return _OVERHEAD + (len(memoryview(rewritten.text)) if rewritten.text is not None else 0)
 
 
-SHARED = SchemaCache()
+SHARED_CACHE = SchemaCache()
 """The cache of this process."""

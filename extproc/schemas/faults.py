@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from extproc.conversation.model import Tool
 from extproc.conversation.unsupported import Dropped
-from extproc.schemas.cache import SHARED, Rewritten
+from extproc.schemas.cache import SHARED_CACHE, Rewritten
 from extproc.schemas.openai import OpenAISchema
 from extproc.schemas.references import SchemaReferences
 from extproc.schemas.visitor import MAX_DEPTH, PathVisitor, Schema
@@ -21,7 +21,7 @@ _MAX_FAULTS = 20
 
 def name_faults(tool: Tool, dropped: Dropped) -> None:
     """Names each place as a loss: `tools[get_weather].schema.properties.city.type`."""
-    found = SHARED.get("faults", tool.schema, lambda size: Rewritten(None, faults=schema_faults(tool.schema)))
+    found = SHARED_CACHE.get("faults", tool.schema, lambda size: Rewritten(None, faults=schema_faults(tool.schema)))
     for path in found.faults:
         dropped.loss(schema_place(tool.name, path))
 

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from extproc.ext_proc.record import Record
 from extproc.process.output import lines_dropped
-from extproc.schemas.cache import SHARED, CacheFigures, SchemaCache
+from extproc.schemas.cache import SHARED_CACHE, CacheFigures, SchemaCache
 from extproc.worker.labels import Capped, dropped_name
 
 LABELS = ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_response_model", "team",
@@ -61,7 +61,7 @@ class Metrics(Protocol):
 class PrometheusMetrics:
     """One instance per process."""
 
-    def __init__(self, registry: CollectorRegistry | None = None, schemas: SchemaCache = SHARED) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None, schemas: SchemaCache = SHARED_CACHE) -> None:
         self.registry = registry or CollectorRegistry()
         self._schemas = schemas
         self._schemas_told = CacheFigures(0, 0, 0)

@@ -10,7 +10,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.schemas.gemini import rewritten_parameters, rewritten_response
+from extproc.schemas.gemini import rewrite_parameters, rewrite_response_schema
 from tests import schemas
 from tests.providers.gemini_schema import check_schema
 
@@ -47,23 +47,23 @@ def test_p7_tools_are_taken_and_every_call_that_the_original_allows_is_still_all
     schema = {**schema, "type": "object"} if top_object else schema
     before = copy.deepcopy(schema)
     calls = [value for value in matching(schema, seed) if isinstance(value, dict)]
-    check(schema, calls, rewritten_parameters, top=True)
+    check(schema, calls, rewrite_parameters, top=True)
     assert schema == before
 
 
 @given(schema=schemas.documents(), seed=seeds)
 def test_structured_output_is_taken_and_never_stricter(schema, seed):
-    check(schema, matching(schema, seed), rewritten_response, top=False)
+    check(schema, matching(schema, seed), rewrite_response_schema, top=False)
 
 
 @given(schema=schemas.garbage())
 def test_whatever_a_client_sends_becomes_a_schema_that_is_taken(schema):
-    check(schema, [], rewritten_parameters, top=True)
-    check(schema, [], rewritten_response, top=False)
+    check(schema, [], rewrite_parameters, top=True)
+    check(schema, [], rewrite_response_schema, top=False)
 
 
 @given(schema=schemas.documents())
 def test_rule_6_the_same_schema_gives_the_same_bytes(schema):
     for form in FORMS:
-        first = json.dumps(rewritten_parameters(schema, **form))
-        assert json.dumps(rewritten_parameters(copy.deepcopy(schema), **form)) == first
+        first = json.dumps(rewrite_parameters(schema, **form))
+        assert json.dumps(rewrite_parameters(copy.deepcopy(schema), **form)) == first

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.schemas.cache import SHARED, Rewritten, SchemaCache
+from extproc.schemas.cache import SHARED_CACHE, Rewritten, SchemaCache
 from extproc.schemas.gemini.json_schema import JsonSchemaWriter
 from extproc.schemas.gemini.openapi import OpenApiWriter
 from extproc.schemas.gemini.writer import SchemaWriter
@@ -23,8 +23,8 @@ GROWTH = 64 * 1024
 _ENCODER = msgspec.json.Encoder()
 
 
-def parameters(schema: object, *, json_schema: bool, any_of_alone: bool = False,
-               cache: SchemaCache = SHARED) -> msgspec.Raw | None:
+def encode_parameters(schema: object, *, json_schema: bool, any_of_alone: bool = False,
+                      cache: SchemaCache = SHARED_CACHE) -> msgspec.Raw | None:
     """The JSON of a function's parameters: an object at the top, without alternatives there. `schema`: decoded JSON of
     any quality. None if the schema has no properties in the OpenAPI form: then `parameters` must be left out, because
     older endpoints refuse an empty object. `any_of_alone`: the endpoint allows no keyword beside `anyOf` (OpenAPI form
@@ -32,37 +32,37 @@ def parameters(schema: object, *, json_schema: bool, any_of_alone: bool = False,
     alone = any_of_alone and not json_schema
     kind = "gemini.parametersJsonSchema" if json_schema else "gemini.parameters" + (".alone" if alone else "")
     return cache.get(kind, schema, lambda size: _encoded(
-        rewritten_parameters(schema, json_schema=json_schema, any_of_alone=alone, size=size))).text
+        rewrite_parameters(schema, json_schema=json_schema, any_of_alone=alone, size=size))).text
 
 
-def response_schema(schema: object, *, json_schema: bool, any_of_alone: bool = False,
-                    cache: SchemaCache = SHARED) -> msgspec.Raw:
+def encode_response_schema(schema: object, *, json_schema: bool, any_of_alone: bool = False,
+                           cache: SchemaCache = SHARED_CACHE) -> msgspec.Raw:
     """The JSON of a schema for structured output, which may have any type at its top."""
     alone = any_of_alone and not json_schema
     kind = "gemini.responseJsonSchema" if json_schema else "gemini.responseSchema" + (".alone" if alone else "")
     text = cache.get(kind, schema, lambda size: _encoded(
-        rewritten_response(schema, json_schema=json_schema, any_of_alone=alone, size=size))).text
+        rewrite_response_schema(schema, json_schema=json_schema, any_of_alone=alone, size=size))).text
     return text if text is not None else msgspec.Raw(b"{}")
 
 
-def openai_parameters(schema: object, cache: SchemaCache = SHARED) -> Rewritten:
+def encode_parameters_for_openai(schema: object, cache: SchemaCache = SHARED_CACHE) -> Rewritten:
     """`parameters` for Gemini behind an endpoint of the OpenAI format, which forwards the schema: the OpenAPI subset
     with types in lower case. Always an object with properties."""
     def rewrite(size: int) -> Rewritten:
-        out = rewritten_parameters(schema, json_schema=False, size=size)
+        out = rewrite_parameters(schema, json_schema=False, size=size)
         return _encoded(_in_lower_case({"type": "object", "properties": {}} if out is None else out))
 
     return cache.get("gemini.openai", schema, rewrite)
 
 
-def openai_format(schema: object) -> Schema:
+def rewrite_format_for_openai(schema: object) -> Schema:
     """The schema of structured output for Gemini behind an endpoint of the OpenAI format."""
-    return _in_lower_case(rewritten_response(schema, json_schema=False, size=len(_ENCODER.encode(schema))))
+    return _in_lower_case(rewrite_response_schema(schema, json_schema=False, size=len(_ENCODER.encode(schema))))
 
 
-def rewritten_parameters(schema: object, *, json_schema: bool, any_of_alone: bool = False,
+def rewrite_parameters(schema: object, *, json_schema: bool, any_of_alone: bool = False,
                          size: int = 0) -> Schema | None:
-    """`parameters` as decoded JSON. `size`: length of the schema's own JSON, in bytes."""
+    """Like `encode_parameters`, as decoded JSON. `size`: length of the schema's own JSON, in bytes."""
     for writer in _writers(schema, json_schema, any_of_alone, size, ordered=False):
         out = writer.write_parameters(schema)
         if not writer.exhausted:
@@ -70,8 +70,8 @@ def rewritten_parameters(schema: object, *, json_schema: bool, any_of_alone: boo
     return out if json_schema or out.get("properties") else None
 
 
-def rewritten_response(schema: object, *, json_schema: bool, any_of_alone: bool = False, size: int = 0) -> Schema:
-    """`response_schema` as decoded JSON."""
+def rewrite_response_schema(schema: object, *, json_schema: bool, any_of_alone: bool = False, size: int = 0) -> Schema:
+    """Like `encode_response_schema`, as decoded JSON."""
     for writer in _writers(schema, json_schema, any_of_alone, size, ordered=True):
         out = writer.write_child(schema, 0)
         if not writer.exhausted:

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from extproc.ext_proc.record import Record
-from extproc.schemas import gemini as gemini
+from extproc.schemas import gemini
 from extproc.schemas.cache import CacheFigures, Rewritten, SchemaCache
 from extproc.worker.metrics import PrometheusMetrics
 
@@ -88,12 +88,12 @@ def test_several_threads_get_the_same():
 def test_geminis_forms_do_not_share_entries():
     cache = SchemaCache()
     schema = {"type": "object", "properties": {"a": {"type": ["string", "integer"]}}}
-    told = {bytes(gemini.parameters(schema, json_schema=json_schema, any_of_alone=alone, cache=cache))
+    told = {bytes(gemini.encode_parameters(schema, json_schema=json_schema, any_of_alone=alone, cache=cache))
             for json_schema, alone in ((True, False), (False, False), (False, True))}
-    told.add(bytes(gemini.response_schema(schema, json_schema=False, cache=cache)))
+    told.add(bytes(gemini.encode_response_schema(schema, json_schema=False, cache=cache)))
     assert cache.figures == CacheFigures(hits=0, misses=4, entries=4)
     assert len(told) == 3  # this one has nothing that needs to stand alone
-    gemini.parameters(schema, json_schema=True, any_of_alone=True, cache=cache)
+    gemini.encode_parameters(schema, json_schema=True, any_of_alone=True, cache=cache)
     assert cache.figures.hits == 1
 
 
@@ -111,7 +111,7 @@ def test_the_metrics_tell_what_the_cache_counted():
 
     assert (told("hits_total"), told("misses_total"), told("entries")) == (0, 0, 0)
     for _ in range(3):
-        gemini.parameters(SCHEMA, json_schema=True, cache=cache)
+        gemini.encode_parameters(SCHEMA, json_schema=True, cache=cache)
     one_exchange()
     assert (told("hits_total"), told("misses_total"), told("entries")) == (2, 1, 1)
     one_exchange()

@@ -17,7 +17,7 @@ from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.gemini import GeminiEndpoint, GeminiModel
 from extproc.profiles.target import Target
-from extproc.schemas.gemini import response_schema
+from extproc.schemas.gemini import encode_response_schema
 
 _EFFORT_TOKENS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24_576}
 """The budgets of efforts at Google's own OpenAI endpoint; above high it is the model's maximum."""
@@ -148,7 +148,7 @@ def _set_format(config: GenerationConfig, request: Request, model: GeminiModel, 
     config.response_mime_type = "application/json"
     if wanted.schema is None:
         return
-    schema = response_schema(wanted.schema, json_schema=model.json_schema, any_of_alone=endpoint.any_of_alone)
+    schema = encode_response_schema(wanted.schema, json_schema=model.json_schema, any_of_alone=endpoint.any_of_alone)
     if model.json_schema:
         config.response_json_schema = schema
     else:

@@ -30,7 +30,7 @@ from extproc.errors import BadRequest
 from extproc.profiles.gemini import GeminiEndpoint, GeminiModel
 from extproc.profiles.target import Target
 from extproc.schemas.faults import name_faults
-from extproc.schemas.gemini import parameters
+from extproc.schemas.gemini import encode_parameters
 
 NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_.:-]*"
 """The pattern of a function name."""
@@ -90,7 +90,7 @@ def _declaration(tool: Tool, names: NameMap, model: GeminiModel, endpoint: Gemin
     if tool.format is not None:
         dropped.loss("tools.format")
     name_faults(tool, dropped)
-    schema = parameters(tool.schema, json_schema=model.json_schema, any_of_alone=endpoint.any_of_alone)
+    schema = encode_parameters(tool.schema, json_schema=model.json_schema, any_of_alone=endpoint.any_of_alone)
     return FunctionDeclaration(
         name=names.to_provider[tool.name], description=tool.description or None,
         parameters=None if model.json_schema else schema,

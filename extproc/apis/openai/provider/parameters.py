@@ -19,7 +19,7 @@ from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.profile import Profile
 from extproc.profiles.target import Target
-from extproc.schemas.gemini import openai_format
+from extproc.schemas.gemini import rewrite_format_for_openai
 from extproc.schemas.openai import clean_schema, fits_strict
 
 _LEGAL_USER = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -152,7 +152,8 @@ def response_format(wanted: OutputFormat, profile: Profile) -> JsonObjectFormat 
         return JsonObjectFormat()
     schema = _ANY_OBJECT
     if wanted.schema is not None:
-        schema = openai_format(wanted.schema) if profile.schemas == "gemini" else clean_schema(wanted.schema)
+        rewrite = rewrite_format_for_openai if profile.schemas == "gemini" else clean_schema
+        schema = rewrite(wanted.schema)
     strict = True if wanted.strict and fits_strict(schema) else None
     name = _ODD_IN_FORMAT_NAME.sub("_", wanted.name)[:64] or "output"
     return JsonSchemaFormat(NamedSchema(name=name, schema=schema, strict=strict))

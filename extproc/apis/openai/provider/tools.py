@@ -33,10 +33,10 @@ from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.profile import Profile
 from extproc.profiles.target import Target
-from extproc.schemas.cache import SHARED, Rewritten
+from extproc.schemas.cache import SHARED_CACHE, Rewritten
 from extproc.schemas.faults import name_faults
 from extproc.schemas.function_parameters import clean_parameters
-from extproc.schemas.gemini import openai_parameters
+from extproc.schemas.gemini import encode_parameters_for_openai
 from extproc.schemas.openai import fits_strict
 from extproc.schemas.visitor import Schema
 
@@ -225,9 +225,9 @@ def _tool(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> Fun
 def _function(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> FunctionTool:
     name_faults(tool, dropped)
     if profile.schemas == "gemini":
-        parameters = openai_parameters(tool.schema)
+        parameters = encode_parameters_for_openai(tool.schema)
     else:
-        parameters = SHARED.get("openai.parameters", tool.schema, lambda size: _cleaned(tool.schema))
+        parameters = SHARED_CACHE.get("openai.parameters", tool.schema, lambda size: _cleaned(tool.schema))
     strict = None
     if tool.strict:
         if profile.strict_tools and parameters.strict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extproc.schemas.gemini import rewritten_parameters, rewritten_response
+from extproc.schemas.gemini import rewrite_parameters, rewrite_response_schema
 from tests.providers.gemini_schema import check_schema
 from tests.schemas import accepting, as_json_schema
 
@@ -13,7 +13,7 @@ Json = Any
 
 def tool(schema: Json, *, json_schema: bool = False, vertex: bool = False) -> Json:
     """A tool's schema as it is sent; an error when Gemini would refuse it."""
-    written = rewritten_parameters(schema, json_schema=json_schema, any_of_alone=vertex)
+    written = rewrite_parameters(schema, json_schema=json_schema, any_of_alone=vertex)
     if written is not None:
         assert check_schema(written, json_schema=json_schema, vertex=vertex) is None
     return written
@@ -32,7 +32,7 @@ def both(schema: Json, **beside: Json) -> tuple[Json, Json]:
 
 
 def response(schema: Json, *, json_schema: bool = False, vertex: bool = False) -> Json:
-    written = rewritten_response(schema, json_schema=json_schema, any_of_alone=vertex)
+    written = rewrite_response_schema(schema, json_schema=json_schema, any_of_alone=vertex)
     assert check_schema(written, json_schema=json_schema, vertex=vertex, top=False) is None
     return written
 

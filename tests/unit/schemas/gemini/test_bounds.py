@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from extproc.schemas.cache import SchemaCache
-from extproc.schemas.gemini import GROWTH, parameters, rewritten_parameters
+from extproc.schemas.gemini import GROWTH, encode_parameters, rewrite_parameters
 from tests.providers.gemini_schema import check_schema
 
 
@@ -74,7 +74,7 @@ def test_rule_7_the_rewriting_ends_and_its_result_is_taken(name, json_schema):
     schema = CASES[name]()
     source = len(json.dumps(schema))
     began = time.process_time()
-    raw = parameters(schema, json_schema=json_schema, cache=SchemaCache())
+    raw = encode_parameters(schema, json_schema=json_schema, cache=SchemaCache())
     spent = time.process_time() - began
     assert spent < 3
     assert raw is not None
@@ -83,7 +83,7 @@ def test_rule_7_the_rewriting_ends_and_its_result_is_taken(name, json_schema):
 
 
 def test_a_cut_says_that_there_is_more():
-    written = rewritten_parameters(nested(150), json_schema=False)
+    written = rewrite_parameters(nested(150), json_schema=False)
     depth = 0
     while "properties" in written:
         written, depth = written["properties"]["p"], depth + 1
@@ -94,13 +94,13 @@ def test_a_cut_says_that_there_is_more():
 def test_references_in_many_places_are_all_put_in_place_while_there_is_room():
     schema = {**object_of(**{f"p{n}": {"$ref": "#/$defs/T"} for n in range(100)}),
               "$defs": {"T": {"type": "string", "description": "short"}}}
-    written = rewritten_parameters(schema, json_schema=True)
+    written = rewrite_parameters(schema, json_schema=True)
     assert all(inner == {"type": "string", "description": "short"} for inner in written["properties"].values())
 
 
 def test_a_recursion_that_would_grow_too_much_is_unrolled_less():
     schema = everybody_refers_to_everybody(12)
     before = copy.deepcopy(schema)
-    written = rewritten_parameters(schema, json_schema=True)
+    written = rewrite_parameters(schema, json_schema=True)
     assert len(json.dumps(written)) < 8 * GROWTH
     assert schema == before
