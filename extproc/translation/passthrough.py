@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from extproc.apis.anthropic.passthrough import counted
+from extproc.apis.anthropic.passthrough import fields_to_count
 from extproc.apis.anthropic.passthrough.request import sent_headers
 from extproc.apis.base import ClientApi, ProviderRequest
 from extproc.apis.shared.body import checked
@@ -54,7 +54,7 @@ class PassThrough(Translation):
         """The same body with the provider's name of the model."""
         body = checked(self._plain(body, headers), self._limits.json_depth)
         anthropic = self._client.name == "anthropic"
-        fields = counted(body, self._target, self._limits, self.dropped) if anthropic else None
+        fields = fields_to_count(body, self._target, self._limits, self.dropped) if anthropic else None
         fields = fields or fields_of(body) or {}
         asked = _Asked(fields)
         self.conversation = Request(model=asked.model, messages=[], stream=asked.stream, api=self._client.name)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extproc.apis.openai.provider.request import encode_request
-from extproc.apis.openai.provider.signatures import origin
+from extproc.apis.openai.provider.signatures import issuer_origin
 from extproc.conversation.model import (
     Media,
     Message,
@@ -142,7 +142,7 @@ def test_signatures_go_back_only_to_who_issued_them(messages):
     for endpoint, model in (("gemini-compat", "gemini-3-pro"), ("openrouter", "google/gemini-3-pro-preview"),
                             ("openrouter", "openai/gpt-5"), ("vllm", "x")):
         request = Request(model="m", messages=[Message("user", [Text("hi")]), *healed(messages)])
-        assert origin(target_of(endpoint, model)) != "zzzz"
+        assert issuer_origin(target_of(endpoint, model)) != "zzzz"
         body = encode_request(request, target_of(endpoint, model), Dropped()).request.body
         assert b"c2ln" not in body
         assert b"ZGF0YQ" not in body

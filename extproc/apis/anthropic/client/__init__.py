@@ -1,7 +1,7 @@
-"""The Anthropic Messages API as clients speak it: `API` fulfils `ClientApi`.
+"""The Anthropic Messages API, client side: `API` implements `ClientApi`.
 
-`wire`, `blocks` and `request` read requests; `grammar`, `answer` and `errors` write answers; `models` holds the
-answers that need no provider.
+`blocks`, `tool_changes` and `request` read requests; `grammar`, `response` and `errors` write responses. The responses
+that need no provider (the list of models, a token count) are in this module.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class AnthropicApi:
     rate_limits = RateLimitFormat("anthropic-ratelimit-{unit}-{field}", has_reset_time=True)
 
     def with_options(self, options: ClientOptions) -> AnthropicApi:
-        """The same: no option concerns this API."""
+        """The API itself: no option concerns it."""
         return self
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
-        """POST /v1/messages. Raises BadRequest (the place and what to do)."""
+        """Decodes POST /v1/messages. Raises BadRequest with the place and what to do."""
         return _request.decode_request(body, headers, dropped, limits)
 
     def response_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[],
                                                                                             int]) -> ResponseEncoder:
-        """A stream or one message, as the request wants; `model` is the name that the client asked for."""
+        """A stream or one message, as the request asks; `model` is the client's name for it."""
         encoder = StreamEncoder if request.stream else MessageEncoder
         return encoder(request.model, message_id, prompt_estimate)
 

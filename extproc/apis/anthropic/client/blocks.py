@@ -1,9 +1,10 @@
 """Content blocks of the Messages API -> blocks of the conversation model.
 
-Called by `request` for every message and for the system prompt. Each block type has one reader in the table at the
-end; a type without one becomes `Opaque` and keeps its bytes. A block comes as a record already, or as it stands in a
-message that holds something unknown. What a reader cannot carry it names in `dropped`. Pairing of calls and results is
-not looked at: the provider side does that for every client API.
+Called by `request` for every message and for the system prompt. Each block type has one reader in the table `_READERS`;
+a type without one becomes `Opaque`, keeps its bytes, and gets a text where its content can be rendered faithfully, so
+that another provider's model still sees the result of a server tool. A block is either a typed record already, or raw
+JSON from a message with an unknown part. Fields that a reader cannot carry are named in `dropped`. The provider side
+checks that calls and results pair up, for every client API.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from extproc.errors import BadRequest
 
 Role = Literal["system", "user", "assistant"]
 Where = str | int
-"""The path of a list of blocks, or the number of the message whose content it is."""
+"""The path of a list of blocks, or the number of the message with this content."""
 
 _string = msgspec.json.Decoder(str)
 _decode = msgspec.json.Decoder().decode
@@ -57,7 +58,7 @@ _SHAPES: dict[str, Shape[Any]] = {
 
 def read_content(content: str | Sequence[msgspec.Raw | KnownBlock] | None, role: Role, where: Where,
                  dropped: Dropped) -> list[Block]:
-    """The blocks of one message. Empty text is left out: no API has a meaning for it and many refuse it."""
+    """The blocks of one message. Empty text is left out: it has no meaning in any API, and many refuse it."""
     if content is None or isinstance(content, str):
         return [Text(content)] if content else []
     blocks: list[Block] = []
@@ -67,20 +68,20 @@ def read_content(content: str | Sequence[msgspec.Raw | KnownBlock] | None, role:
             continue
         reader, kind, home = _READERS[type(block)]
         if home is not None and home != role:
-            raise _misplaced(kind, role, _place(where, at))
+            raise _misplaced(kind, role, _path(where, at))
         blocks += reader(block, where, at, dropped)
     return blocks
 
 
-def _place(where: Where, at: int) -> str:
-    """The path of a block in its list: written only for what needs it, since most blocks are in order."""
+def _path(where: Where, at: int) -> str:
+    """The path of a block. Built only when needed, since most blocks are valid."""
     path = where if isinstance(where, str) else f"messages[{where}].content"
     return f"{path}[{at}]"
 
 
 def _read_raw(raw: msgspec.Raw, role: Role, where: Where, at: int, dropped: Dropped) -> Sequence[Block]:
-    """A block as it stands in the message."""
-    place = _place(where, at)
+    """Reads a block of a message with an unknown part."""
+    place = _path(where, at)
     kind = type_of(raw, place)
     shape = _SHAPES.get(kind)
     if shape is None:
@@ -103,12 +104,12 @@ def _read_text(block: ClientTextBlock, where: Where, at: int, dropped: Dropped) 
 
 
 def _read_image(block: ClientImageBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
-    place = _place(where, at)
+    place = _path(where, at)
     return [_media("image", _read_source(block.source, place, dropped), place, cache=read_mark(block.cache_control))]
 
 
 def _read_document(block: ClientDocumentBlock, where: Where, at: int, dropped: Dropped) -> list[Media | Text]:
-    place = _place(where, at)
+    place = _path(where, at)
     _note_citations(block.citations, place, dropped)
     source, cache = _read_source(block.source, place, dropped), read_mark(block.cache_control)
     if source.type != "content":
@@ -134,32 +135,33 @@ def _media(kind: Literal["image", "document"], source: ClientSource, path: str, 
            context: str | None = None, cache: CacheMark = False) -> Media:
     place = f"{path}.source"
     if source.type == "base64":
-        return Media(kind, media_type=_need(source.media_type, place, "media_type"),
-                     data=_need(source.data, place, "data"), title=title, context=context, cache=cache)
+        return Media(kind, media_type=_required(source.media_type, place, "media_type"),
+                     data=_required(source.data, place, "data"), title=title, context=context, cache=cache)
     if source.type == "url":
-        return Media(kind, url=_need(source.url, place, "url"), title=title, context=context, cache=cache)
+        return Media(kind, url=_required(source.url, place, "url"), title=title, context=context, cache=cache)
     if source.type == "file":
-        return Media(kind, file_id=_need(source.file_id, place, "file_id"), title=title, context=context, cache=cache)
+        return Media(kind, file_id=_required(source.file_id, place, "file_id"), title=title, context=context,
+                     cache=cache)
     if source.type == "text" and kind == "document":
-        return Media(kind, media_type=source.media_type or "text/plain", text=_need(source.data, place, "data"),
+        return Media(kind, media_type=source.media_type or "text/plain", text=_required(source.data, place, "data"),
                      title=title, context=context, cache=cache)
     raise refused(f"{place}.type", f"unknown source type {source.type!r} of a block of the type {kind}")
 
 
-def _need(value: str | None, place: str, field: str) -> str:
+def _required(value: str | None, place: str, field: str) -> str:
     if value is None:
         raise refused(f"{place}.{field}", "this field is required")
     return value
 
 
 def _note_citations(raw: msgspec.Raw, path: str, dropped: Dropped) -> None:
-    """Citations are asked for per document; another provider's model cannot give them."""
+    """Citations are requested per document; another provider's model cannot give them."""
     if given(raw) and _citations.read(raw, f"{path}.citations")[0].enabled:
         dropped.loss("citations")
 
 
 def _read_search_result(block: SearchResultBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
-    place = _place(where, at)
+    place = _path(where, at)
     _note_citations(block.citations, place, dropped)
     texts = [part.text for part in read_content(block.content, "user", f"{place}.content", dropped)
              if isinstance(part, Text)]
@@ -167,12 +169,12 @@ def _read_search_result(block: SearchResultBlock, where: Where, at: int, dropped
 
 
 def _read_tool_use(block: ClientToolUseBlock, where: Where, at: int, dropped: Dropped) -> list[ToolCall]:
-    """The arguments stay the client's own bytes: prompt caches and models see what they saw before."""
+    """The arguments stay the client's own bytes, so that prompt caches and models see the same text again."""
     arguments = bytes(block.input).decode()
     if arguments == "null":
         arguments = ""
     if arguments and arguments[0] != "{":
-        raise refused(f"{_place(where, at)}.input", "expected an object")
+        raise refused(f"{_path(where, at)}.input", "expected an object")
     call_id, signature = extract_from_id(block.id)
     return [ToolCall(call_id, block.name, arguments, cache=read_mark(block.cache_control), signature=signature)]
 
@@ -182,7 +184,7 @@ def _read_tool_result(block: ClientToolResultBlock[Any], where: Where, at: int, 
     if isinstance(block.content, str):
         content = [Text(block.content)] if block.content else []
     else:
-        content = _result_parts(block.content, _place(where, at), dropped)
+        content = _result_parts(block.content, _path(where, at), dropped)
     name = _string.decode(block.name) if block.name and is_string(block.name) else None
     return [ToolResult(extract_from_id(block.tool_use_id)[0], content, is_error=bool(block.is_error), name=name or None,
                        cache=read_mark(block.cache_control))]
@@ -202,12 +204,12 @@ def _result_parts(parts: Sequence[msgspec.Raw | KnownBlock] | None, path: str,
 
 
 def _read_tool_reference(block: ToolReferenceBlock, where: Where, at: int, dropped: Dropped) -> list[Text]:
-    """The client's tool search found a tool; its definition arrives in `tools`, the model must learn the name."""
+    """The client's tool search found a tool. Its definition arrives in `tools`; the model must learn its name."""
     return [Text(loaded_tool(block.tool_name), cache=read_mark(block.cache_control))]
 
 
 def loaded_tool(name: str) -> str:
-    """What a model reads of a tool that was found."""
+    """The text from which a model learns that a tool was found."""
     return f"loaded tool: {name}"
 
 
@@ -235,15 +237,15 @@ _READERS: dict[type, tuple[Callable[[Any, Where, int, Dropped], Sequence[Block]]
     ClientThinkingBlock: (_read_thinking, "thinking", "assistant"),
     RedactedThinkingBlock: (_read_redacted, "redacted_thinking", "assistant"),
 }
-"""Who reads a block (told its list and its position there), its type, and the role that alone may have it:
-elsewhere it would fail obscurely at the provider."""
+"""For each record: its reader (called with the block, its list and its position), its type, and the only role that may
+have it. In another role it would fail obscurely at the provider."""
 
 
 # ------------------------------------------------------------------------------------------ blocks of server tools
 
 
 def _rendered(raw: bytes) -> str | None:
-    """A rendering of the block, None where there is none."""
+    """The text of a block of Anthropic's servers; None where there is no faithful rendering."""
     block = _decode(raw)
     if not isinstance(block, dict):
         return None

@@ -1,8 +1,8 @@
 """A failure of the exchange -> an error in the shape of the Messages API, as a response or as an event of a stream.
 
-Called by the answer encoder and through `API.error`. Anthropic's clients decide by status, by the type and, for an
-overflow of the context, by the words of the message whether they retry, shorten the conversation or give up: so each
-of the three is chosen here and nowhere else.
+Called by the response encoder and through `API.error`. Anthropic's clients decide by status, by type and, for a context
+overflow, by the wording of the message whether to retry, to shorten the conversation or to give up. All three are
+chosen in this module only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TYPES: dict[FailureKind, str] = {
     "timeout": "timeout_error",
     "overloaded": "overloaded_error",
     # An unreachable provider (503) has no type of its own in this API. Clients that see overloaded_error inside a
-    # stream try the stream again later, every other type makes Claude Code ask once more without streaming, at once.
+    # stream retry the stream later; any other type makes Claude Code ask again at once without streaming.
     "unavailable": "overloaded_error",
 }
 
@@ -48,7 +48,7 @@ class _Error(msgspec.Struct, omit_defaults=True, tag="error"):
 
 
 def http_error(failure: Failure, request_id: str | None = None) -> HttpError:
-    """The whole response. The status stays the provider's, except that an overflow of the context is always a 400."""
+    """The whole response. The status is the provider's, except for a context overflow, which is always a 400."""
     headers = {"content-type": "application/json"}
     if failure.retry_after is not None:
         headers["retry-after"] = failure.retry_after
@@ -74,9 +74,9 @@ def _status(failure: Failure) -> int:
 
 
 def message(failure: Failure) -> str:
-    """The message. An overflow is said in the two phrases that Claude Code reads: after the first it compacts the
-    conversation, after the second it asks again with a smaller `max_tokens`. Results without a call are refused in the
-    API's own words, by which clients find out that their history is damaged."""
+    """The message. A context overflow uses the two phrases that Claude Code recognises: after the first it compacts the
+    conversation, after the second it retries with a smaller `max_tokens`. Results without a call use the API's own
+    words, by which clients detect a damaged history."""
     if failure.code == INVALID_TOOL_RESULTS:
         return f"unexpected `tool_use_id` found in `tool_result` blocks: {failure.message}"
     if failure.kind != "context_length":

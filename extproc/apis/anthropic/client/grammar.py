@@ -1,13 +1,13 @@
-"""The order of events in a streamed answer of the Messages API, as one table.
+"""The order of events in a streamed response of the Messages API, as one table.
 
 Rules of this file:
-1. Whatever decides which event may follow which lives in TABLE. The encoder and the checker both ask it.
-2. Nothing here knows bytes, indexes or the conversation model; `check` alone looks into decoded events.
+1. Every decision about which event may follow is in TABLE. The encoder and the checker both ask it.
+2. Nothing here depends on bytes, indexes or the conversation model; only `check` reads decoded events.
 
-The rules that the table states:
+The rules in the table:
 - `message_start` is first. Blocks follow one another, one open at a time, then `message_delta` (once or more), then
   `message_stop`. Nothing follows `message_stop` or `error`.
-- A delta belongs to the open block and is of its type. A signature comes once, as the last delta of a thinking block.
+- A delta belongs to the open block and has its type. A signature comes once, as the last delta of a thinking block.
 - A block of encrypted thinking is complete at its start: no deltas.
 - `ping` changes nothing and may come anywhere between `message_start` and the end.
 - `error` may replace the rest at any point.
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-# States: what stands open.
+# States, named after the open block.
 BEGIN: Final = "begin"
 BETWEEN: Final = "between"
 TEXT: Final = "text"
@@ -51,7 +51,8 @@ TABLE: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 class GrammarError(ValueError):
-    """An event in a place where it may not stand: a defect of whoever made the events, never of the provider."""
+    """An event in a position where it is not allowed: a defect of the code that made the events, never of the
+    provider."""
 
 
 def step(state: str, symbol: str) -> str:
@@ -63,8 +64,8 @@ def step(state: str, symbol: str) -> str:
 
 
 def check(events: Iterable[Mapping[str, object]], *, whole: bool = True) -> None:
-    """Checks decoded events (the `data` objects of a stream): the table, dense block indexes, and that the stream came
-    to an end (unless `whole` is false). Raises GrammarError."""
+    """Checks decoded events (the `data` objects of a stream): the table, consecutive block indexes, and the end of the
+    stream (unless `whole` is false). Raises GrammarError."""
     state, index = BEGIN, -1
     for event in events:
         symbol = symbol_of(event)
@@ -78,7 +79,7 @@ def check(events: Iterable[Mapping[str, object]], *, whole: bool = True) -> None
 
 
 def symbol_of(event: Mapping[str, object]) -> str:
-    """The symbol of the table that a decoded event stands for."""
+    """The symbol of the table for a decoded event."""
     kind = str(event.get("type"))
     if kind == "content_block_stop":
         return "stop"

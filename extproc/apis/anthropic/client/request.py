@@ -1,9 +1,8 @@
-"""A Messages request -> the conversation model, for providers that are not Anthropic.
+"""A Messages request -> the conversation model, for any provider.
 
-Called through `API.decode_request` and by `models.decode_count_request`. Everything that the conversation model cannot
-carry is named in `dropped`: as a loss when it changes what the model sees or may do, else as a hint. Never contacts
-anything. Whether every call has its result is the provider side's to check; a result whose id matches none is given the
-call that it must mean.
+Called through `API.decode_request`, and for token counts. Losses are named in `dropped`: as a loss if they change what
+the model sees or may do, else as a hint. Nothing is contacted. The provider side checks that every call has its result;
+a result with an unknown id is matched with the call that it must belong to.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import msgspec
 
 from extproc.apis.anthropic.client.blocks import Role, read_content
-from extproc.apis.anthropic.client.tool_changes import applied
+from extproc.apis.anthropic.client.tool_changes import apply_tool_changes
 from extproc.apis.anthropic.wire import (
     ClientBody,
     ClientFormat,
@@ -64,18 +63,18 @@ _metadata = Shape(Metadata)
 _decode = msgspec.json.Decoder().decode
 
 ATTRIBUTION = "x-anthropic-billing-header:"
-"""Claude Code opens its system prompt with a line of this name that changes with version and request: sent on, it
-would break every prompt cache, and it is nothing a model should read."""
+"""The first line of Claude Code's system prompt begins with this. The line changes with version and request: it would
+break every prompt cache, and it is not meant for a model."""
 
 PLACEHOLDER_TOOL = "DeferredToolPlaceholder"
-"""A dummy that Claude Code adds so that its tool list is never empty; a model that calls it gets an error."""
+"""A dummy that Claude Code adds so that its tool list is never empty. A model that calls it gets an error."""
 
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
-    """POST /v1/messages. Raises BadRequest with the place."""
+    """Decodes POST /v1/messages. Raises BadRequest with the place."""
     request = _decode_any(body, headers, dropped, limits)
     if request.max_output_tokens is None:
         raise refused("max_tokens", "this field is required")
@@ -85,24 +84,24 @@ def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, li
 
 
 def decode_count_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
-    """POST /v1/messages/count_tokens: the same without an output limit. Raises BadRequest with the place."""
+    """Decodes POST /v1/messages/count_tokens, which has no output limit. Raises BadRequest with the place."""
     return _decode_any(body, headers, dropped, limits)
 
 
 def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
-    record = _read(body, dropped, limits.json_depth)
+    record = _read_body(body, dropped, limits.json_depth)
     if "anthropic-beta" in headers:
         dropped.hint("anthropic-beta")
-    # What a request leaves out is empty here and gets no call: this stands on the way to a first token.
+    # Fields that the request omits are empty here and cost no call: this code delays the first token.
     if record.context_management or record.service_tier or record.container or record.mcp_servers:
         _name_foreign(record, dropped)
     tools, server_tools = _tools(record.tools, dropped, limits.json_depth) if record.tools else ([], [])
-    choice, parallel = _choice(record.tool_choice, dropped) if record.tool_choice else (None, None)
+    choice, parallel = _decode_choice(record.tool_choice, dropped) if record.tool_choice else (None, None)
     thinking, output_format = (_reasoning_and_format(record, dropped)
                                if record.thinking or record.output_config or record.output_format else (None, None))
-    messages, tools, server_tools = applied(
+    messages, tools, server_tools = apply_tool_changes(
         _messages(record.messages, dropped), tools, server_tools,
-        lambda raw, place: _kept.read(raw, place, dropped, limits.json_depth), dropped)
+        lambda raw, place: _tool_cache.read(raw, place, dropped, limits.json_depth), dropped)
     # At most fifteen keywords: Python puts more of them into a dictionary first, which takes three times as long.
     request = Request(
         model=record.model, messages=messages,
@@ -111,14 +110,14 @@ def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limit
         max_output_tokens=record.max_tokens, temperature=record.temperature, top_p=record.top_p, top_k=record.top_k,
         stream=record.stream is True, thinking=thinking, output_format=output_format)
     if record.stop_sequences:
-        request.stop = _stop(record.stop_sequences, dropped)
+        request.stop = _stop_sequences(record.stop_sequences, dropped)
     if record.metadata:
-        request.user = _user(record.metadata, dropped)
+        request.user = _decode_user(record.metadata, dropped)
     return request
 
 
 def _name_foreign(record: ClientBody[Any], dropped: Dropped) -> None:
-    """What only Anthropic itself knows what to do with."""
+    """Names the fields that only Anthropic can handle."""
     for field in ("context_management", "service_tier", "container"):
         if given(getattr(record, field)):
             dropped.hint(field)
@@ -126,9 +125,9 @@ def _name_foreign(record: ClientBody[Any], dropped: Dropped) -> None:
         dropped.loss("mcp_servers")
 
 
-def _read(body: bytes, dropped: Dropped,
+def _read_body(body: bytes, dropped: Dropped,
           depth: int) -> ClientBody[KnownMessage] | ClientBody[msgspec.Raw]:
-    """The body in one pass, or, where it holds anything unknown or wrong, with messages to be read one by one."""
+    """The body in one pass, or, where it has an unknown or invalid part, with raw messages."""
     known = in_one_pass(body, _known)
     if known is None:
         record, unknown = _body.read(checked(body, depth), "")
@@ -152,7 +151,7 @@ def _read(body: bytes, dropped: Dropped,
 
 
 _INPUT = 6
-"""The level of what a block of a message holds: below the body, its messages, one of them, its content, the block."""
+"""The depth of a block's members: below the body, its messages, one message, its content, the block."""
 _parts = attrgetter(*(field.name for field in msgspec.structs.fields(ClientBody) if field.type is msgspec.Raw))
 
 
@@ -182,8 +181,8 @@ def _without_attribution(text: str) -> str:
     return rest if rest.strip() else ""
 
 
-def _stop(sequences: list[str], dropped: Dropped) -> list[str]:
-    """Without empty ones, which would end every answer at once or are refused."""
+def _stop_sequences(sequences: list[str], dropped: Dropped) -> list[str]:
+    """Without empty sequences, which providers refuse or which would end every response at once."""
     stop = [sequence for sequence in sequences if sequence]
     if len(stop) < len(sequences):
         dropped.hint("stop_sequences")
@@ -195,7 +194,7 @@ def _messages(messages: Sequence[KnownMessage | msgspec.Raw], dropped: Dropped) 
         raise refused("messages", "expected at least one message")
     decoded = []
     for position, message in enumerate(messages):
-        turn = (_turn_of(message, f"messages[{position}]", dropped) if isinstance(message, msgspec.Raw)
+        turn = (_read_message(message, f"messages[{position}]", dropped) if isinstance(message, msgspec.Raw)
                 else message)
         role = _ROLES.get(turn.role)
         if role is None:
@@ -205,8 +204,8 @@ def _messages(messages: Sequence[KnownMessage | msgspec.Raw], dropped: Dropped) 
     return matched_in_place(decoded, dropped)
 
 
-def _turn_of(raw: msgspec.Raw, path: str, dropped: Dropped) -> KnownMessage | ClientMessage:
-    """One message of a body that was checked. Only what is odd about it is read block by block."""
+def _read_message(raw: msgspec.Raw, path: str, dropped: Dropped) -> KnownMessage | ClientMessage:
+    """One message of a checked body. Only a message with an unusual part is read block by block."""
     try:
         return _known_turn.decode(raw)
     except msgspec.ValidationError:
@@ -224,7 +223,7 @@ def _tools(tools: list[msgspec.Raw], dropped: Dropped, depth: int) -> tuple[list
     server: list[ServerTool] = []
     seen: set[str] = set()
     for position, raw in enumerate(tools):
-        tool = _kept.read(raw, f"tools[{position}]", dropped, depth)
+        tool = _tool_cache.read(raw, f"tools[{position}]", dropped, depth)
         if isinstance(tool, ServerTool):
             server.append(tool)
             continue
@@ -236,7 +235,7 @@ def _tools(tools: list[msgspec.Raw], dropped: Dropped, depth: int) -> tuple[list
     return own, server
 
 
-def _any_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
+def _read_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTool:
     head, _ = _tool_head.read(raw, path)
     if head.type is not None and head.type != "custom":
         return ServerTool("anthropic", head.type, head.name or head.type, bytes(raw))
@@ -249,12 +248,12 @@ def _any_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerToo
                 deferred=bool(tool.defer_loading), cache=read_mark(tool.cache_control))
 
 
-_kept = ToolDefinitionCache(_any_tool)
+_tool_cache = ToolDefinitionCache(_read_tool)
 
 
 def _schema(raw: msgspec.Raw, tool: str, dropped: Dropped) -> dict[str, object]:
-    """A tool without parameters is sent with no schema or null: an object without fields. So is what is no schema at
-    all, and named."""
+    """A tool without parameters has no schema or null and gets an object schema without fields. A value that is no
+    schema at all is replaced in the same way and named."""
     schema = _decode(raw) if given(raw) else None
     if isinstance(schema, dict):
         return schema
@@ -263,7 +262,7 @@ def _schema(raw: msgspec.Raw, tool: str, dropped: Dropped) -> dict[str, object]:
     return {"type": "object", "properties": {}}
 
 
-def _choice(raw: msgspec.Raw, dropped: Dropped) -> tuple[ToolChoice | None, bool | None]:
+def _decode_choice(raw: msgspec.Raw, dropped: Dropped) -> tuple[ToolChoice | None, bool | None]:
     if not given(raw):
         return None, None
     choice, unknown = _tool_choice.read(raw, "tool_choice")
@@ -290,7 +289,7 @@ def _reasoning_and_format(record: ClientBody[Any],
                           dropped: Dropped) -> tuple[ThinkingConfig | None, OutputFormat | None]:
     effort, output_format = None, None
     if given(record.output_format):
-        output_format = _output(record.output_format, "output_format", dropped)
+        output_format = _decode_format(record.output_format, "output_format", dropped)
     if given(record.output_config):
         config, unknown = _output_config.read(record.output_config, "output_config")
         for field in unknown:
@@ -300,11 +299,11 @@ def _reasoning_and_format(record: ClientBody[Any],
             dropped.hint("output_config.effort")
             effort = None
         if given(config.format):
-            output_format = _output(config.format, "output_config.format", dropped)
+            output_format = _decode_format(config.format, "output_config.format", dropped)
     return _thinking_config(record.thinking, effort, dropped), output_format
 
 
-def _output(raw: msgspec.Raw, path: str, dropped: Dropped) -> OutputFormat | None:
+def _decode_format(raw: msgspec.Raw, path: str, dropped: Dropped) -> OutputFormat | None:
     output, unknown = _format.read(raw, path)
     for field in unknown:
         dropped.hint(f"{path}.{field}")
@@ -318,7 +317,7 @@ def _output(raw: msgspec.Raw, path: str, dropped: Dropped) -> OutputFormat | Non
 
 
 def _thinking_config(raw: msgspec.Raw, effort: str | None, dropped: Dropped) -> ThinkingConfig | None:
-    """`between_tools` and whatever type comes next leave it to the model when to think: that is adaptive."""
+    """`between_tools` and unknown types leave it to the model when to think, which is adaptive thinking."""
     if not given(raw):
         return ThinkingConfig(effort=effort) if effort else None
     thinking, unknown = _thinking.read(raw, "thinking")
@@ -335,7 +334,7 @@ def _thinking_config(raw: msgspec.Raw, effort: str | None, dropped: Dropped) -> 
     return ThinkingConfig("adaptive", budget=thinking.budget_tokens, effort=effort)
 
 
-def _user(raw: msgspec.Raw, dropped: Dropped) -> str | None:
+def _decode_user(raw: msgspec.Raw, dropped: Dropped) -> str | None:
     if not given(raw):
         return None
     metadata, unknown = _metadata.read(raw, "metadata")

@@ -1,9 +1,9 @@
-"""Events of the conversation model -> the bytes of a Messages answer, as a stream or as one message.
+"""Events of the conversation model -> the bytes of a Messages response, as a stream or as one message.
 
-Called for every event of every answer, so a delta costs one lookup, one JSON string and one concatenation: what comes
-before and after the text is prepared when its block opens. The order of events is the grammar's (`grammar`); an event
-out of order raises GrammarError, an event after the end is ignored. Never forges a signature, never completes a call
-that was cut off.
+The encoder runs for every event of every response, so a delta costs one lookup, one JSON string and one concatenation:
+the bytes before and after the text are prepared when its block opens. `grammar` defines the order of events; an event
+out of order raises GrammarError, an event after the end is ignored. No signature is forged, and a truncated call is
+never completed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def stop_reason(reason: FinishReason, called: bool) -> str:
-    """`called`: the answer holds a tool call. Clients take tool_use as the promise of one, and providers are careless
+    """`called`: the response holds a tool call. Clients rely on tool_use to announce one, and providers are careless
     about it in both directions."""
     if reason == "stop" and called:
         return "tool_use"
@@ -62,13 +62,13 @@ def stop_reason(reason: FinishReason, called: bool) -> str:
 
 
 def stop_details(finish: Finish) -> dict[str, object]:
-    """What this API tells of a refusal, where it came from one of this API."""
+    """The details of a refusal, where the provider has this API."""
     return {} if finish.refusal is None else {"stop_details": finish.refusal.details}
 
 
 def usage_fields(usage: Usage, prompt_estimate: Callable[[], int]) -> dict[str, object]:
-    """`input_tokens` is what no cache served: the three input counts together are the prompt. A provider that says 0
-    for the prompt said nothing: then the estimate stands."""
+    """`input_tokens` excludes cached tokens: the three input counts together are the prompt. A provider's figure of 0
+    counts as missing: the estimate is used."""
     uncached = usage.input - usage.cached - usage.cache_write if usage.input > 0 else prompt_estimate()
     fields: dict[str, object] = {
         "input_tokens": max(0, uncached),
@@ -82,7 +82,7 @@ def usage_fields(usage: Usage, prompt_estimate: Callable[[], int]) -> dict[str, 
 
 
 def _sse(name: str, rest: bytes) -> bytes:
-    """One event; `rest` are the members after the type, each with its leading comma."""
+    """One event. `rest`: the members after the type, each with its leading comma."""
     return b'event: %b\ndata: {"type":"%b"%b}\n\n' % (name.encode(), name.encode(), rest)
 
 
@@ -94,7 +94,7 @@ _DELTAS: dict[type, tuple[str, bytes]] = {
     SignatureDelta: ("signature_delta", b"signature"),
     ArgumentsDelta: ("input_json_delta", b"partial_json"),
 }
-"""Each delta event with its wire type and the name of the member that holds the string."""
+"""The wire type of each delta event and the name of its text member."""
 
 _DELTA_END = b"}}\n\n"
 
@@ -102,14 +102,14 @@ _EMPTY_BLOCKS: dict[type, bytes] = {
     TextDelta: b'{"type":"text","text":""}',
     ThinkingDelta: b'{"type":"thinking","thinking":"","signature":""}',
 }
-"""How a block begins that deltas of this kind fill."""
+"""The content block at the start of a block with these deltas."""
 
 
 def _block_start(index: int, block: bytes) -> bytes:
     return _sse("content_block_start", b',"index":%d,"content_block":%b' % (index, block))
 
 
-# The first blocks of all answers are alike.
+# The first blocks of all responses are alike.
 
 @lru_cache(maxsize=64)
 def _empty_block(index: int, delta: type) -> bytes:
@@ -145,7 +145,7 @@ class StreamEncoder:
     def __init__(self, model: str, message_id: str, prompt_estimate: Callable[[], int]) -> None:
         self._estimate = Estimate(prompt_estimate)
         self._beginning = _message_start(model, message_id, self._estimate())
-        """Written before the answer is there: what is left to do then counts for its first token."""
+        """Prepared before the response arrives: any later work would delay its first token."""
         self._state: str = grammar.BEGIN
         self._index = -1
         self._called = False
@@ -166,7 +166,7 @@ class StreamEncoder:
         return b"".join(out)
 
     def ping(self) -> bytes:
-        """Keeps the connection alive. The grammar wants the message to begin first."""
+        """Keeps the connection alive. The grammar requires the start of the message first."""
         if self._state is grammar.END:
             return b""
         if self._state is grammar.BEGIN:
@@ -176,7 +176,7 @@ class StreamEncoder:
     def _other_event(self, event: Event) -> bytes:
         match event:
             case Start():
-                # A ping may have begun the message already.
+                # A ping may have started the message already.
                 return self._start() if self._state is grammar.BEGIN else b""
             case TextStart():
                 self._open_block("start text", TextDelta)
@@ -185,7 +185,7 @@ class StreamEncoder:
                 self._open_block("start thinking", ThinkingDelta)
                 return _empty_block(self._index, ThinkingDelta)
             case BlockStop():
-                self._step("stop")
+                self._advance("stop")
                 return _block_stop(self._index)
             case ToolCallStart():
                 self._open_block("start tool_use", ArgumentsDelta)
@@ -198,19 +198,19 @@ class StreamEncoder:
             case Finish():
                 return self._finish(event)
             case Failure():
-                self._step("error")
+                self._advance("error")
                 return error_event(event)
             case SignatureDelta():
-                self._step("signature_delta")
+                self._advance("signature_delta")
                 if not event.signature:
                     return b""
                 return _delta_start(self._index, SignatureDelta) + _encode(event.signature) + _DELTA_END
             case _:
-                self._step(_DELTAS[type(event)][0])     # a delta that does not fit the open block
+                self._advance(_DELTAS[type(event)][0])     # a delta that does not fit the open block
                 return b""
 
-    def _step(self, symbol: str) -> None:
-        """Moves on in the grammar; every step but a plain delta takes the fast path away until a block opens."""
+    def _advance(self, symbol: str) -> None:
+        """Advances in the grammar. Every step but a plain delta disables the fast path until a block opens."""
         self._state = grammar.step(self._state, symbol)
         self._delta = None
 
@@ -219,7 +219,7 @@ class StreamEncoder:
         return self._beginning
 
     def _open_block(self, symbol: str, delta: type | None) -> None:
-        """A block begins: from now on its deltas pass."""
+        """A block begins: its deltas now take the fast path."""
         self._state = grammar.step(self._state, symbol)
         self._index += 1
         self._delta = delta
@@ -227,8 +227,8 @@ class StreamEncoder:
             self._prefix = _delta_start(self._index, delta)
 
     def _finish(self, event: Finish) -> bytes:
-        self._step("message_delta")
-        self._step("message_stop")
+        self._advance("message_delta")
+        self._advance("message_stop")
         reason = stop_reason(event.reason, self._called)
         delta = {"stop_reason": reason, "stop_sequence": event.stop_sequence if reason == "stop_sequence" else None,
                  **stop_details(event)}
@@ -249,8 +249,8 @@ class _OpenBlock(msgspec.Struct):
 
 
 class MessageEncoder(WholeResponse):
-    """Collects the answer and writes one message at its end. A failure writes nothing: the caller answers with
-    `API.error` instead."""
+    """Collects the response and writes one message at its end. A failure writes nothing: the caller sends `API.error`
+    instead."""
 
     content_type = "application/json"
 

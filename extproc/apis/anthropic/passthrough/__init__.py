@@ -1,7 +1,6 @@
-"""Anthropic clients at Anthropic-format providers: betas, cache marks, thinking and signatures stay as they are.
+"""Anthropic clients at Anthropic-format providers: betas, cache marks, thinking and signatures stay unchanged.
 
-The relay of the Messages API: it decides what passes. `anthropic_request` and `anthropic_history` change the request,
-`anthropic_answer` reads the answer.
+`request` and `history` decide whether a request passes and make the necessary changes; `response` reads the response.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from collections.abc import Mapping
 
 from extproc.apis.anthropic.client.response import PING
 from extproc.apis.anthropic.passthrough.request import (
-    changed,
-    clean,
+    change_fields,
+    clean_fields,
     fits,
     outline,
     read_summary,
@@ -44,7 +43,7 @@ class AnthropicPassThrough:
         if read is None or not restrict(*read, target, dropped) or not fits(*read, target, endpoint):
             return None
         summary, fields = read
-        history = changed(summary, fields, target, endpoint, dropped)
+        history = change_fields(summary, fields, target, endpoint, dropped)
         if history is None:
             return None
         request = ProviderRequest(method="POST", path=messages_path(target.base_path), body=joined(fields),
@@ -55,7 +54,7 @@ class AnthropicPassThrough:
         return PatchedRequest(request, seen, frozenset(history.ids))
 
     def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
-        """What a server of unknown make says is looked at, unless its model is known to need no mending."""
+        """The response of a server of unknown make is decoded, unless its model is known to need no mending."""
         if not _is_native(target):
             return False
         if anthropic_endpoint(target.endpoint, target.provider, target.model).faithful:
@@ -70,13 +69,13 @@ class AnthropicPassThrough:
         return PassThroughEncoder(encoder, PING, stream=stream)
 
 
-def counted(body: bytes, target: Target, limits: Limits, dropped: Dropped) -> Fields | None:
-    """The members of a request to count tokens, as its provider takes them (but for the model's name); None for one of
-    another shape. Raises `BadRequest` as `PassThrough.patch_request`."""
+def fields_to_count(body: bytes, target: Target, limits: Limits, dropped: Dropped) -> Fields | None:
+    """The members of a request to count tokens, as its provider takes them, except for the model's name. None for a
+    request of another shape. Raises BadRequest as `PassThrough.patch_request` does."""
     read = _read(body, limits)
     if read is None:
         return None
-    clean(read[1], read[0], target, anthropic_endpoint(target.endpoint, target.provider, target.model), dropped)
+    clean_fields(read[1], read[0], target, anthropic_endpoint(target.endpoint, target.provider, target.model), dropped)
     return read[1]
 
 

@@ -1,9 +1,10 @@
-"""What the turns of other providers left in an Anthropic client's history -> a history that this endpoint takes.
+"""Removes the traces of other providers from an Anthropic client's history, for an endpoint that would refuse them.
 
-Ids that carry a signature become short. Thinking that the endpoint did not sign goes, or loses its mark where the
-endpoint checks no signature; a signature of its own that was marked as such is unwrapped; where every turn with calls
-must hold thinking, one space stands for what was not kept. Only the blocks concerned are written anew, all others keep
-their bytes, so that prompt caches hit.
+Ids with an embedded signature become short. Thinking that the endpoint did not sign is removed; where the endpoint
+checks no signature, only its mark is. A signature of the endpoint itself is unwrapped. Where every turn with calls must
+contain thinking, one space stands for thinking that was not kept. Only the affected blocks are re-encoded; all others
+keep their bytes, so that prompt caches hit. Re-encoding the whole request instead would lose betas, unknown fields and
+unknown blocks.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ _THINKING = ("thinking", "redacted_thinking")
 _PLACEHOLDER = raw(ThinkingBlock(" ", ""))
 
 Changes = dict[str, str] | None
-"""Members of a block with their new values; None: the block goes."""
+"""Members of a block with their new values; None removes the block."""
 
 
 class History:
-    """One request's messages. `origin`: who issues the endpoint's signatures. `thinks`: the model may think."""
+    """The messages of one request. `origin`: the issuer of the endpoint's signatures. `thinks`: the model may think."""
 
     def __init__(self, turns: list[MessageSummary], endpoint: AnthropicEndpoint, origin: str, *, thinks: bool) -> None:
-        self._turns = turns
+        self._messages = turns
         self._endpoint = endpoint
         self._origin = origin
         self._changes: dict[int, dict[int, Changes]] = {}
         self.ids: set[str] = set()
-        """Of all calls and results, without loads."""
+        """The ids of all calls and results, without embedded signatures."""
         self._calls: set[str] = set()
         """Ids of the calls so far."""
-        self.sound = True
-        """No call has an id that was there before or that the API refuses, and every result has its call."""
+        self.is_sound = True
+        """True if every call has a new and legal id, and every result has its call."""
         self.lost_thinking = False
         for at, turn in enumerate(turns):
             for place, block in enumerate(turn.blocks):
-                self._look(at, place, block)
+                self._inspect_block(at, place, block)
         self._without_thinking = [at for at, turn in enumerate(turns) if self._misses_thinking(at, turn)] if (
             thinks and endpoint.thinking_required) else []
 
@@ -52,14 +53,14 @@ class History:
 
     @property
     def loop_lost(self) -> bool:
-        """A tool loop is open, which is one turn of the model to the API, and does not begin with thinking that the
+        """True if the open tool loop, which is one assistant turn to the API, does not begin with thinking that the
         endpoint takes back."""
         waiting = False  # for the first turn of the model in the loop that is open
         lost = False
         answers = False  # the last message holds results
         before = ""
-        for at, turn in enumerate(self._turns):
-            kept = self._kept(at)
+        for at, turn in enumerate(self._messages):
+            kept = self._kept_blocks(at)
             if turn.role == "assistant":
                 if turn.blocks and not kept:
                     continue  # it goes, and its neighbours become one message
@@ -72,37 +73,37 @@ class History:
             before = turn.role
         return lost and answers and before != "assistant"
 
-    def _kept(self, at: int) -> list[BlockSummary]:
+    def _kept_blocks(self, at: int) -> list[BlockSummary]:
         changes = self._changes.get(at, {})
-        return [block for place, block in enumerate(self._turns[at].blocks) if changes.get(place, {}) is not None]
+        return [block for place, block in enumerate(self._messages[at].blocks) if changes.get(place, {}) is not None]
 
     def _misses_thinking(self, at: int, turn: MessageSummary) -> bool:
         return turn.role == "assistant" and turn.holds("tool_use") and not any(
-            block.type in _THINKING for block in self._kept(at))
+            block.type in _THINKING for block in self._kept_blocks(at))
 
     # ------------------------------------------------------------------------------------------------------- looking
 
-    def _look(self, at: int, place: int, block: BlockSummary) -> None:
+    def _inspect_block(self, at: int, place: int, block: BlockSummary) -> None:
         kind = block.type
         if kind == "tool_use":
-            self._call(at, place, block)
+            self._inspect_call(at, place, block)
         elif kind == "tool_result" and isinstance(block.tool_use_id, str):
             plain = self._plain_id(at, place, "tool_use_id", block.tool_use_id)
-            self.sound = self.sound and plain in self._calls
+            self.is_sound = self.is_sound and plain in self._calls
             self.ids.add(plain)
         elif kind == "thinking":
-            self._thinking(at, place, block.signature if isinstance(block.signature, str) else "")
+            self._inspect_thinking(at, place, block.signature if isinstance(block.signature, str) else "")
         elif kind == "redacted_thinking" and (
                 not self._endpoint.signed or (isinstance(block.data, str)
                                               and extract_from_text(block.data) is not None)):
-            self._change(at, place, None)  # encrypted by someone else
+            self._record_change(at, place, None)  # encrypted by someone else
             self.lost_thinking = True
 
-    def _call(self, at: int, place: int, block: BlockSummary) -> None:
+    def _inspect_call(self, at: int, place: int, block: BlockSummary) -> None:
         if not isinstance(block.id, str):
             return  # the provider says so
         plain = self._plain_id(at, place, "id", block.id)
-        self.sound = self.sound and plain not in self.ids and _LEGAL_ID.fullmatch(plain) is not None
+        self.is_sound = self.is_sound and plain not in self.ids and _LEGAL_ID.fullmatch(plain) is not None
         self.ids.add(plain)
         self._calls.add(plain)
 
@@ -110,26 +111,26 @@ class History:
         if MARK not in value:
             return value
         plain = extract_from_id(value)[0]
-        self._change(at, place, {member: plain})
+        self._record_change(at, place, {member: plain})
         return plain
 
-    def _thinking(self, at: int, place: int, signature: str) -> None:
+    def _inspect_thinking(self, at: int, place: int, signature: str) -> None:
         carried = extract_from_text(signature) if signature else None
         if carried is not None and carried.origin == self._origin:
-            self._change(at, place, {"signature": carried.value})
+            self._record_change(at, place, {"signature": carried.value})
         elif self._endpoint.signed and (carried is not None or not signature):
-            self._change(at, place, None)
+            self._record_change(at, place, None)
             self.lost_thinking = True
         elif carried is not None:
-            self._change(at, place, {"signature": ""})
+            self._record_change(at, place, {"signature": ""})
 
-    def _change(self, at: int, place: int, changes: Changes) -> None:
+    def _record_change(self, at: int, place: int, changes: Changes) -> None:
         self._changes.setdefault(at, {})[place] = changes
 
     # ------------------------------------------------------------------------------------------------------- changing
 
     def cleaned(self, messages: msgspec.Raw) -> msgspec.Raw:
-        """The messages with all changes; the very same when there are none."""
+        """The messages with all changes; the same object if there are none."""
         if not self.changed:
             return messages
         out: list[msgspec.Raw] = []
@@ -137,18 +138,18 @@ class History:
         gap = False
         for at, given in enumerate(elements_of(messages) or ()):
             changes = at in self._changes or at in self._without_thinking
-            message = self._message(at, given) if changes else given
+            message = self._changed_message(at, given) if changes else given
             if message is None:  # nothing but thinking of someone else
                 gap = True
                 continue
-            if gap and out and role == self._turns[at].role:
+            if gap and out and role == self._messages[at].role:
                 out[-1] = _merged(out[-1], message)  # the API wants the roles to alternate
             else:
                 out.append(message)
-            role, gap = self._turns[at].role, False
+            role, gap = self._messages[at].role, False
         return raw(out)
 
-    def _message(self, at: int, message: msgspec.Raw) -> msgspec.Raw | None:
+    def _changed_message(self, at: int, message: msgspec.Raw) -> msgspec.Raw | None:
         fields = fields_of(message) or {}
         changes = self._changes.get(at, {})
         blocks = [_PLACEHOLDER] if at in self._without_thinking else []
@@ -169,7 +170,7 @@ def _changed(block: msgspec.Raw, changes: dict[str, str]) -> msgspec.Raw:
 
 
 def _merged(first: msgspec.Raw, second: msgspec.Raw) -> msgspec.Raw:
-    """Two messages of one role as one."""
+    """Merges two messages of one role."""
     fields = fields_of(first) or {}
     fields["content"] = raw([*_blocks(first), *_blocks(second)])
     return msgspec.Raw(joined(fields))
@@ -182,7 +183,7 @@ def _blocks(message: msgspec.Raw) -> list[msgspec.Raw]:
 
 
 def without_thinking(fields: dict[str, msgspec.Raw]) -> None:
-    """Takes the wish for thinking out of a request, and the edits of its context that are refused without one."""
+    """Removes thinking from a request, and the context edits that are refused without it."""
     fields.pop("thinking", None)
     management = member_of(fields, "context_management")
     edits = elements_of(management["edits"]) if management and "edits" in management else None

@@ -1,9 +1,9 @@
-"""A Messages request that may reach its provider as the client wrote it, and what changes in it.
+"""A Messages request that can reach its provider in the client's own bytes, and the changes that are made to it.
 
-The bytes stay except for the model's name, the output limit, the settings of the attempt, the client's billing line (it
-varies and breaks prompt caches) and what other providers left in the history. A request that this model or endpoint
-would refuse, because the client summary for another model or spoke to another endpoint before, is not for this module:
-it is written anew from the conversation.
+Changed are the model's name, the output limit, the settings of the attempt, betas that the endpoint does not know, the
+client's billing line (it varies and breaks prompt caches), and traces of other providers in the history. Re-encoding
+would lose betas and unknown fields, so these changes are made in place. A request that this model or endpoint would
+refuse, because the client wrote it for another model or endpoint, is re-encoded from the conversation.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def read_summary(body: bytes) -> RequestSummary | None:
 
 
 def fits(summary: RequestSummary, fields: Fields, target: Target, endpoint: AnthropicEndpoint) -> bool:
-    """Whether the model and the endpoint take what the client wrote. Who asks Anthropic for the model that is served
-    knows what it takes, better than any table; otherwise the records count."""
+    """True if the model and the endpoint take the request in the client's words. A client that asks Anthropic for the
+    very model that is served knows better than any table; otherwise the records decide."""
     if not summary.messages or summary.max_tokens is None or summary.max_tokens < 1:
         return False
     if not takes_changes(summary.messages, endpoint):
@@ -69,7 +69,7 @@ def fits(summary: RequestSummary, fields: Fields, target: Target, endpoint: Anth
     if len(summary.client_tools) > target.max_tools:
         return False
     model = endpoint.model(target.model)
-    if _is_meant(summary, model, endpoint):
+    if _is_written_for(summary, model, endpoint):
         return True
     return _model_takes(summary, model) and _endpoint_takes(summary, fields, endpoint)
 
@@ -89,8 +89,8 @@ def restrict(summary: RequestSummary, fields: Fields, target: Target, dropped: D
     return True
 
 
-def _is_meant(summary: RequestSummary, model: AnthropicModel, endpoint: AnthropicEndpoint) -> bool:
-    """Whether the client wrote its request for this generation of models at this kind of endpoint."""
+def _is_written_for(summary: RequestSummary, model: AnthropicModel, endpoint: AnthropicEndpoint) -> bool:
+    """True if the client wrote its request for this generation of models at this kind of endpoint."""
     return endpoint.signed and endpoint.model(summary.model) is model
 
 
@@ -127,25 +127,25 @@ def _endpoint_takes(summary: RequestSummary, fields: Fields, endpoint: Anthropic
 
 @lru_cache(maxsize=64)
 def _types(names: tuple[str, ...]) -> re.Pattern[bytes] | None:
-    """Finds blocks and sources of these types, wherever they stand. (Inside a string their quotes are escaped.)"""
+    """Finds blocks and sources of these types at any depth. (Inside a string their quotes are escaped.)"""
     return re.compile(rb'"type"\s*:\s*"(?:%b)"' % "|".join(names).encode()) if names else None
 
 
 # --------------------------------------------------------------------------------------------------- what must change
 
 
-def changed(summary: RequestSummary, fields: Fields, target: Target, endpoint: AnthropicEndpoint,
+def change_fields(summary: RequestSummary, fields: Fields, target: Target, endpoint: AnthropicEndpoint,
             dropped: Dropped) -> History | None:
-    """Writes the changes into `fields`. None: there are some that only a request written anew can hold."""
+    """Writes the changes into `fields`. None: the request must be re-encoded."""
     model = endpoint.model(target.model)
     if not _set_choice(fields, summary, target, endpoint, model):
         return None
-    history = clean(fields, summary, target, endpoint, dropped)
-    if not history.sound:
+    history = clean_fields(fields, summary, target, endpoint, dropped)
+    if not history.is_sound:
         return None
     fields["model"] = raw(target.model)
     most = target.max_output_tokens
-    if not _is_meant(summary, model, endpoint):
+    if not _is_written_for(summary, model, endpoint):
         most = min(most or model.max_output_tokens, model.max_output_tokens)
     if most is not None and (summary.max_tokens or 0) > most:
         _clamp(fields, summary, max(1, most), dropped)
@@ -155,10 +155,10 @@ def changed(summary: RequestSummary, fields: Fields, target: Target, endpoint: A
     return history
 
 
-def clean(fields: Fields, summary: RequestSummary, target: Target, endpoint: AnthropicEndpoint,
+def clean_fields(fields: Fields, summary: RequestSummary, target: Target, endpoint: AnthropicEndpoint,
           dropped: Dropped) -> History:
-    """Takes the billing line out, regular expressions that the endpoint does not compile, fields of betas that it does
-    not know, and what other providers left in the history."""
+    """Removes the billing line, regular expressions that the endpoint does not compile, fields of unknown betas, and
+    traces of other providers in the history."""
     remove_beta_fields(fields, endpoint, dropped)
     _set_user(fields, endpoint)
     if summary.tools and not endpoint.any_regex:
@@ -189,7 +189,7 @@ def _without_billing(fields: Fields) -> None:
     blocks = elements_of(system)
     if blocks is None:
         text = msgspec.json.decode(system)
-        if rest := _plain(text) if isinstance(text, str) else text:
+        if rest := _without_billing_line(text) if isinstance(text, str) else text:
             fields["system"] = raw(rest)
         else:
             del fields["system"]
@@ -199,7 +199,7 @@ def _without_billing(fields: Fields) -> None:
         members = fields_of(block)
         text = msgspec.json.decode(members["text"]) if members is not None and "text" in members else None
         if isinstance(text, str) and text.startswith(ATTRIBUTION) and members is not None:
-            rest = _plain(text)
+            rest = _without_billing_line(text)
             if not rest:
                 continue
             members["text"] = raw(rest)
@@ -211,15 +211,15 @@ def _without_billing(fields: Fields) -> None:
         del fields["system"]
 
 
-def _plain(text: str) -> str:
-    """The text without the line, "" when nothing is left of it."""
+def _without_billing_line(text: str) -> str:
+    """The text without the billing line, "" if nothing is left."""
     rest = text.partition("\n")[2] if text.startswith(ATTRIBUTION) else text
     return rest if rest.strip() else ""
 
 
 def _clamp(fields: Fields, summary: RequestSummary, most: int, dropped: Dropped) -> None:
-    """A smaller limit; a budget that was below the client's stays below this one, or thinking goes where there is no
-    room for it."""
+    """Lowers the limit. A budget below the client's limit stays below the new one; thinking is removed where there is
+    no room for a budget."""
     fields["max_tokens"] = raw(most)
     dropped.hint("max_tokens")
     thinking, budget = member_of(fields, "thinking"), summary.thinking.budget_tokens if summary.thinking else None
@@ -236,7 +236,7 @@ def _clamp(fields: Fields, summary: RequestSummary, most: int, dropped: Dropped)
 
 
 def _without_budget(fields: Fields, model: AnthropicModel) -> None:
-    """A loop that does not begin with thinking cannot go on with a budget; adaptive thinking takes any loop."""
+    """A loop that does not begin with thinking cannot continue with a budget; adaptive thinking takes any loop."""
     if "adaptive" not in model.thinking:
         without_thinking(fields)
         return
@@ -247,7 +247,7 @@ def _without_budget(fields: Fields, model: AnthropicModel) -> None:
 
 def _set_choice(fields: Fields, summary: RequestSummary, target: Target, endpoint: AnthropicEndpoint,
                 model: AnthropicModel) -> bool:
-    """The settings of the attempt, over the client's. False: the endpoint takes them in other words only."""
+    """Applies the settings of the attempt over the client's. False: the endpoint takes them only in another form."""
     wanted, parallel = target.tool_choice, target.parallel_tool_calls
     if summary.tool_choice is not None and summary.tool_choice.type == "none":
         return True  # who wants no call cannot take one, whatever the attempt forces
@@ -277,7 +277,7 @@ def _set_choice(fields: Fields, summary: RequestSummary, target: Target, endpoin
 
 def sent_headers(headers: Mapping[str, str], endpoint: AnthropicEndpoint, dropped: Dropped, *,
                  stream: bool) -> dict[str, str]:
-    """The client's version, those of its betas that the endpoint takes, and what every request has."""
+    """The client's version, its betas that the endpoint takes, and the headers of every request."""
     head = {"content-type": "application/json", "accept-encoding": "identity",
             "accept": "text/event-stream" if stream else "application/json", "anthropic-version": VERSION}
     if version := headers.get("anthropic-version"):
@@ -288,7 +288,8 @@ def sent_headers(headers: Mapping[str, str], endpoint: AnthropicEndpoint, droppe
 
 
 def outline(summary: RequestSummary, tools: msgspec.Raw | None) -> Request:
-    """What the answer needs to know of the request. `tools`: where it is read for calls, which takes their schemas."""
+    """The part of the request that the response decoder needs. `tools`: for reading calls as text, which takes their
+    schemas."""
     schemas: dict[str, dict[str, object]] = {}
     if tools is not None:
         for tool in _schemas.decode(tools):
@@ -308,7 +309,8 @@ _CHANGES = ("tool_addition", "tool_removal", "mid_conv_system")
 
 
 def taken_betas(header: str, endpoint: AnthropicEndpoint, dropped: Dropped) -> str:
-    """The value of the header for the endpoint, "" for none."""
+    """The value of `anthropic-beta` for the endpoint, "" for none. An endpoint with a list of betas refuses every other
+    value."""
     if endpoint.betas is None:
         return header
     given = [value.strip() for value in header.split(",") if value.strip()]
@@ -319,13 +321,13 @@ def taken_betas(header: str, endpoint: AnthropicEndpoint, dropped: Dropped) -> s
 
 
 def takes_changes(turns: list[MessageSummary], endpoint: AnthropicEndpoint) -> bool:
-    """Whether the endpoint takes what the conversation says of its tools; else the request is written anew with the
-    tools that hold at its end."""
+    """True if the endpoint takes changes of the tools inside the conversation; else the request is re-encoded with the
+    tools at its end."""
     return endpoint.takes_beta(TOOL_CHANGES) or not any(turn.holds(*_CHANGES) for turn in turns)
 
 
 def remove_beta_fields(fields: Fields, endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
-    """Takes the fields out that only a beta allows which the endpoint does not know."""
+    """Removes the fields of betas that the endpoint does not know."""
     if endpoint.betas is None:
         return
     for name, start in BETA_FIELDS.items():

@@ -1,9 +1,9 @@
-"""A Messages answer that passes: every event of the provider is an event of the client.
+"""A Messages response that passes: every event of the provider becomes an event of the client.
 
-Changed are the model's name in `message_start`, ids of calls that the conversation has already, and at endpoints other
-than Anthropic's own the mark of their signatures and what they leave out of the API (usage, stop reasons, the last
-event). Read are usage, calls, the end and errors. Unknown events, blocks and fields pass. A stream that does not begin
-as the API says is the ordinary decoder's.
+Changed are the model's name in `message_start`, ids of calls that the conversation has already, and at compatible
+endpoints the mark of their signatures. Their missing parts are added (usage, stop reasons, the last event). Usage,
+calls, the end and errors are read. Unknown events, blocks and fields pass. The ordinary decoder reads a stream that
+does not begin as the API says.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from extproc.apis.anthropic.client.response import stop_reason, usage_fields
-from extproc.apis.anthropic.provider.chunks import Damaged, Figures, decode_chunk, object_of
+from extproc.apis.anthropic.provider.chunks import Damaged, UsageFigures, decode_chunk, object_of
 from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.anthropic.provider.response import ANOTHER_MESSAGE, STOP_REASONS
 from extproc.apis.base import DecodeContext, ResponseDecoder
@@ -32,27 +32,27 @@ from extproc.profiles.anthropic import anthropic_endpoint
 _SSE = b"event: %b\ndata: %b\n\n"
 _DELTA = b"event: content_block_delta\ndata: %b\n\n"
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""What may stand as the name of an event."""
+"""A legal event name."""
 _FRAME = 72
 """Bytes of a delta's JSON around its text."""
 _NO_ID = {b"", b'""', b"null"}
 _QUIET_BLOCKS = ("text", "thinking")
-"""Their start holds nothing yet."""
+"""Blocks without content at their start."""
 
 
-class _Piece(msgspec.Struct, gc=False):
+class _ArgumentsPiece(msgspec.Struct, gc=False):
     partial_json: str = ""
 
 
 class _ArgumentsDelta(msgspec.Struct, gc=False):
-    delta: _Piece
+    delta: _ArgumentsPiece
 
 
-class _Head(msgspec.Struct, gc=False):
+class _EventHead(msgspec.Struct, gc=False):
     type: str = ""
 
 
-class _Block(msgspec.Struct):
+class _PassedBlock(msgspec.Struct):
     type: str = ""
     id: Any = None
     name: Any = None
@@ -60,48 +60,48 @@ class _Block(msgspec.Struct):
     signature: Any = None
 
 
-class _Start(msgspec.Struct):
-    content_block: _Block
+class _BlockStart(msgspec.Struct):
+    content_block: _PassedBlock
     index: int = 0
 
 
-class _Message(msgspec.Struct):
-    content: list[_Block]
+class _PassedMessage(msgspec.Struct):
+    content: list[_PassedBlock]
     usage: msgspec.Raw = msgspec.Raw()
     stop_reason: str | None = None
     error: msgspec.Raw = msgspec.Raw()
 
 
-_head = msgspec.json.Decoder(_Head).decode
-_start = msgspec.json.Decoder(_Start)
-_message = msgspec.json.Decoder(_Message)
+_head = msgspec.json.Decoder(_EventHead).decode
+_start = msgspec.json.Decoder(_BlockStart)
+_message = msgspec.json.Decoder(_PassedMessage)
 _arguments = msgspec.json.Decoder(_ArgumentsDelta)
 
 
 class MessagesPassThroughDecoder(PassThroughDecoder):
-    """One answer."""
+    """One response."""
 
     def __init__(self, context: DecodeContext, decoder: ResponseDecoder) -> None:
         super().__init__(context, decoder)
         target = context.target
         self._signed = anthropic_endpoint(target.endpoint, target.provider, target.model).signed
         self._origin = origin_at(target.endpoint)
-        self._figures = Figures()
+        self._figures = UsageFigures()
         self._started = False
         self._message_id = b""  # as JSON
         self._open: str | None = None  # the type of the block that has started and not stopped
         self._index = 0
         self._name: object = None
         self._size = 0
-        """Characters of the arguments of the open call."""
-        self._told_usage = False
+        """Characters of the open call's arguments."""
+        self._has_usage = False
         self._reason: str | None = None
         self._calls = 0
         self._characters = 0
 
     @property
     def _tokens(self) -> int:
-        """About so many came."""
+        """The estimated output so far."""
         return max(0, self._characters // 4)
 
     # -------------------------------------------------------------------------------------------------------- events
@@ -113,7 +113,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
             self._pass_event(name, readable(payload))
             return
         except (msgspec.DecodeError, RecursionError) as problem:
-            self._odd(name, payload, problem)
+            self._damaged_event(name, payload, problem)
             return
         if not payload.isascii() or LF in payload:
             payload = readable(without_line_ends(payload))
@@ -128,7 +128,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
             if self._ended:
                 return
         if not self._signed and b'"signature_delta"' in payload:
-            payload = self._marked(payload)
+            payload = self._with_marked_signature(payload)
         self._characters += len(payload) - _FRAME
         self._content_seen = True
         self._out.append(RawEvent(_DELTA % payload, True))
@@ -140,15 +140,15 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
             self._size += len(payload) - _FRAME
         self._check_length(self._name, self._size)
 
-    def _odd(self, name: bytes, payload: bytes, problem: Exception) -> None:
-        """What is no JSON object with a type: a keep-alive, halves of surrogate pairs, an error in plain words, two
-        events in one, else damage."""
+    def _damaged_event(self, name: bytes, payload: bytes, problem: Exception) -> None:
+        """Handles data that is no JSON object with a type: keep-alives, halves of surrogate pairs, errors as plain
+        text, two events in one, and damage."""
         payload = readable(payload)
         if not payload or payload.isspace():
             return
         if payload.strip() == b"[DONE]":  # of the OpenAI format
             if self._reason is not None:
-                self._stopped(None, "end mark")
+                self._message_stopped(None, "end mark")
             return
         whole = without_half_pairs(payload)
         if whole is not payload:
@@ -189,23 +189,23 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
 
     def _known_event(self, kind: str, payload: bytes) -> None:
         if kind == "message_start":
-            self._begin(payload)
+            self._start_message(payload)
         elif kind == "content_block_start":
-            self._begin_block(payload)
+            self._start_block(payload)
         elif kind == "content_block_delta":
             self._fail(Failure("server", "The provider sent a piece of a block that it had not begun."))
         elif kind == "content_block_stop":
             self._open = None
             self._pass(_SSE % (b"content_block_stop", payload))
         elif kind == "message_delta":
-            self._told_stop(payload)
+            self._take_stop(payload)
         elif kind == "message_stop":
-            self._stopped(payload, "end mark")
+            self._message_stopped(payload, "end mark")
         elif _WORD.fullmatch(kind):
             self._pass(_SSE % (kind.encode(), payload))
 
-    def _begin(self, payload: bytes) -> None:
-        """The client reads the name that it asked for."""
+    def _start_message(self, payload: bytes) -> None:
+        """Passes `message_start` with the client's name of the model."""
         fields = fields_of(payload)
         message = member_of(fields, "message") if fields is not None else None
         id = bytes(message.get("id", b"")) if message is not None else b""
@@ -225,7 +225,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         fields["message"] = msgspec.Raw(joined(message))
         self._pass(_SSE % (b"message_start", joined(fields)))
 
-    def _begin_block(self, payload: bytes) -> None:
+    def _start_block(self, payload: bytes) -> None:
         start = _start.decode(payload)
         block = start.content_block
         self._open, self._index = block.type, start.index
@@ -241,9 +241,9 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
             payload = joined(fields)
         self._pass(_SSE % (b"content_block_start", payload), content=block.type not in _QUIET_BLOCKS, calls=int(call))
 
-    def _changes(self, block: _Block) -> Fields:
-        """Members of a block that begins, or that came whole, with the values that the client gets: an id that is new
-        in the conversation (some compatible endpoints count from 0 in every answer), the mark of a signature."""
+    def _changes(self, block: _PassedBlock) -> Fields:
+        """The changed members of a block at its start or of a whole block: a new id (some compatible endpoints count
+        from 0 in every response), a marked signature."""
         if block.type == "tool_use":
             self._calls += 1
             self._offered(block.name)
@@ -254,8 +254,9 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
             return {"signature": raw(embed_in_text(Signature(block.signature, self._origin)))}
         return {}
 
-    def _marked(self, payload: bytes) -> bytes:
-        """A signature that is not Anthropic's says whose it is, so that it never reaches Anthropic after a failover."""
+    def _with_marked_signature(self, payload: bytes) -> bytes:
+        """Marks a signature of a compatible endpoint with its issuer, so that it never reaches Anthropic after a
+        failover."""
         fields = fields_of(payload) or {}
         delta = member_of(fields, "delta") or {}
         value = msgspec.json.decode(delta["signature"]) if "signature" in delta else None
@@ -267,7 +268,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
 
     # ------------------------------------------------------------------------------------------------------- the end
 
-    def _told_stop(self, payload: bytes) -> None:
+    def _take_stop(self, payload: bytes) -> None:
         chunk = decode_chunk(payload, alone=True)
         self._take_usage(chunk.usage)
         reason = chunk.delta.stop_reason if chunk.delta is not None else None
@@ -292,12 +293,13 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         self._pass(_SSE % (b"message_delta", joined(fields)))
 
     def _stop_word(self, reason: str) -> str:
-        """Compatible endpoints are careless about calls, and some use OpenAI's words."""
+        """The stop reason for the client. Compatible endpoints are careless about calls, and some use OpenAI's
+        words."""
         known = STOP_REASONS.get(reason)
         return reason if known is None else stop_reason(known, self._calls > 0)
 
-    def _stopped(self, payload: bytes | None, ended_by: EndedBy) -> None:
-        """`payload`: that of `message_stop`; None: the provider left it out."""
+    def _message_stopped(self, payload: bytes | None, ended_by: EndedBy) -> None:
+        """`payload`: that of `message_stop`; None if the provider omitted it."""
         failure = failure_at_end(ended_by, EndFacts(
             finish_reason=self._reason is not None and self._open is None, nothing_came=not self._started,
             open_call=self._open is not None))
@@ -314,20 +316,20 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
 
     def _no_more_events(self) -> None:
         """A provider that sent its stop reason has finished, even without the last event."""
-        self._stopped(None, "end of stream")
+        self._message_stopped(None, "end of stream")
 
     def _finish(self, word: str | None) -> None:
-        if not self._told_usage:
+        if not self._has_usage:
             self._estimate_usage(self._tokens)
         reason: FinishReason = STOP_REASONS.get(word or "", "stop")
         self._end(reason, calls=self._calls > 0)
 
     def _take_usage(self, usage: msgspec.Raw | None) -> None:
-        """Cumulative: a later figure overwrites."""
-        figures = self._figures.take(usage) if usage is not None else None
+        """Usage is cumulative: a later figure replaces an earlier one."""
+        figures = self._figures.update(usage) if usage is not None else None
         if figures is not None:
             self._usage = figures
-            self._told_usage = True
+            self._has_usage = True
 
     # --------------------------------------------------------------------------------------------------------- whole
 
@@ -358,7 +360,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         self._finish(message.stop_reason)
         return True
 
-    def _change_blocks(self, fields: Fields, message: _Message) -> None:
+    def _change_blocks(self, fields: Fields, message: _PassedMessage) -> None:
         changes = [self._changes(block) for block in message.content]
         if any(changes):
             blocks = elements_of(fields["content"]) or []
@@ -368,7 +370,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
 
 
 def _with_type(payload: bytes, kind: str) -> bytes:
-    """An event that is told by its name alone: clients look for the type inside."""
+    """Adds the type to an event that has only a name: clients read the type from the data."""
     fields = fields_of(payload)
     if fields is None:
         return payload

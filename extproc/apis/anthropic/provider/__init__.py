@@ -1,6 +1,7 @@
-"""The Messages API, provider side: `request.py` writes requests, `answer.py` reads answers, `chunks.py` holds the
-records of its events. The client side is `extproc.apis.anthropic.client`; what is peculiar about models and endpoints
-stands in `extproc.profiles.anthropic`."""
+"""The Messages API, provider side: `request.py` writes requests, `response.py` reads responses, `chunks.py` reads their
+events. The client side is `extproc.apis.anthropic.client`; the peculiarities of models and endpoints are in
+`extproc.profiles.anthropic`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from extproc.profiles.target import Target
 
 
 class AnthropicProvider:
-    """`ProviderApi` for Anthropic and every server that speaks its API."""
+    """`ProviderApi` for Anthropic and every server with its API."""
 
     name = "anthropic"
 

@@ -1,7 +1,7 @@
-"""The events and bodies of a Messages answer as records: JSON bytes in, typed fields out, whatever a server left out.
+"""The events and bodies of a Messages response as records: JSON bytes -> typed fields, whatever a server left out.
 
-Called by the answer decoder. Lenient where servers differ: unknown fields are skipped, a field of an odd type counts as
-missing, an event of an odd shape is read field by field. Knows no state.
+Called by the response decoder and the pass-through. Lenient where servers differ: unknown fields are skipped, a field
+of a wrong type counts as missing, an event of a wrong shape is read field by field. Stateless, except for `Figures`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Raw = msgspec.Raw
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Delta(msgspec.Struct):
-    """The delta of a block, or of the message (its stop)."""
+class AnthropicDelta(msgspec.Struct):
+    """The delta of a block, or of the message at its end."""
 
     type: str | None = None
     text: str | None = None
@@ -32,8 +32,8 @@ class Delta(msgspec.Struct):
     stop_details: Raw = Raw()
 
 
-class Block(msgspec.Struct):
-    """A block at its start, or a whole one. `input` is the JSON of a call's arguments."""
+class AnthropicBlock(msgspec.Struct):
+    """A block at its start, or a whole block. `input` is the JSON of a call's arguments."""
 
     type: str | None = None
     text: str | None = None
@@ -46,26 +46,26 @@ class Block(msgspec.Struct):
     citations: Raw = Raw()
 
 
-class Message(msgspec.Struct):
+class AnthropicMessage(msgspec.Struct):
     """A whole message, or the head of one."""
 
     id: str | None = None
     model: str | None = None
-    content: list[Block] | None = None
+    content: list[AnthropicBlock] | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
     stop_details: Raw = Raw()
     usage: Raw = Raw()
 
 
-class Chunk(msgspec.Struct):
+class AnthropicChunk(msgspec.Struct):
     """One event of a stream."""
 
     type: str | None = None
     index: int | None = None
-    delta: Delta | None = None
-    content_block: Block | None = None
-    message: Message | None = None
+    delta: AnthropicDelta | None = None
+    content_block: AnthropicBlock | None = None
+    message: AnthropicMessage | None = None
     usage: Raw = Raw()
     error: Raw = Raw()
 
@@ -75,27 +75,29 @@ class Damaged(Exception):  # noqa: N818 - the state of the bytes
 
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What the quick reader says of bytes that the patient one may still read: other types, no UTF-8, half a pair."""
+"""Errors of the fast decoder for bytes that the lenient one may still read: other types, no UTF-8, half a surrogate
+pair."""
 
-_chunk = msgspec.json.Decoder(Chunk)
-_message = msgspec.json.Decoder(Message)
+_chunk = msgspec.json.Decoder(AnthropicChunk)
+_message = msgspec.json.Decoder(AnthropicMessage)
 
 
-def decode_chunk(payload: bytes, *, alone: bool = False) -> Chunk:
-    """Raises Damaged, and HalfPair where the next event may go on with this one (it does not stand `alone`)."""
+def decode_chunk(payload: bytes, *, alone: bool = False) -> AnthropicChunk:
+    """Raises Damaged, and HalfPair where the next event may continue this one (unless it stands `alone`)."""
     try:
         return _chunk.decode(payload)
     except _UNREADABLE:
         if not alone and ends_in_half(payload):
             raise HalfPair from None
         value = object_of(payload)
-    return Chunk(type=_text(value.get("type")), index=_index(value.get("index")),
-                 delta=_fields(Delta, value.get("delta")), content_block=_fields(Block, value.get("content_block")),
+    return AnthropicChunk(type=_text(value.get("type")), index=_index(value.get("index")),
+                 delta=_fields(AnthropicDelta, value.get("delta")), content_block=_fields(AnthropicBlock,
+                                                                                          value.get("content_block")),
                  message=_odd_message(value["message"]) if isinstance(value.get("message"), dict) else None,
                  usage=_raw(value.get("usage")), error=_raw(value.get("error")))
 
 
-def decode_message(body: bytes) -> Message:
+def decode_message(body: bytes) -> AnthropicMessage:
     """Raises Damaged."""
     try:
         return _message.decode(body)
@@ -104,7 +106,7 @@ def decode_message(body: bytes) -> Message:
 
 
 def object_of(payload: bytes) -> dict[str, Any]:
-    """Any JSON object, also with bytes that are no UTF-8 and with half surrogate pairs. Raises Damaged."""
+    """Any JSON object, also one with invalid UTF-8 and half surrogate pairs. Raises Damaged."""
     try:
         value = json.loads(without_half_pairs(payload).decode("utf-8", "replace"))
     except (ValueError, RecursionError) as problem:
@@ -125,7 +127,7 @@ def arguments_of(value: Raw) -> str:
 
 
 def refusal_of(details: Raw) -> Refusal | None:
-    """`stop_details`: a category, an explanation in words, either of them null; None for no such object."""
+    """Reads `stop_details`: a category and an explanation, each of which may be null. None for any other value."""
     try:
         told = msgspec.json.decode(details) if len(memoryview(details)) else None
     except _UNREADABLE:
@@ -145,29 +147,29 @@ def _is_count(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15
 
 
-class Figures:
-    """Usage over one answer: figures are cumulative, a later one takes the place of an earlier one."""
+class UsageFigures:
+    """Usage over one response. Figures are cumulative: a later figure replaces an earlier one."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
 
-    def take(self, usage: Raw) -> Usage | None:
-        """The figures so far; None while there are none."""
+    def update(self, usage: Raw) -> Usage | None:
+        """The figures so far; None before the first."""
         try:
             told = msgspec.json.decode(usage) if len(memoryview(usage)) else None
         except _UNREADABLE:
             told = None
         if isinstance(told, dict):
-            self._note(told)
+            self._update(told)
             details = told.get("output_tokens_details")
             if isinstance(details, dict):
-                self._note(details)
+                self._update(details)
         return self._usage() if self._known else None
 
-    def _note(self, told: Mapping[str, object]) -> None:
-        """A zero takes nothing back: some servers repeat only the figures that they know by then. Unless the event
-        counts the prompt anew, as at the end of an answer whose conversation the API compacted: then all of its figures
-        of the prompt hold. (Its `iterations` count what it sampled; those of a compaction are no part of the rest.)"""
+    def _update(self, told: Mapping[str, object]) -> None:
+        """A zero does not reset a figure: some servers repeat only the figures known by then. An event that counts the
+        prompt anew, as at the end of a response whose conversation the API compacted, replaces all figures of the
+        prompt. (Its `iterations` count the sampled parts; a compaction's are not included in the rest.)"""
         prompt = told.get("input_tokens")
         former = self._known.get("input_tokens")
         anew = bool(told.get("iterations")) or bool(_is_count(prompt) and prompt and former and prompt != former)
@@ -190,20 +192,20 @@ class Figures:
 # --------------------------------------------------------------------------------------------------------- odd shapes
 
 
-def _odd_message(value: Mapping[str, Any]) -> Message:
+def _odd_message(value: Mapping[str, Any]) -> AnthropicMessage:
     content = value.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     blocks = None
     if isinstance(content, list):
-        blocks = [block for item in content if (block := _fields(Block, item)) is not None]
-    return Message(id=_text(value.get("id")), model=_text(value.get("model")), content=blocks,
+        blocks = [block for item in content if (block := _fields(AnthropicBlock, item)) is not None]
+    return AnthropicMessage(id=_text(value.get("id")), model=_text(value.get("model")), content=blocks,
                    stop_reason=_text(value.get("stop_reason")), stop_sequence=_text(value.get("stop_sequence")),
                    stop_details=_raw(value.get("stop_details")), usage=_raw(value.get("usage")))
 
 
 def _fields(record: type[T], value: object) -> T | None:
-    """A record of texts and raw JSON, without the fields that have another type."""
+    """A record of texts and raw JSON, without fields of another type."""
     if not isinstance(value, dict):
         return None
     found = record()

@@ -1,7 +1,7 @@
 """Media blocks as blocks of the Messages API, or as text where they cannot be carried.
 
-Images and PDFs go by data, by an https URL or by a file id of Anthropic; text documents become document blocks. Sound
-and video have no place. Nothing is fetched. Called by the message encoder.
+Images and PDFs are sent as data, as an https URL or as one of Anthropic's file ids; text documents become document
+blocks. Audio and video have no block. Nothing is fetched. Called by the message encoder.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _PDF = "application/pdf"
 
 
 def block_of_media(media: Media, endpoint: AnthropicEndpoint, dropped: Dropped) -> MediaBlock | None:
-    """The block that carries the media, or a note in words with the loss named; None where it is empty."""
-    media = _unpacked(media)
-    block = _carried(media, endpoint)
+    """The block that carries the media, or a note in the text with the loss named; None for empty media."""
+    media = _data_of_url(media)
+    block = _block_of(media, endpoint)
     if block is not None:
         return block
     text = text_of_media(media)
@@ -44,20 +44,20 @@ def block_of_media(media: Media, endpoint: AnthropicEndpoint, dropped: Dropped) 
 
 
 def text_for_model_turn(media: Media, dropped: Dropped) -> str:
-    """In a turn of the model the API takes no media."""
+    """The text of media in an assistant turn, where the API takes no media."""
     text = text_of_media(media)
     return lost_media(media, dropped) if text is None else text
 
 
-def _unpacked(media: Media) -> Media:
-    """A data URL as data."""
+def _data_of_url(media: Media) -> Media:
+    """A data URL becomes data."""
     found = _DATA_URL.match(media.url) if media.url is not None else None
     if found is None or media.url is None:
         return media
     return replace(media, url=None, data=media.url[found.end():], media_type=found.group(1) or media.media_type)
 
 
-def _carried(media: Media, endpoint: AnthropicEndpoint) -> ImageBlock | DocumentBlock | None:
+def _block_of(media: Media, endpoint: AnthropicEndpoint) -> ImageBlock | DocumentBlock | None:
     if media.kind == "image" and endpoint.images:
         source = _source(media, image_type(media), endpoint)
         return None if source is None else ImageBlock(source)

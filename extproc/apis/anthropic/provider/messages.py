@@ -1,8 +1,8 @@
-"""The messages of a conversation in the order and the words of the Messages API.
+"""The messages of a conversation in the order and the form of the Messages API.
 
-What the API demands and this keeps: the first message is the user's, roles alternate, the results of all calls open
-the next user message in call order, no text is blank, no turn of the model ends with thinking, and what the model is to
-continue does not end with white space. Called by the request encoder with turns whose calls are paired already.
+The API requires: the first message is the user's; roles alternate; the results of all calls open the next user message
+in call order; no text is blank; no assistant turn ends with thinking; a text to be continued does not end with white
+space. Called by the request encoder with turns whose calls are already paired with results.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from extproc.conversation.unsupported import Dropped
 from extproc.profiles.anthropic import AnthropicEndpoint, AnthropicModel
 
 OPENING = "(The conversation begins with the assistant's message.)"
-"""The user's message before a conversation that begins with the model's."""
+"""The user's message before a conversation that begins with an assistant turn."""
 
 _ID = r"[a-zA-Z0-9_-]+"
-THOUGHT = (ThinkingBlock, RedactedThinkingBlock)
+THINKING_BLOCKS = (ThinkingBlock, RedactedThinkingBlock)
 
 
-class Writer:
-    """Writes one conversation. `keep_thinking`: the model may think, so that its thinking of the past goes back.
-    `prefill`: a last turn of the model may stay the last."""
+class MessageWriter:
+    """Writes one conversation. `keep_thinking`: the model may think, so past thinking is sent back. `prefill`: a final
+    assistant turn may stay the last."""
 
     def __init__(self, names: NameMap, model: AnthropicModel, endpoint: AnthropicEndpoint, origin: str, *,
                  keep_thinking: bool, thinking_first: bool, prefill: bool, dropped: Dropped) -> None:
@@ -59,22 +59,22 @@ class Writer:
         self._dropped = dropped
         self._out: list[ProviderMessage] = []
         self._system: list[TextBlock] = []
-        """System text of the middle, until the user's message before it is complete."""
+        """System text from inside the conversation, held until the preceding user message is complete."""
 
     @cached_property
     def _ids(self) -> ProviderIds:
-        """Asked for only where there is a call."""
+        """Created only if there is a call."""
         return ProviderIds(_ID, 64)
 
     def system(self, texts: list[Text], notes: list[str]) -> list[TextBlock]:
-        """The system prompt; `notes` come last, so that they do not disturb what is cached."""
+        """The system prompt. `notes` come last, so that they do not invalidate the cached prefix."""
         blocks = [self._text(text) for text in texts if text.text.strip()]
         return [*blocks, *map(TextBlock, notes)]
 
     def messages(self, turns: list[Turn]) -> list[ProviderMessage]:
         for turn in turns:
             if turn.role == "system":
-                self._system += [self._text(text) for text in words(turn, self._dropped) if text.text.strip()]
+                self._system += [self._text(text) for text in system_texts(turn, self._dropped) if text.text.strip()]
             elif turn.role == "user":
                 self._append("user", self._user(turn))
             else:
@@ -85,13 +85,13 @@ class Writer:
                 _lead_with_thinking(message)
         if self._out and self._out[0].role != "user":
             self._out.insert(0, ProviderMessage("user", [TextBlock(OPENING)]))
-        self._end()
+        self._close_conversation()
         return self._out
 
     # ------------------------------------------------------------------------------------------------------- roles
 
     def _append(self, role: str, blocks: list[ProviderBlock]) -> None:
-        """Consecutive messages of one role are one message. What the system said comes before the model's answer."""
+        """Merges consecutive messages of one role. System text comes before the assistant's reply."""
         if not blocks:
             return
         if role == "assistant":
@@ -102,7 +102,8 @@ class Writer:
             self._out.append(ProviderMessage("user" if role == "user" else "assistant", blocks))
 
     def _place_system(self) -> None:
-        """System text of the middle: a system message behind the user's where the model takes one, else user text."""
+        """Writes system text from inside the conversation: as a system message after the user's where the model takes
+        one, else as user text."""
         if not self._system:
             return
         texts, self._system = self._system, []
@@ -135,12 +136,12 @@ class Writer:
                 if block.result is not None:
                     results.append(self._result(block.result, use.id))
             else:
-                blocks += self._said(block)
-        self._append("assistant", self._in_order(blocks))
+                blocks += self._encode_block(block)
+        self._append("assistant", self._valid_order(blocks))
         self._append("user", results)
 
-    def _said(self, block: Text | Media | Thinking | Opaque) -> list[ProviderBlock]:
-        """A block of the model's turn that is no call."""
+    def _encode_block(self, block: Text | Media | Thinking | Opaque) -> list[ProviderBlock]:
+        """The wire blocks of any block of an assistant turn but a call."""
         if type(block) is Text:
             return [self._text(block)] if block.text.strip() else []
         if type(block) is Thinking:
@@ -156,28 +157,30 @@ class Writer:
         raw = msgspec.Raw(arguments_text(call.arguments).encode())
         return ToolUseBlock(call_id, name, raw, self._mark(call.cache))
 
-    def _in_order(self, blocks: list[ProviderBlock]) -> list[ProviderBlock]:
-        """The blocks of a turn: what stands behind its last call comes before its last calls, it never ends with
-        thinking, no two signed thoughts stand side by side, and it has some where it must."""
+    def _valid_order(self, blocks: list[ProviderBlock]) -> list[ProviderBlock]:
+        """The blocks of a turn in a valid order: blocks after the last call move before the last calls, the turn
+        does not end with thinking, no two signed thinking blocks are adjacent, and thinking is present where it is
+        required."""
         if self._endpoint.signed:
-            blocks = self._apart(blocks)
+            blocks = self._without_adjacent_thinking(blocks)
         last = len(blocks) - 1
         while last >= 0 and type(blocks[last]) is not ToolUseBlock:
             last -= 1
         if last < 0:
-            while blocks and isinstance(blocks[-1], THOUGHT):
+            while blocks and isinstance(blocks[-1], THINKING_BLOCKS):
                 blocks.pop()
                 self._dropped.hint("messages.thinking")
             return blocks
         if behind := blocks[last + 1:]:
             blocks = self._before_calls(blocks[:last + 1], behind)
-        if self._endpoint.thinking_required and self._keep_thinking and not any(isinstance(b, THOUGHT) for b in blocks):
+        if self._endpoint.thinking_required and self._keep_thinking and not any(isinstance(b, THINKING_BLOCKS)
+                                                                                for b in blocks):
             return [ThinkingBlock(" ", ""), *blocks]
         return blocks
 
     def _before_calls(self, blocks: list[ProviderBlock], behind: list[ProviderBlock]) -> list[ProviderBlock]:
-        """`blocks` ends with calls: what stands behind them comes before them, without thinking."""
-        said = [block for block in behind if not isinstance(block, THOUGHT)]
+        """`blocks` ends with calls. The blocks `behind` them move before them, without thinking."""
+        said = [block for block in behind if not isinstance(block, THINKING_BLOCKS)]
         if len(said) < len(behind):
             self._dropped.hint("messages.thinking")
         first = len(blocks) - 1
@@ -185,9 +188,9 @@ class Writer:
             first -= 1
         return [*blocks[:first], *said, *blocks[first:]]
 
-    def _apart(self, blocks: list[ProviderBlock]) -> list[ProviderBlock]:
-        """Of thoughts side by side, which no answer has and the API takes for edited ones, the last stays: clients put
-        them there that do not tell what stood between."""
+    def _without_adjacent_thinking(self, blocks: list[ProviderBlock]) -> list[ProviderBlock]:
+        """Keeps the last of adjacent thinking blocks. No response contains them, and the API treats them as edited;
+        they come from clients that lose the position of thinking."""
         out: list[ProviderBlock] = []
         for block in blocks:
             if type(block) is ThinkingBlock and out and type(out[-1]) is ThinkingBlock:
@@ -222,7 +225,7 @@ class Writer:
         return [TextBlock(block.text)] if block.text and block.text.strip() else []
 
     def _result(self, result: ToolResult, call_id: str) -> ToolResultBlock:
-        """A mark inside a result holds for the whole of it."""
+        """A mark inside a result applies to the whole result."""
         content: list[TextBlock | ImageBlock | DocumentBlock] = []
         cache = result.cache
         for block in result.content:
@@ -236,7 +239,7 @@ class Writer:
         if not content and result.is_error:
             content.append(TextBlock(NO_OUTPUT))
         only = content[0] if len(content) == 1 else None
-        # One string where that is possible: several compatible endpoints take nothing else.
+        # One string where possible: several compatible endpoints take nothing else.
         sent = only.text if isinstance(only, TextBlock) else content or None
         return ToolResultBlock(call_id, sent, result.is_error, self._mark(cache))
 
@@ -250,8 +253,9 @@ class Writer:
 
     # --------------------------------------------------------------------------------------------------- the end
 
-    def _end(self) -> None:
-        """A last turn of the model: continued as it stands where that is possible, else the user asks for it."""
+    def _close_conversation(self) -> None:
+        """Ends with a user message. A final assistant turn is continued where that is possible, else a user message
+        asks for the continuation."""
         last = self._out[-1] if self._out else None
         if last is None or last.role != "assistant":
             return
@@ -259,27 +263,27 @@ class Writer:
             self._dropped.loss("messages.prefill")
             self._append("user", [TextBlock(CONTINUE)])
             return
-        last.content = [block for block in last.content if not isinstance(block, THOUGHT)]
+        last.content = [block for block in last.content if not isinstance(block, THINKING_BLOCKS)]
         final = last.content[-1] if last.content else None
         if isinstance(final, TextBlock):
             final.text = final.text.rstrip()
 
 
 def _lead_with_thinking(message: ProviderMessage) -> None:
-    """A message with calls begins with its first thinking, if it has any."""
+    """Moves the first thinking of a message with calls to its start."""
     blocks = message.content
-    if isinstance(blocks[0], THOUGHT) or not any(isinstance(b, ToolUseBlock) for b in blocks):
+    if isinstance(blocks[0], THINKING_BLOCKS) or not any(isinstance(b, ToolUseBlock) for b in blocks):
         return
-    first = next((at for at, block in enumerate(blocks) if isinstance(block, THOUGHT)), None)
+    first = next((at for at, block in enumerate(blocks) if isinstance(block, THINKING_BLOCKS)), None)
     if first is not None:
-        end = next((at for at in range(first, len(blocks)) if not isinstance(blocks[at], THOUGHT)), len(blocks))
+        end = next((at for at in range(first, len(blocks)) if not isinstance(blocks[at], THINKING_BLOCKS)), len(blocks))
         message.content = [*blocks[first:end], *blocks[:first], *blocks[end:]]
 
 
 def own_thinking(thinking: Thinking, endpoint: AnthropicEndpoint,
                  origin: str) -> ThinkingBlock | RedactedThinkingBlock | None:
-    """The block that this endpoint takes back, None for thinking of somebody else: an unsigned one, or one whose
-    signature names another issuer. Where no signature is checked, every thinking with a text is taken."""
+    """The block that this endpoint takes back; None for another issuer's thinking, which is unsigned or names another
+    issuer in its signature. An endpoint that checks no signature takes any thinking with text."""
     carried = extract_from_text(thinking.signature) if thinking.signature else None
     if not endpoint.signed:
         if not thinking.text.strip():
@@ -294,11 +298,11 @@ def own_thinking(thinking: Thinking, endpoint: AnthropicEndpoint,
 
 
 def origin_at(endpoint: str) -> str:
-    """Who issues signatures at this endpoint (host and port)."""
+    """The issuer of signatures at this endpoint (host and port)."""
     return origin_of("anthropic", endpoint)
 
 
-def words(turn: Turn, dropped: Dropped) -> list[Text]:
+def system_texts(turn: Turn, dropped: Dropped) -> list[Text]:
     """The text of a system turn."""
     texts: list[Text] = []
     for block in turn.content:
@@ -314,9 +318,9 @@ def words(turn: Turn, dropped: Dropped) -> list[Text]:
 
 
 def loop_signed(turns: list[Turn], endpoint: AnthropicEndpoint, origin: str) -> bool:
-    """Whether the tool loop that is open began with thinking that the endpoint takes back; True when none is open or
-    when it checks no signature. A loop is one turn of the model to the API, with all results in between; where the user
-    said something between two results, the part behind it counts as well."""
+    """True if the open tool loop began with thinking that the endpoint takes back, if no loop is open, or if the
+    endpoint checks no signature. To the API a loop is one assistant turn with all its results. Where the user spoke
+    between two results, the part after that counts as a loop, too."""
     if not endpoint.signed:
         return True
     starts: list[Turn] = []
@@ -340,26 +344,26 @@ def loop_signed(turns: list[Turn], endpoint: AnthropicEndpoint, origin: str) -> 
 
 
 def _says_something(turn: Turn, endpoint: AnthropicEndpoint) -> bool:
-    """Whether anything of a turn without calls is sent: one that holds thinking alone, or blank text, vanishes."""
+    """True if anything of a turn without calls is sent. Turns of thinking or blank text only are not."""
     return any(block.text.strip() if isinstance(block, Text)
                else bool(block.text) or (block.api == "anthropic" and endpoint.own_blocks) if isinstance(block, Opaque)
                else isinstance(block, Media) for block in turn.content)
 
 
-def continues(turns: list[Turn]) -> bool:
-    """Whether the conversation ends with a turn of the model that it is to continue."""
+def ends_with_prefill(turns: list[Turn]) -> bool:
+    """True if the conversation ends with an assistant turn to be continued."""
     last = turns[-1] if turns else None
     return (last is not None and last.role == "assistant" and not last.exchanges
             and any(isinstance(block, Text) and block.text.strip() for block in last.content))
 
 
 def holds_thinking(messages: list[ProviderMessage]) -> bool:
-    return any(isinstance(block, THOUGHT)
+    return any(isinstance(block, THINKING_BLOCKS)
                for message in messages for block in message.content)
 
 
 def holds_files(messages: list[ProviderMessage]) -> bool:
-    """Whether a file of the Files API is named."""
+    """True if a message refers to the Files API."""
     inner = [block for message in messages for block in message.content]
     inner += [part for block in inner if type(block) is ToolResultBlock and isinstance(block.content, list)
               for part in block.content]
@@ -367,7 +371,7 @@ def holds_files(messages: list[ProviderMessage]) -> bool:
                for block in inner)
 
 
-def marked(messages: list[ProviderMessage]) -> list[MarkableBlock]:
-    """The blocks that carry a cache mark, in order."""
+def marked_blocks(messages: list[ProviderMessage]) -> list[MarkableBlock]:
+    """The blocks with a cache mark, in order."""
     return [block for message in messages for block in message.content
             if getattr(block, "cache_control", None) is not None and isinstance(block, MarkableBlock)]

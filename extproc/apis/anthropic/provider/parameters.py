@@ -1,7 +1,8 @@
-"""The parameters of a Messages request: sampling, stop sequences, structured output, the user, what has no place.
+"""The parameters of a Messages request: sampling, stop sequences, structured output, the user, and fields that the API
+does not have.
 
-Each function takes the client's wish and the records of the model and the endpoint; what cannot be sent is named.
-Called by the request encoder.
+The functions map the client's request and the records of the model and the endpoint to the values to send; a value that
+cannot be sent is named. Called by the request encoder.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from extproc.schemas.anthropic import output_schema
 
 _PLAIN_USER = re.compile(r"[a-zA-Z0-9_-]+")
 _USER_MAX = 256
-"""Longest `metadata.user_id`, in characters."""
+"""The longest `metadata.user_id`, in characters."""
 
 
 def set_parameters(body: ProviderBody, request: Request, plan: ThinkingPlan, model: AnthropicModel,
                    endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
-    """Fills everything of `body` but the model, max_tokens, thinking's own field, the messages and the tools. Raises
-    `BadRequest` for more than one choice."""
+    """Sets all of `body` but the model, max_tokens, the thinking field, the messages and the tools. Raises BadRequest
+    for more than one choice."""
     if request.choices > 1:
         raise BadRequest("n: this model gives one answer to a request; leave n out, or send the request several times")
     _set_sampling(body, request, plan, model, endpoint, dropped)
@@ -40,7 +41,7 @@ def set_parameters(body: ProviderBody, request: Request, plan: ThinkingPlan, mod
 
 def _set_sampling(body: ProviderBody, request: Request, plan: ThinkingPlan, model: AnthropicModel,
                   endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
-    """While a Claude thinks all three are fixed; a value that is the default anyway is no loss."""
+    """While Claude thinks all three are fixed. A default value is no loss."""
     if model.sampling == "none" or (plan.on and endpoint.signed):
         for name, default in (("temperature", 1), ("top_p", 1), ("top_k", None)):
             value = getattr(request, name)
@@ -72,14 +73,14 @@ def _set_user(body: ProviderBody, request: Request, endpoint: AnthropicEndpoint,
 
 
 def legal_user(user: str, endpoint: AnthropicEndpoint) -> str:
-    """The id of a user as the endpoint takes it: itself, or its hash."""
+    """The user's id in the endpoint's form: unchanged, or hashed."""
     if len(user) <= _USER_MAX and (not endpoint.plain_user or _PLAIN_USER.fullmatch(user)):
         return user
     return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _name_foreign(request: Request, dropped: Dropped) -> None:
-    """What the API has no field for."""
+    """Names the fields that the API does not have."""
     for name, value in (("seed", request.seed), ("presence_penalty", request.presence_penalty or None),
                         ("frequency_penalty", request.frequency_penalty or None),
                         ("logprobs", request.logprobs or None)):
@@ -90,8 +91,8 @@ def _name_foreign(request: Request, dropped: Dropped) -> None:
 
 def set_output(body: ProviderBody, request: Request, plan: ThinkingPlan, model: AnthropicModel, *,
                prefill: bool) -> str | None:
-    """Fills `output_config`. Returns the instruction in words where the wish for a format cannot go there: the model
-    takes none, the schema cannot be said there, or the answer is begun already (`prefill`)."""
+    """Sets `output_config`. Returns an instruction for the system text where the format cannot be sent: the model takes
+    none, the schema cannot be expressed, or the response is already begun (`prefill`)."""
     config = OutputConfig(effort=plan.effort)
     note = None
     wanted = request.output_format

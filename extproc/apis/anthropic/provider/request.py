@@ -1,7 +1,7 @@
-"""A conversation's request as a Messages request, for Anthropic and for endpoints that speak its API.
+"""A conversation's request as a Messages request, for Anthropic and for endpoints with its API.
 
-Called once per attempt, always with the original request, so nothing of an earlier attempt remains. The same request
-gives the same bytes. Keys are added elsewhere; this module sends nothing and fetches nothing.
+Called once per attempt with the original request, so nothing of an earlier attempt remains. The same request gives the
+same bytes. Keys are added elsewhere; this module sends and fetches nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import msgspec
 
 from extproc.apis.anthropic.provider.messages import (
-    Writer,
-    continues,
+    MessageWriter,
+    ends_with_prefill,
     holds_files,
     holds_thinking,
     loop_signed,
-    marked,
+    marked_blocks,
     origin_at,
 )
 from extproc.apis.anthropic.provider.parameters import set_output, set_parameters
@@ -52,15 +52,15 @@ from extproc.profiles.anthropic import (
 from extproc.profiles.target import Target
 
 MOST_MARKS = 4
-"""Cache marks of one request: more are a 400."""
+"""The most cache marks of one request: more are a 400."""
 
 _ENCODER = msgspec.json.Encoder()
 
 
 def encode_request(request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
     """POST {base_path}/messages. Names in `dropped` what the API, the model or the endpoint cannot carry. Raises
-    `BadRequest` for tool results without a call, two tools of one name, too many tools, a choice of a tool that is not
-    offered, more than one choice, and a conversation of which nothing is left to send."""
+    BadRequest for tool results without a call, two tools of one name, too many tools, a choice of a tool that is not
+    offered, more than one choice, and a conversation without anything to send."""
     endpoint = anthropic_endpoint(target.endpoint, target.provider, target.model)
     model = endpoint.model(target.model)
     if target.max_output_tokens is not None:
@@ -72,7 +72,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     head = _leading_system(turns)
     wanted = wanted_choice(request, target, dropped)
     origin = origin_at(target.endpoint)
-    prefill = continues(turns) and model.prefill
+    prefill = ends_with_prefill(turns) and model.prefill
     circumstances = Circumstances(forced_tool=wanted.forced and model.forced_choice, prefill=prefill,
                                   loop_signed=loop_signed(turns, endpoint, origin))
     if (request.max_output_tokens or 0) > model.max_output_tokens:
@@ -86,7 +86,8 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     if format_note is not None:
         notes.append(format_note)
     kind = plan.field.type if plan.field is not None else None
-    writer = Writer(names, model, endpoint, origin, prefill=prefill, dropped=dropped, thinking_first=kind == "enabled",
+    writer = MessageWriter(names, model, endpoint, origin, prefill=prefill, dropped=dropped,
+                           thinking_first=kind == "enabled",
                     keep_thinking=plan.on or (not endpoint.signed and kind != "disabled"))
     body.system = writer.system([*request.system, *head], notes)
     body.messages = writer.messages(turns)
@@ -97,7 +98,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
 
 
 def _leading_system(turns: list[Turn]) -> list[Text]:
-    """Takes the system turns of text before the first other turn away: they belong to the system prompt."""
+    """Removes and returns the leading system turns of text: they belong to the system prompt."""
     head: list[Text] = []
     while turns and turns[0].role == "system" and all(isinstance(block, Text) for block in turns[0].content):
         head += [block for block in turns.pop(0).content if isinstance(block, Text)]
@@ -105,7 +106,7 @@ def _leading_system(turns: list[Turn]) -> list[Text]:
 
 
 def _open_with_user(body: ProviderBody, dropped: Dropped) -> None:
-    """A request of nothing but system text is one that the model should answer: the text becomes the user's."""
+    """A request of system text only expects a response to it: the text becomes the user's."""
     if body.messages:
         return
     if not body.system:
@@ -117,25 +118,26 @@ def _open_with_user(body: ProviderBody, dropped: Dropped) -> None:
 
 
 def _limit_marks(body: ProviderBody, dropped: Dropped) -> None:
-    """At most four cache marks: the last of the tools, the last of the system prompt, and the last ones of the
-    conversation, which hold the longest prefixes. None lives longer than one before it."""
+    """Keeps at most four cache marks: the last of the tools, the last of the system prompt, and the last ones of the
+    conversation, which mark the longest prefixes. No mark lives longer than one before it."""
     tools = [tool for tool in body.tools if isinstance(tool, ToolDefinition) and tool.cache_control is not None]
     system = [block for block in body.system if block.cache_control is not None]
-    spoken = marked(body.messages)
-    if len(tools) + len(system) + len(spoken) > MOST_MARKS:
+    conversation_marks = marked_blocks(body.messages)
+    if len(tools) + len(system) + len(conversation_marks) > MOST_MARKS:
         dropped.hint("cache_control")
         kept = len(tools[-1:]) + len(system[-1:])
         surplus: Sequence[ToolDefinition | TextBlock | MarkableBlock]
-        surplus = [*tools[:-1], *system[:-1], *spoken[: max(0, len(spoken) - (MOST_MARKS - kept))]]
+        surplus = [*tools[:-1], *system[:-1], *conversation_marks[: max(0,
+                                                                        len(conversation_marks) - (MOST_MARKS - kept))]]
         for block in surplus:
             block.cache_control = None
-    if put_in_order([*tools, *system, *spoken]):
+    if put_in_order([*tools, *system, *conversation_marks]):
         dropped.hint("cache_control.ttl")
 
 
 def _betas(body: ProviderBody, request: Request, model: AnthropicModel, endpoint: AnthropicEndpoint) -> list[str]:
-    """The betas that this body needs; where thinking is bound to its conversation, says what becomes of blocks whose
-    history was edited: clients of other APIs edit it all the time."""
+    """The betas that this body needs. Where thinking is bound to its conversation, the body also says that blocks with
+    an edited history may be dropped: clients of other APIs edit it all the time."""
     betas: list[str] = []
     field = body.thinking
     enabled = field is not None and field.type == "enabled"

@@ -1,11 +1,11 @@
-"""Messages answers, streamed or whole: provider bytes -> conversation events.
+"""Messages responses, streamed or whole: provider bytes -> conversation events.
 
-Created by `ProviderApi.response_decoder` for every 2xx answer. A stream is complete with `message_stop`; also with the
-end of the body after a stop reason, because then the model has said that it finished and compatible endpoints leave the
-last event out. Anything else is broken and ends in a Failure. A call is whole only once its block has stopped.
+Created by `ProviderApi.response_decoder` for every 2xx response. A stream is complete with `message_stop`, or with the
+end of the body after a stop reason: compatible endpoints omit the last event. Any other end is a Failure. A call is
+whole only once its block has stopped.
 
-Events are told apart by the `type` in their data: some endpoints leave the `event:` line out. What no client API can
-carry (blocks of server tools, citations) is named.
+The `type` in the data identifies an event: some endpoints omit the `event:` line. Content that no client API can carry
+(blocks of server tools, citations) is named.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from __future__ import annotations
 import msgspec
 
 from extproc.apis.anthropic.provider.chunks import (
-    Block,
-    Chunk,
+    AnthropicBlock,
+    AnthropicChunk,
+    AnthropicDelta,
+    AnthropicMessage,
     Damaged,
-    Delta,
-    Figures,
-    Message,
+    UsageFigures,
     arguments_of,
     decode_chunk,
     decode_message,
@@ -45,7 +45,7 @@ STOP_REASONS: dict[str, FinishReason] = {
     "pause_turn": "pause",
     "refusal": "refusal",
     "model_context_window_exceeded": "context_length",
-    # words of the OpenAI format that compatible endpoints let through
+    # words of the OpenAI format from compatible endpoints
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -55,31 +55,30 @@ STOP_REASONS: dict[str, FinishReason] = {
 """Stop reasons -> the conversation's. Unknown ones count as "stop"."""
 
 ANOTHER_MESSAGE = Failure("server", "The provider began another message within its answer.")
-"""Two answers in one stream: nothing says which of their pieces belong together."""
+"""Two responses in one stream: their pieces cannot be told apart."""
 
 
-class _Open(msgspec.Struct):
-    """A block that has started. `given` are the arguments that came with the start of a call: they count when no
-    delta follows."""
+class _OpenBlock(msgspec.Struct):
+    """A block that has started. `given`: the arguments at the start of a call, used when no delta follows."""
 
     type: str
     call: PendingCall | None = None
     given: str = ""
     signature: str = ""
     shown: bool = False
-    """Some of its reasoning went out."""
+    """Some of its reasoning was sent."""
 
 
 class AnthropicResponseDecoder(ResponseReader):
-    """One answer. See `ResponseDecoder` in apis/base.py for the contract."""
+    """One response. `ResponseDecoder` in apis/base.py has the contract."""
 
     def __init__(self, context: DecodeContext) -> None:
         super().__init__(context)
         target = context.target
         self._signed = anthropic_endpoint(target.endpoint, target.provider, target.model).signed
-        self._figures = Figures()
+        self._figures = UsageFigures()
         self._message_id: str | None = None
-        self._blocks: dict[int, _Open] = {}
+        self._blocks: dict[int, _OpenBlock] = {}
         self._last = 0
         self._reason: str | None = None
         self._stop_sequence: str | None = None
@@ -118,65 +117,66 @@ class AnthropicResponseDecoder(ResponseReader):
         elif kind == "error" or name == b"error" or (not chunk.type and len(memoryview(chunk.error)) > 0):
             self._seq.fail(failure_from_chunk(object_of(payload)))
         else:
-            self._other(kind, chunk)
+            self._other_event(kind, chunk)
 
-    def _other(self, kind: str, chunk: Chunk) -> None:
-        """Unknown events, `ping` among them, mean nothing."""
+    def _other_event(self, kind: str, chunk: AnthropicChunk) -> None:
+        """Unknown events, and `ping`, are ignored."""
         if kind == "message_start":
             message = chunk.message
             if message is not None:
                 if self._is_another(message.id):
                     self._seq.fail(ANOTHER_MESSAGE)
                     return
-                self._begin(message.id, message.model)
-                self._set_usage(self._figures.take(message.usage))
+                self._start_message(message.id, message.model)
+                self._set_usage(self._figures.update(message.usage))
         elif kind == "content_block_start":
-            self._start(self._last + 1 if chunk.index is None else chunk.index, chunk.content_block or Block())
+            self._start_block(self._last + 1 if chunk.index is None else chunk.index, chunk.content_block
+                              or AnthropicBlock())
         elif kind == "content_block_stop":
             index = self._last if chunk.index is None else chunk.index
             block = self._blocks.pop(index, None)
             if block is not None:
-                self._stop(block)
+                self._stop_block(block)
         elif kind == "message_delta":
-            self._set_usage(self._figures.take(chunk.usage))
+            self._set_usage(self._figures.update(chunk.usage))
             if chunk.delta is not None:
-                self._told_stop(chunk.delta)
+                self._take_stop(chunk.delta)
         elif kind == "message_stop":
-            self._set_usage(self._figures.take(chunk.usage))
-            self._stopped("end mark")
+            self._set_usage(self._figures.update(chunk.usage))
+            self._message_stopped("end mark")
 
     def _is_another(self, id: str | None) -> bool:
-        """Whether a message begins that is not the one at hand. Some relays tell the start of one twice."""
+        """True if another message begins. Some proxies repeat the start of the same message."""
         former, self._message_id = self._message_id, self._message_id or id
         return bool(former and id and id != former)
 
-    def _begin(self, id: str | None, model: str | None) -> None:
+    def _start_message(self, id: str | None, model: str | None) -> None:
         if not self._seq.started:
             self._seq.start(id or None, model or None)
 
-    def _told_stop(self, told: Delta | Message) -> None:
+    def _take_stop(self, told: AnthropicDelta | AnthropicMessage) -> None:
         self._reason = told.stop_reason or self._reason
         self._stop_sequence = told.stop_sequence or self._stop_sequence
         self._refusal = refusal_of(told.stop_details) or self._refusal
 
     # ------------------------------------------------------------------------------------------------------- blocks
 
-    def _block_at(self, index: int | None) -> _Open:
-        """The block of a delta; one that was never started is a text, whatever comes in it."""
+    def _block_at(self, index: int | None) -> _OpenBlock:
+        """The block of a delta. A block that was never started is a text, whatever its deltas."""
         at = self._last if index is None else index
         block = self._blocks.get(at)
         if block is None:
-            block = self._blocks[at] = _Open("")
-            self._begin(None, None)
+            block = self._blocks[at] = _OpenBlock("")
+            self._start_message(None, None)
         return block
 
-    def _start(self, index: int, given: Block) -> None:
-        self._begin(None, None)
+    def _start_block(self, index: int, given: AnthropicBlock) -> None:
+        self._start_message(None, None)
         former = self._blocks.pop(index, None)
         if former is not None:
-            self._stop(former)
+            self._stop_block(former)
         self._last = index
-        block = self._blocks[index] = _Open(given.type or "")
+        block = self._blocks[index] = _OpenBlock(given.type or "")
         kind = block.type
         if kind == "tool_use":
             if self._scanner is not None:
@@ -187,7 +187,7 @@ class AnthropicResponseDecoder(ResponseReader):
             block.given = arguments_of(given.input)
         elif kind == "redacted_thinking":
             if given.data:
-                self._pause()
+                self._flush_scanner()
                 self._seq.redacted_thinking(given.data)
         elif kind not in ("text", "thinking", ""):
             self._context.dropped.loss(f"answer.{kind}")
@@ -195,12 +195,12 @@ class AnthropicResponseDecoder(ResponseReader):
             if given.text:
                 self._content(given.text)
             if given.thinking:
-                self._think(block, given.thinking)
+                self._add_thinking(block, given.thinking)
             block.signature = given.signature or ""
             if len(memoryview(given.citations)) > 0 and bytes(given.citations) not in (b"null", b"[]"):
                 self._context.dropped.loss("answer.citations")
 
-    def _delta(self, block: _Open, delta: Delta) -> None:
+    def _delta(self, block: _OpenBlock, delta: AnthropicDelta) -> None:
         kind = delta.type
         if kind == "text_delta":
             if delta.text and block.type in ("text", "thinking", ""):
@@ -210,7 +210,7 @@ class AnthropicResponseDecoder(ResponseReader):
                 self._seq.call_delta(block.call, None, delta.partial_json)
         elif kind == "thinking_delta":
             if delta.thinking:
-                self._think(block, delta.thinking)
+                self._add_thinking(block, delta.thinking)
         elif kind == "signature_delta":
             block.signature = delta.signature or block.signature
         elif kind == "citations_delta":
@@ -218,25 +218,25 @@ class AnthropicResponseDecoder(ResponseReader):
         elif kind is not None:
             self._context.dropped.loss(f"answer.{kind}")
 
-    def _think(self, block: _Open, text: str) -> None:
+    def _add_thinking(self, block: _OpenBlock, text: str) -> None:
         block.shown = block.shown or not text.isspace()
         self._reasoned(text)
 
-    def _stop(self, block: _Open) -> None:
+    def _stop_block(self, block: _OpenBlock) -> None:
         call = block.call
         if call is not None:
             if call.size == 0 and block.given:
                 self._seq.call_delta(call, None, block.given)
-            # A call that stops inside its JSON was cut by a limit; it is not whole, and says so at the end.
+            # A call that stops inside its JSON was truncated by a limit. It is not whole, which the finish reason says.
             if call.size == 0 or call.whole:
                 self._seq.end_call(call)
         elif block.signature:
-            self._sign(block)
+            self._close_with_signature(block)
 
-    def _sign(self, block: _Open) -> None:
-        """The signature closes the reasoning, which may be empty: then its text was omitted, and the signature alone
-        goes back. One that only this endpoint knows is marked as its own."""
-        self._pause()
+    def _close_with_signature(self, block: _OpenBlock) -> None:
+        """The signature closes the reasoning. Reasoning without text was omitted by the provider, and only the
+        signature goes back. A signature of a compatible endpoint is marked with its issuer."""
+        self._flush_scanner()
         if not block.shown:
             self._seq.thinking("")
         signature = block.signature
@@ -244,28 +244,28 @@ class AnthropicResponseDecoder(ResponseReader):
             signature = embed_in_text(Signature(signature, origin_at(self._context.target.endpoint)))
         self._seq.signature(signature)
 
-    def _pause(self) -> None:
-        """What the scanner holds back of the text before goes out first."""
+    def _flush_scanner(self) -> None:
+        """Sends the text that the scanner holds back."""
         if self._scanner is not None:
             self._scanner.pause()
 
     # --------------------------------------------------------------------------------------------------- the ending
 
-    def _stopped(self, ended_by: EndedBy) -> None:
+    def _message_stopped(self, ended_by: EndedBy) -> None:
         self._end(ended_by, EndFacts(finish_reason=self._reason is not None, nothing_came=not self._seq.started,
                                      open_call=self._seq.incomplete_call))
 
     def _end_of_stream(self) -> None:
         if self._reason is None and self._scanner is not None:
             self._scanner.finish(clean=False)
-        self._stopped("end of stream")
+        self._message_stopped("end of stream")
 
     def _complete(self) -> None:
         reason = STOP_REASONS.get(self._reason or "end_turn", "stop")
         clean = reason in CLEAN
         for block in self._blocks.values():  # started, never stopped
             if block.call is None:
-                self._stop(block)
+                self._stop_block(block)
         if self._scanner is not None:
             self._scanner.finish(clean)
             if self._seq.closed:
@@ -290,13 +290,13 @@ class AnthropicResponseDecoder(ResponseReader):
         except Damaged as problem:
             self._seq.fail(Failure("server", f"The provider's answer is not valid JSON: {problem}."))
             return
-        self._begin(message.id, message.model)
+        self._start_message(message.id, message.model)
         for index, block in enumerate(message.content):
-            self._start(index, block)
+            self._start_block(index, block)
             if self._seq.closed:
                 return
-            self._stop(self._blocks.pop(index))
-        self._set_usage(self._figures.take(message.usage))
-        self._told_stop(message)
+            self._stop_block(self._blocks.pop(index))
+        self._set_usage(self._figures.update(message.usage))
+        self._take_stop(message)
         if not self._seq.closed:
-            self._stopped("whole body")
+            self._message_stopped("whole body")

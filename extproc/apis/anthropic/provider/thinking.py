@@ -1,7 +1,7 @@
-"""What a request says of thinking: the client's wish, the model's generation and what stands in its way -> one plan.
+"""Plans thinking: the client's settings, the model's generation and the rest of the request -> one plan.
 
-Called by the request encoder before anything is written, because the plan decides about max_tokens, sampling and the
-thinking of the history. Where two wishes exclude each other the more specific one counts: a forced tool and a prefill
+Called by the request encoder before anything is written, because the plan decides on max_tokens, sampling and past
+thinking. Where two settings exclude each other, the more specific one has precedence: a forced tool and a prefill
 before thinking. What is given up is named.
 """
 
@@ -18,24 +18,24 @@ from extproc.conversation.unsupported import Dropped
 from extproc.profiles.anthropic import AnthropicModel
 
 LEAST_BUDGET = 1024
-"""The API refuses less, and a budget that is not below max_tokens."""
+"""The API refuses a smaller budget, and one that is not below max_tokens."""
 BUDGETS = {"minimal": 1024, "low": 4096, "medium": 16_384, "high": 32_000, "xhigh": 48_000, "max": 64_000}
-"""Tokens of thinking for an effort, at models that take a budget only; the way back is `effort_of_budget`."""
+"""Thinking tokens for an effort, for models that only take a budget; `effort_of_budget` is the reverse."""
 DEFAULT_OUTPUT = 32_000
-"""`max_tokens` where the client set none: what Claude Code asks for, and what leaves most of a small context window to
-the prompt. The model's own limit counts where it is smaller."""
+"""`max_tokens` where the client set none: Claude Code's default, which leaves most of a small context window to the
+prompt. The model's own limit applies where it is smaller."""
 
 _Kind = Literal["enabled", "adaptive", "off"] | None
 
 
 class Circumstances(msgspec.Struct, frozen=True):
-    """What the rest of the request means for thinking."""
+    """The facts of the rest of the request that matter for thinking."""
 
     forced_tool: bool = False
     prefill: bool = False
-    """The conversation ends with a turn of the model that it continues."""
+    """The conversation ends with an assistant turn that the model continues."""
     loop_signed: bool = True
-    """The tool loop that is open, if one is, began with thinking that the endpoint takes back."""
+    """The open tool loop, if any, began with thinking that the endpoint takes back."""
 
 
 class ThinkingPlan(msgspec.Struct):
@@ -45,13 +45,13 @@ class ThinkingPlan(msgspec.Struct):
     field: ThinkingField | None = None
     effort: str | None = None
     on: bool = False
-    """The model may think in this request: then thinking of the history is sent back and sampling is fixed."""
+    """The model may think in this request: past thinking is sent back and sampling is fixed."""
 
 
 def plan_thinking(wanted: ThinkingConfig | None, max_tokens: int | None, model: AnthropicModel,
                   circumstances: Circumstances, dropped: Dropped) -> ThinkingPlan:
     """`max_tokens`: the client's limit, None for none."""
-    kind, effort = _kind(wanted, model, dropped)
+    kind, effort = _kind_of_thinking(wanted, model, dropped)
     kind = _without_conflict(kind, model, circumstances, dropped)
     limit = min(DEFAULT_OUTPUT if max_tokens is None else max(1, max_tokens), model.max_output_tokens)
     plan = ThinkingPlan(limit, effort=effort)
@@ -71,8 +71,9 @@ def _asks_for_none(wanted: ThinkingConfig) -> bool:
     return wanted.mode == "disabled" or (wanted.mode is None and wanted.effort == "none")
 
 
-def _kind(wanted: ThinkingConfig | None, model: AnthropicModel, dropped: Dropped) -> tuple[_Kind, str | None]:
-    """The kind of thinking that comes nearest to the wish, and the effort to send."""
+def _kind_of_thinking(wanted: ThinkingConfig | None, model: AnthropicModel, dropped: Dropped) -> tuple[_Kind,
+                                                                                                       str | None]:
+    """The nearest kind of thinking, and the effort to send."""
     if wanted is None:
         return None, None
     effort = None if wanted.effort == "none" else wanted.effort
@@ -98,8 +99,9 @@ def _kind(wanted: ThinkingConfig | None, model: AnthropicModel, dropped: Dropped
 
 
 def _without_conflict(kind: _Kind, model: AnthropicModel, circumstances: Circumstances, dropped: Dropped) -> _Kind:
-    """With a budget a forced tool is a 400, so is a prefill, so is a tool loop that does not begin with signed
-    thinking. Adaptive thinking allows a forced tool and any loop; its models know no prefill."""
+    """Resolves conflicts. With a budget the API answers 400 to a forced tool, to a prefill, and to a tool loop that
+    does not begin with signed thinking. Adaptive thinking allows a forced tool and any loop; its models know no
+    prefill."""
     switch_only = kind is None and model.unasked and model.thinking == {"enabled"}
     if kind != "enabled" and not (switch_only and circumstances.forced_tool):
         return kind
@@ -119,7 +121,7 @@ def _without_conflict(kind: _Kind, model: AnthropicModel, circumstances: Circums
 
 def _with_budget(plan: ThinkingPlan, wanted: ThinkingConfig | None, max_tokens: int | None, model: AnthropicModel,
                  dropped: Dropped) -> _Kind:
-    """Fills the plan with a budget of at least 1024 tokens below max_tokens; "off" where there is no room for it."""
+    """Adds a budget of at least 1024 tokens below max_tokens to the plan; "off" where there is no room for it."""
     asked = wanted.budget if wanted is not None else None
     if asked is not None:
         budget = max(LEAST_BUDGET, asked)
@@ -140,7 +142,7 @@ def _with_budget(plan: ThinkingPlan, wanted: ThinkingConfig | None, max_tokens: 
 
 
 def _switch_off(plan: ThinkingPlan, model: AnthropicModel, *, asked: bool, dropped: Dropped) -> None:
-    """`asked`: the client wants it off, rather than that it cannot be on."""
+    """`asked`: the client wants thinking off. Otherwise it only cannot be on."""
     if model.off == "never":
         plan.on = model.thinks or model.unasked
         if asked and plan.on:  # the least there is

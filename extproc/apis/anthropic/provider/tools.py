@@ -1,7 +1,7 @@
 """The tools of a request in the Messages API, with `tool_choice`.
 
-Tools that Anthropic runs (web search) go as their client sent them, to Anthropic only; elsewhere nobody would run
-them. A history with calls needs tools to be declared, so calls of tools that are not offered any more get stubs. Called
+Tools that Anthropic runs (web search) are sent to Anthropic only, in the client's bytes; nobody would run them
+elsewhere. A history with calls requires declared tools, so calls of tools that are no longer offered get stubs. Called
 by the request encoder.
 """
 
@@ -31,11 +31,11 @@ THE_TOOL = "Your next answer must call the tool {name}."
 STUB = "This tool is no longer available. Do not call it."
 _NO_INPUT = msgspec.Raw(b'{"type":"object","properties":{}}')
 _MOST_STRICT = 20
-"""Strict tools of one request: the API's limit."""
+"""The most strict tools of one request: the API's limit."""
 
 
 class WantedChoice(msgspec.Struct, frozen=True):
-    """What becomes of the client's choice. `tools` are those to send."""
+    """The choice to send, and the tools to send with it."""
 
     choice: ToolChoice | None
     tools: Sequence[Tool]
@@ -46,7 +46,7 @@ class WantedChoice(msgspec.Struct, frozen=True):
 
 
 def wanted_choice(request: Request, target: Target, dropped: Dropped) -> WantedChoice:
-    """The choice with the attempt's setting, an `allowed` list applied. Raises `BadRequest` for too many tools and for
+    """The choice with the attempt's setting and an `allowed` list applied. Raises BadRequest for too many tools and for
     a choice of a tool that is not offered."""
     tools: Sequence[Tool] = request.tools
     if tools and target.tool_style == "off":
@@ -74,8 +74,8 @@ def wanted_choice(request: Request, target: Target, dropped: Dropped) -> WantedC
 
 
 def _allowed(wanted: ToolChoice, tools: Sequence[Tool]) -> WantedChoice:
-    """Only these may be called: the others are not sent. A single one that must be called is named instead, so that the
-    tools, and what is cached with them, stay as they are."""
+    """Sends only the allowed tools. A single allowed tool that must be called is named instead, so that the tools, and
+    their cached prefix, stay the same."""
     if not wanted.allowed or wanted.mode not in ("auto", "required"):
         return WantedChoice(wanted, tools)
     kept = [tool for tool in tools if tool.name in wanted.allowed]
@@ -90,7 +90,7 @@ def _allowed(wanted: ToolChoice, tools: Sequence[Tool]) -> WantedChoice:
 def set_tools(body: ProviderBody, request: Request, target: Target, wanted: WantedChoice, turns: list[Turn],
               names: NameMap,
               model: AnthropicModel, endpoint: AnthropicEndpoint, dropped: Dropped) -> list[str]:
-    """Fills `tools` and `tool_choice`. Returns what the model should be told instead."""
+    """Sets `tools` and `tool_choice`. Returns notes for the system text."""
     strict = 0
     for tool in wanted.tools:
         definition = _definition(tool, names, model, endpoint, dropped, strict=strict < _MOST_STRICT)
@@ -127,7 +127,7 @@ def _definition(tool: Tool, names: NameMap, model: AnthropicModel, endpoint: Ant
 
 
 def _description(tool: Tool, dropped: Dropped) -> str | None:
-    """The description; the grammar of a custom tool's text is told in words, as nothing here enforces one."""
+    """The description with the grammar of a custom tool's text: the API enforces no grammar."""
     grammar = _grammar(tool)
     if grammar is None:
         return tool.description or None
@@ -145,7 +145,7 @@ class _Grammar(msgspec.Struct):
 
 
 def _grammar(tool: Tool) -> tuple[str, str] | None:
-    """(syntax, definition) of the format of a custom tool: both forms in which OpenAI's two APIs write it."""
+    """(syntax, definition) of a custom tool's format, in the forms of OpenAI's two APIs."""
     if tool.format is None:
         return None
     try:
@@ -170,7 +170,7 @@ def _server_tools(body: ProviderBody, request: Request, endpoint: AnthropicEndpo
 
 
 def _stubs(turns: list[Turn], names: NameMap) -> list[ToolDefinition]:
-    """The tools of the history, where none are offered: the API refuses calls without any `tools`."""
+    """Stubs for the tools of the history, where none are offered: the API refuses calls without any `tools`."""
     used = dict.fromkeys(names.to_provider.get(exchange.call.name, exchange.call.name)
                          for turn in turns for exchange in turn.exchanges)
     return [ToolDefinition(name, _NO_INPUT, STUB) for name in used]

@@ -22,7 +22,7 @@ NOT_RUN = "This call was not run: the final answer is wanted now."
 
 
 def wants_final(headers: Mapping[str, str]) -> bool:
-    """Whether the headers (names in lower case) ask for the final answer. Raises `BadRequest`."""
+    """True if the headers (names in lower case) ask for the final answer. Raises BadRequest."""
     wished = headers.get(FINALIZE_HEADER)
     if wished is None:
         return False
@@ -33,8 +33,8 @@ def wants_final(headers: Mapping[str, str]) -> bool:
 
 
 def finalize(request: ChatRequest, note: str, dropped: Dropped) -> ChatRequest:
-    """The request with pending results reconciled, no tool to be called, and the note (none when it is empty) as the
-    last message."""
+    """The request with a result for every call, no tool to be called, and the note as the last message (none if it is
+    empty)."""
     messages = _reconciled(request.messages, dropped)
     if note:
         messages.append(Message("system", [Text(note)]))
@@ -62,7 +62,7 @@ def _reconciled(messages: list[Message], dropped: Dropped) -> list[Message]:
 
 
 def _readable(block: Block, called: set[str], dropped: Dropped) -> list[Block]:
-    """The block itself; a result without its call as text and media."""
+    """The block itself; a result without its call becomes text and media."""
     if not isinstance(block, ToolResult) or block.call_id in called:
         return [block]
     dropped.hint("tool_result.without_call")

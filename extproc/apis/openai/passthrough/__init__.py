@@ -1,9 +1,10 @@
-"""OpenAI clients at OpenAI-format providers that need no mending: chunks pass, the model's name is the client's.
+"""OpenAI clients at OpenAI-format providers whose responses need no mending: chunks pass, with the client's name of the
+model.
 
-Most servers of this format deviate from it (ids, indexes, calls written as text, reasoning in many fields): for them
-the conversation is translated like for any other pair. Bytes pass where the profile says that the endpoint is
-`faithful`, and answers also where the client asked for what only bytes can carry (several choices, log probabilities).
-`openai_request` and `openai_history` change the request, `openai_answer` reads the answer.
+Most servers of this format deviate from it (ids, indexes, calls written as text, reasoning in many fields) and are
+translated like any other pair. Bytes pass where the profile says that the endpoint is `faithful`, and responses also
+where the client asked for something that only bytes carry (several choices, log probabilities). `request` and `history`
+decide on the request, `response` reads the response.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class OpenAIPassThrough:
         return PatchedRequest(request, native.outline, call_ids(native.body.messages))
 
     def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
-        """A request that was written anew may have an answer in other words: of functions, custom tools, and reasoning
-        that the client does not want to see."""
+        """The response to a re-encoded request may differ in form from what the client expects: legacy functions,
+        custom tools, and reasoning that the client excluded."""
         if not _is_native(target) or not (target.profile.faithful or request.logprobs or request.choices > 1):
             return False
         if patched:

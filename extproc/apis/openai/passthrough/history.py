@@ -1,8 +1,8 @@
-"""True or false: can the messages of a chat request reach OpenAI as the client wrote them?
+"""Decides whether the messages of a chat request can reach OpenAI in the client's own bytes.
 
 Clients echo what their SDK accumulated (`index` in calls, `parsed`), put names and images into tool messages, lose ids
 and leave calls without a result. OpenAI takes none of these. Such a request is re-encoded from the conversation, which
-mends them or names the fault. The order of results is not checked: OpenAI takes any.
+mends it or names the fault. The order of results is not checked: OpenAI takes any.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from extproc.apis.openai.client.parameters import wants_usage
 from extproc.apis.openai.client.request import FIELDS, ChatRequest, decode_parameters
 from extproc.apis.openai.passthrough.history import history_fits
 from extproc.apis.openai.provider.parameters import format_fits, format_kind, legal_user, limit_at
-from extproc.apis.openai.provider.reasoning import Plan, plan, reasoning_effort
+from extproc.apis.openai.provider.reasoning import ReasoningPlan, plan_reasoning, reasoning_effort
 from extproc.apis.openai.provider.tools import choose_tools
 from extproc.apis.openai.wire_messages import NativeMessage
 from extproc.apis.openai.wire_request import ClientBody, ClientToolChoice
@@ -138,7 +138,7 @@ def _tools_fit(body: NativeBody, outline: ChatRequest, target: Target) -> bool:
         return outline.tool_choice is None and parallel is None and not given(body.function_call)
     chosen = choose_tools(outline, target, Dropped())
     mode = outline.tool_choice.mode if outline.tool_choice is not None else None
-    planned = plan(outline, (), target, Dropped(), tools=True, forced=chosen.forced,
+    planned = plan_reasoning(outline, (), target, Dropped(), tools=True, forced=chosen.forced,
                    formatted=outline.output_format is not None)
     return (
         target.tool_choice is None and target.parallel_tool_calls is None
@@ -146,7 +146,7 @@ def _tools_fit(body: NativeBody, outline: ChatRequest, target: Target) -> bool:
         and (parallel is None or profile.parallel_tool_calls)
         and len(chosen.offered) == len(tools) and chosen.mode == mode and not chosen.allowed
         and (mode is None or (mode in profile.tool_choices and _is_native_choice(body.tool_choice, profile)))
-        and planned == Plan(outline.thinking)
+        and planned == ReasoningPlan(outline.thinking)
         and all(not tool.custom and fits_name(tool.name, profile.tool_name_max)
                 and (tool.strict is None or profile.strict_tools) for tool in tools)
         and all(b'"properties"' in bytes(tool) for tool in body.tools or ()))

@@ -1,8 +1,8 @@
-"""A Chat Completions answer that passes: every chunk of the provider is a chunk of the client.
+"""A Chat Completions response that passes: every chunk of the provider becomes a chunk of the client.
 
-Changed are the model's name, ids and indexes of calls that cannot stand (an id that the conversation has already, one
-that is repeated in every chunk), and what the client did not ask for (the usage chunk). What is missing at the end is
-added: finish reasons, usage, `[DONE]`. Read are usage, calls, the end and errors; unknown fields pass.
+Changed are the model's name, invalid ids and indexes of calls (an id that the conversation has already, an id repeated
+in every chunk), and the usage chunk that the client did not ask for. Missing parts of the end are added: finish
+reasons, usage, `[DONE]`. Usage, calls, the end and errors are read; unknown fields pass.
 """
 
 from __future__ import annotations
@@ -13,110 +13,47 @@ import msgspec
 
 from extproc.apis.base import DecodeContext, ResponseDecoder
 from extproc.apis.openai.client.response import usage_fields
-from extproc.apis.openai.provider.call_index import CallIndex
-from extproc.apis.openai.provider.chunks import CallDelta, Choice, Chunk, JsonChunk, decode_chunk, usage_of
-from extproc.apis.openai.provider.finish import FAILED_REASONS, FINISH_REASONS
+from extproc.apis.openai.passthrough.calls import ChoiceCalls
+from extproc.apis.openai.provider.chunks import JsonChunk, decode_chunk, usage_of
+from extproc.apis.openai.wire_response import FAILED_REASONS, FINISH_REASONS, CallDelta, OpenAIChoice, OpenAIChunk
 from extproc.apis.shared.endings import EndedBy, EndFacts, failure_at_end
 from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
 from extproc.apis.shared.json_text import without_half_pairs
 from extproc.apis.shared.passthrough import PassThroughDecoder, readable, without_line_ends
 from extproc.apis.shared.provider_errors import complaint_of, failure_from_chunk
 from extproc.apis.shared.sse import LF
-from extproc.conversation.model import RawEvent, Signature
-from extproc.conversation.pending_call import PendingCall
-from extproc.conversation.sequencer import too_long_call
+from extproc.conversation.model import RawEvent
 from extproc.errors import Failure
 
 _DONE = b"data: [DONE]\n\n"
 _HEAD = ("id", "object", "created", "model", "system_fingerprint")
-"""What all chunks of an answer share."""
+"""The fields that all chunks of a response share."""
 
 
-class _Piece(msgspec.Struct, gc=False):
+class _PeekedChoice(msgspec.Struct, gc=False):
     index: int = 0
     finish_reason: str | None = None
     error: Any = None
 
 
-class _Plain(msgspec.Struct, gc=False):
-    """Just enough to see that a chunk holds one more piece of text and nothing else."""
+class _PeekedChunk(msgspec.Struct, gc=False):
+    """The fields that show whether a chunk is one more piece of text and nothing else."""
 
     model: str | None = None
-    choices: list[_Piece] = []
+    choices: list[_PeekedChoice] = []
     usage: Any = None
     error: Any = None
     x_groq: Any = None
 
 
-_plain = msgspec.json.Decoder(_Plain).decode
+_peek = msgspec.json.Decoder(_PeekedChunk).decode
 
-Place = tuple[int, int]
-"""Of a call in a chunk: the positions of its choice and of the call in it."""
-
-
-class _Followed:
-    """Takes calls and fragments from a `CallIndex` without sending anything: the fragments pass as they are."""
-
-    def __init__(self, offered: dict[str, str], most_arguments: int) -> None:
-        self.failure: Failure | None = None
-        self._offered = offered
-        self._most_arguments = most_arguments
-
-    def new_call(self, id: str | None = None, *, signature: Signature | None = None) -> PendingCall:
-        return PendingCall(id)
-
-    def call_delta(self, call: PendingCall, name: str | None, arguments: str | None) -> None:
-        if name:
-            call.add_name(name, self._offered)
-        if arguments:
-            call.add_arguments(arguments)
-            call.take()
-            if call.size > self._most_arguments:
-                self.fail(too_long_call(call.name, self._most_arguments))
-
-    def fail(self, failure: Failure) -> None:
-        self.failure = self.failure or failure
-
-
-class _Calls:
-    """The calls of one choice: which of them each entry belongs to, and where that stands for the client."""
-
-    def __init__(self, offered: dict[str, str], most_arguments: int) -> None:
-        self.count = 0
-        self._followed = _Followed(offered, most_arguments)
-        self._index = CallIndex(self._followed, offered, free_text=False)
-        self._places: dict[PendingCall, int] = {}
-        self._names: dict[PendingCall, str] = {}
-
-    @property
-    def failure(self) -> Failure | None:
-        return self._followed.failure
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the calls, as far as they came."""
-        return [call.name for call in self._places]
-
-    def places(self, entries: list[CallDelta | None], *, whole: bool) -> list[tuple[int, bool, str | None] | None]:
-        """Of each entry: its place for the client, whether its call begins, and what the client is to read as the name
-        (None: nothing, it has it). None: the entry holds nothing."""
-        out: list[tuple[int, bool, str | None] | None] = []
-        for entry, call in zip(entries, self._index.take(entries, whole=whole), strict=True):
-            if entry is None or call is None:
-                out.append(None)
-                continue
-            begins = call not in self._places
-            if begins:
-                self._places[call] = self.count
-                self.count += 1
-            had = self._names.get(call, "")
-            self._names[call] = call.name
-            out.append((self._places[call], begins, call.name[len(had):] if call.name.startswith(had) else None))
-        return out
+CallPosition = tuple[int, int]
+"""The position of a call in a chunk: of its choice, and of the call in the choice."""
 
 
 class ChatPassThroughDecoder(PassThroughDecoder):
-    """One answer."""
+    """One response."""
 
     def __init__(self, context: DecodeContext, decoder: ResponseDecoder) -> None:
         super().__init__(context, decoder)
@@ -126,13 +63,13 @@ class ChatPassThroughDecoder(PassThroughDecoder):
         self._old = (b"", b"")
         self._new = (b'"model":%b' % bytes(self._name), b'"model": %b' % bytes(self._name))
         self._head: Fields | None = None
-        self._begun: set[int] = set()
-        self._finished: set[int] = set()
+        self._started_choices: set[int] = set()
+        self._finished_choices: set[int] = set()
         self._reason: str | None = None
-        self._called: dict[int, _Calls] = {}
+        self._calls_by_choice: dict[int, ChoiceCalls] = {}
         self._call_count = 0  # of all choices
-        self._counted = False
-        self._pieces = 0
+        self._has_usage = False
+        self._output_events = 0
 
     @property
     def unoffered_calls(self) -> int:
@@ -141,32 +78,32 @@ class ChatPassThroughDecoder(PassThroughDecoder):
     @property
     def _unoffered_names(self) -> list[str]:
         known = self._context.names.to_client
-        return [name for calls in self._called.values() for name in calls.names if name not in known]
+        return [name for calls in self._calls_by_choice.values() for name in calls.names if name not in known]
 
     # -------------------------------------------------------------------------------------------------------- events
 
     def _pass_event(self, name: bytes, payload: bytes) -> None:
-        """A further piece of text, as most events are, costs one look."""
+        """The fast path for a further piece of text, as most events are: one small decode."""
         if self._content_seen and b'"tool_calls"' not in payload and not name:
             try:
-                plain = _plain(payload)
+                peeked = _peek(payload)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                plain = None
-            if plain is not None and plain.usage is None and plain.error is None and plain.x_groq is None \
-                    and len(plain.choices) == 1:
-                piece = plain.choices[0]
-                if piece.finish_reason is None and piece.error is None and piece.index in self._begun:
-                    self._pieces += 1
-                    self._out.append(RawEvent(b"data: %b\n\n" % self._renamed(payload, plain.model), True))
+                peeked = None
+            if peeked is not None and peeked.usage is None and peeked.error is None and peeked.x_groq is None \
+                    and len(peeked.choices) == 1:
+                part = peeked.choices[0]
+                if part.finish_reason is None and part.error is None and part.index in self._started_choices:
+                    self._output_events += 1
+                    self._out.append(RawEvent(b"data: %b\n\n" % self._with_client_model(payload, peeked.model), True))
                     return
-        self._any_event(name, payload)
+        self._full_event(name, payload)
 
-    def _any_event(self, name: bytes, payload: bytes) -> None:
+    def _full_event(self, name: bytes, payload: bytes) -> None:
         if payload.strip() == b"[DONE]":
             self._done("end mark", nothing_came=not self._content_seen and self._reason is None)
             return
         if name == b"error":
-            self._broke_off(payload)
+            self._fail_with(payload)
             return
         if not payload or payload.isspace():
             return
@@ -178,19 +115,19 @@ class ChatPassThroughDecoder(PassThroughDecoder):
                 return
             for line in payload.split(b"\n"):  # two data lines that were meant as two events
                 if not self._ended:
-                    self._any_event(name, line)
+                    self._full_event(name, line)
             return
         if chunk is not None:
             self._chunk(chunk, payload)
 
-    def _chunk(self, chunk: Chunk, payload: bytes) -> None:
+    def _chunk(self, chunk: OpenAIChunk, payload: bytes) -> None:
         choices = [choice for choice in chunk.choices or () if choice is not None]
         if chunk.is_error or (not choices and chunk.usage is None and complaint_of(payload) is not None):
-            self._broke_off(payload)
+            self._fail_with(payload)
             return
         self._take_usage(chunk, choices)
         calls = 0
-        changes: dict[Place, Fields] = {}
+        changes: dict[CallPosition, Fields] = {}
         for position, choice in enumerate(choices):
             calls += self._choice(position, choice, changes)
         if self._ended or (not choices and chunk.usage is not None and not self._context.request.want_usage):
@@ -202,14 +139,15 @@ class ChatPassThroughDecoder(PassThroughDecoder):
             payload = _with_changes(payload, changes, "delta")
         holds_something = any(part is not None and part.holds_something
                               for choice in choices for part in (choice.delta, choice.message))
-        self._pieces += holds_something
+        self._output_events += holds_something
         model = chunk.model if isinstance(chunk.model, str) else None
-        self._pass(b"data: %b\n\n" % self._renamed(payload, model), content=holds_something, calls=calls)
+        self._pass(b"data: %b\n\n" % self._with_client_model(payload, model), content=holds_something, calls=calls)
 
-    def _choice(self, position: int, choice: Choice, changes: dict[Place, Fields]) -> int:
-        """Reads one choice; returns how many calls begin in it. `changes`: of its calls."""
+    def _choice(self, position: int, choice: OpenAIChoice, changes: dict[CallPosition, Fields]) -> int:
+        """Reads one choice and returns the number of calls that begin in it. `changes` receives the changes to its
+        calls."""
         index = choice.index if isinstance(choice.index, int) else 0
-        self._begun.add(index)
+        self._started_choices.add(index)
         calls = 0
         delta = choice.delta or choice.message
         if delta is not None and delta.tool_calls:
@@ -217,15 +155,17 @@ class ChatPassThroughDecoder(PassThroughDecoder):
         if choice.error:
             self._fail(failure_from_chunk({"error": choice.error}))
         elif word := choice.finish_word:
-            self._told_finish(index, word, position, changes)
+            self._take_finish(index, word, position, changes)
         return calls
 
     def _calls(self, index: int, position: int, entries: list[CallDelta | None],
-               changes: dict[Place, Fields]) -> int:
-        """Reads the entries of one list; returns how many calls begin in it. `changes`: what must change in them."""
-        calls = self._called.get(index)
+               changes: dict[CallPosition, Fields]) -> int:
+        """Reads the entries of one list and returns the number of calls that begin in it. `changes` receives the
+        changes."""
+        calls = self._calls_by_choice.get(index)
         if calls is None:
-            calls = self._called[index] = _Calls(self._context.names.to_client, self._context.limits.tool_arguments)
+            calls = self._calls_by_choice[index] = ChoiceCalls(self._context.names.to_client,
+                                                               self._context.limits.tool_arguments)
         begun = 0
         for at, (entry, found) in enumerate(zip(entries, calls.places(entries, whole=not self._streaming),
                                                 strict=True)):
@@ -255,25 +195,25 @@ class ChatPassThroughDecoder(PassThroughDecoder):
             self._fail(calls.failure)
         return begun
 
-    def _told_finish(self, index: int, word: str, position: int, changes: dict[Place, Fields]) -> None:
+    def _take_finish(self, index: int, word: str, position: int, changes: dict[CallPosition, Fields]) -> None:
         if word in FAILED_REASONS:
             self._fail(FAILED_REASONS[word])
             return
-        self._finished.add(index)
+        self._finished_choices.add(index)
         self._reason = self._reason or word
-        if word == "stop" and not self._faithful and self._called.get(index):
+        if word == "stop" and not self._faithful and self._calls_by_choice.get(index):
             changes[position, -1] = {"finish_reason": raw("tool_calls")}
             self._reason = "tool_calls"
 
-    def _broke_off(self, payload: bytes) -> None:
+    def _fail_with(self, payload: bytes) -> None:
         complaint = complaint_of(payload) or {"error": payload[:2000].decode("utf-8", "replace").strip()}
         self._fail(failure_from_chunk(complaint))
 
     # ------------------------------------------------------------------------------------------------------ the name
 
-    def _renamed(self, payload: bytes, model: str | None) -> bytes:
-        """The chunk on one line, with the client's name of the model. A quoted name behind an unescaped quote can only
-        be the member: inside a text both are escaped."""
+    def _with_client_model(self, payload: bytes, model: str | None) -> bytes:
+        """The chunk on one line with the client's name of the model. A quoted name after an unescaped quote can only be
+        the member: inside a string both are escaped."""
         if not payload.isascii() or LF in payload:
             payload = readable(without_line_ends(payload))
         if model is None or model == self._context.request.model:
@@ -291,33 +231,33 @@ class ChatPassThroughDecoder(PassThroughDecoder):
 
     # ------------------------------------------------------------------------------------------------------- the end
 
-    def _take_usage(self, chunk: Chunk, choices: list[Choice]) -> None:
+    def _take_usage(self, chunk: OpenAIChunk, choices: list[OpenAIChoice]) -> None:
         groq = chunk.x_groq if isinstance(chunk.x_groq, dict) else {}
         if groq.get("error"):
             self._fail(failure_from_chunk({"error": groq["error"]}))
-        for told in (chunk.usage, groq.get("usage"), *(choice.usage for choice in choices)):
+        for reported in (chunk.usage, groq.get("usage"), *(choice.usage for choice in choices)):
             outside = self._context.target.profile.reasoning_outside
-            usage = usage_of(told, reasoning_outside=outside) if told is not None else None
+            usage = usage_of(reported, reasoning_outside=outside) if reported is not None else None
             if usage is not None:
                 self._usage = usage
-                self._counted = True
+                self._has_usage = True
 
     def _no_more_events(self) -> None:
         """Without `[DONE]` a response is complete once all its choices are."""
-        self._done("end of stream", nothing_came=not self._begun)
+        self._done("end of stream", nothing_came=not self._started_choices)
 
     def _done(self, ended_by: EndedBy, *, nothing_came: bool) -> None:
-        open_choices = sorted(self._begun - self._finished)
+        open_choices = sorted(self._started_choices - self._finished_choices)
         failure = failure_at_end(ended_by, EndFacts(
-            finish_reason=bool(self._finished) and not open_choices, nothing_came=nothing_came,
-            open_call=any(index in self._called for index in open_choices)))
+            finish_reason=bool(self._finished_choices) and not open_choices, nothing_came=nothing_came,
+            open_call=any(index in self._calls_by_choice for index in open_choices)))
         if failure is not None:
             self._fail(failure)
             return
         for index in open_choices:
             self._own_chunk([{"index": index, "delta": {}, "finish_reason": "stop"}])
-        if not self._counted:
-            self._estimate_usage(self._pieces)
+        if not self._has_usage:
+            self._estimate_usage(self._output_events)
             if self._context.request.want_usage:
                 self._own_chunk([], usage=usage_fields(self._usage, self._context.prompt_estimate))
         self._pass(_DONE)
@@ -332,7 +272,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
         super()._fail(failure)
 
     def _note_unoffered(self) -> None:
-        """The answer ends: the names of its calls are whole."""
+        """The response ends: the names of its calls are whole."""
         if not self._ended:
             for name in self._unoffered_names:
                 self._context.tally.note_bad(name, "unoffered")
@@ -340,7 +280,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
     def _finish(self) -> None:
         self._note_unoffered()
         reason = FINISH_REASONS.get(self._reason or "stop", "stop")
-        self._end(reason, calls=bool(self._called))
+        self._end(reason, calls=bool(self._calls_by_choice))
 
     # --------------------------------------------------------------------------------------------------------- whole
 
@@ -355,7 +295,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
                 choice.error or choice.finish_word in FAILED_REASONS or choice.message is None for choice in choices):
             return False
         self._take_usage(chunk, choices)
-        changes: dict[Place, Fields] = {}
+        changes: dict[CallPosition, Fields] = {}
         calls = 0
         for position, choice in enumerate(choices):
             calls += self._choice(position, choice, changes)
@@ -364,7 +304,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
         if changes:
             fields = fields_of(_with_changes(body, changes, "message")) or fields
         fields["model"] = self._name
-        if not self._counted:
+        if not self._has_usage:
             self._estimate_usage(len(body) // 4)
             fields["usage"] = raw(usage_fields(self._usage, self._context.prompt_estimate))
         self._pass(readable(joined(fields)), content=True, calls=calls)
@@ -372,8 +312,8 @@ class ChatPassThroughDecoder(PassThroughDecoder):
         return True
 
 
-def _with_changes(payload: bytes, changes: dict[Place, Fields], part: str) -> bytes:
-    """The chunk with changed calls; a choice's own members are changed under the place -1."""
+def _with_changes(payload: bytes, changes: dict[CallPosition, Fields], part: str) -> bytes:
+    """The chunk with changed calls. The changes of a choice's own members have the position -1."""
     fields = fields_of(payload) or fields_of(without_half_pairs(payload)) or {}
     choices = elements_of(fields.get("choices", msgspec.Raw(b"[]"))) or []
     for position, choice in enumerate(choices):

@@ -1,5 +1,6 @@
-"""OpenAI Chat Completions. Provider side: `request.py` writes requests, `answer.py` reads answers (`chunks.py` holds
-the wire records). The client side is `extproc.apis.openai.client`."""
+"""OpenAI Chat Completions, provider side: `request.py` writes requests, `response.py` reads responses. The client side
+is `extproc.apis.openai.client`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from extproc.profiles.target import Target
 
 
 class OpenAIProvider:
-    """`ProviderApi` for every server that speaks Chat Completions."""
+    """`ProviderApi` for every server with Chat Completions."""
 
     name = "openai"
 

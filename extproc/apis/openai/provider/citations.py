@@ -1,9 +1,8 @@
-"""What a Chat Completions answer says of its sources -> `Citations`, or a list in words.
+"""The sources that a Chat Completions response cites -> `Citations`, or a list as text.
 
-Models that search tell them in `annotations` of the message or of deltas (OpenAI, OpenRouter; `url_citation`, with the
-place in the text that a source stands for), or beside the choices: `citations`, a list of URLs to which `[1]` in the
-text refers (Perplexity, xAI), and `search_results` with their titles (Perplexity, in every chunk). Called by the answer
-decoder.
+Models with search send them in `annotations` of the message or of deltas (OpenAI, OpenRouter; `url_citation`, with the
+span of text that a source supports), or beside the choices: `citations`, a list of URLs that `[1]` in the text refers
+to (Perplexity, xAI), and `search_results` with titles (Perplexity, in every chunk). Called by the response decoder.
 
 Sources: platform.openai.com/docs (Web search), openrouter.ai/docs (Web search), docs.perplexity.ai (Chat Completions),
 docs.x.ai (Live Search).
@@ -17,27 +16,27 @@ from extproc.apis.shared.sources import SourceList
 from extproc.conversation.model import Citations
 
 _MOST = 1000
-"""Annotations that are kept of an answer, and characters of JSON of all of them together."""
+"""The most annotations kept per response, and the most characters of JSON of all of them together."""
 _MOST_SIZE = 16_000_000
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Cited:
-    """The sources of one answer. What is told again counts once; of a list that grows the last one counts."""
+class CitationCollector:
+    """The sources of one response. A repeated annotation counts once; of a growing list the last version counts."""
 
     def __init__(self) -> None:
         self._annotations: dict[bytes, dict[str, object]] = {}
         self._size = 0
         self._lists: dict[str, list[object]] = {}
         self.lost = False
-        """Something came that is no annotation, or more than is kept."""
+        """Something that is no annotation was received, or more than is kept."""
 
     def __bool__(self) -> bool:
         return bool(self._annotations or self._lists)
 
     def annotations(self, value: object) -> None:
-        """Takes the `annotations` of a message or a delta."""
+        """Reads the `annotations` of a message or a delta."""
         for item in value if isinstance(value, list) else [value]:
             if not isinstance(item, dict):
                 self.lost = True
@@ -52,7 +51,7 @@ class Cited:
             self._annotations[text] = item
 
     def lists(self, citations: object, search_results: object) -> None:
-        """Takes what stands beside the choices."""
+        """Reads the lists beside the choices."""
         for name, value in (("citations", citations), ("search_results", search_results)):
             if isinstance(value, list):
                 if value:
@@ -61,12 +60,12 @@ class Cited:
                 self.lost = True
 
     def event(self) -> Citations:
-        """For a client that has a place for them: all as it came."""
+        """All sources unchanged, for a client with a field for them."""
         return Citations([msgspec.Raw(text) for text in self._annotations],
                          {name: msgspec.Raw(_encode(value)) for name, value in self._lists.items()})
 
     def text(self) -> str:
-        """In words, for all others; "" where nothing is a page. What is none is `lost`."""
+        """The sources as text, for all other clients; "" if none is a page. Others set `lost`."""
         pages = SourceList()
         told = list(self._lists.get("citations", ()))
         for url in told:
@@ -78,7 +77,7 @@ class Cited:
             cited = annotation.get("url_citation")
             page = cited if isinstance(cited, dict) else annotation  # flat, as in the Responses API
             self._lost_unless(pages.add(page.get("url"), page.get("title")))
-        # Its numbers are those of the text only where no page stands there twice.
+        # The list has the numbers of the text only if no page is repeated.
         numbered = bool(self._lists) and len({str(url) for url in told}) == len(told)
         return pages.text(numbered=numbered) if pages else ""
 

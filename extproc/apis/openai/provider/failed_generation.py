@@ -1,10 +1,9 @@
-"""What a model wrote when its host refused the tool call in it: an error body -> the answer that it could have been.
+"""Recovers a tool call that the model's own host refused: an error body -> the response that it could have been.
 
 Groq checks calls against the tools' schemas and answers 400 `tool_use_failed`, also inside streams, with the model's
-raw text in `failed_generation`. Often that text holds a good call: JSON with a name and arguments, or the model's own
-form of writing calls, which the dialects read. The answer that comes out of here is a Chat Completions body like any
-other, so that the ordinary decoder reads it. Called by the answer decoder, and for error answers before anything was
-sent.
+raw text in `failed_generation`. Often that text holds a valid call: JSON with a name and arguments, or the model's own
+form of calls, which the dialects read. The recovered response is an ordinary Chat Completions body for the ordinary
+decoder. Called by the response decoder, and for error responses before anything was sent.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _LONGEST = 1 << 20
 
 
 def rescued_response(body: bytes, offered: Container[str]) -> bytes | None:
-    """The whole answer in place of this error; None when it is another error, or its text is anything but calls in
+    """The whole response in place of this error. None for any other error, and for a text that is not only calls in
     JSON of tools in `offered`."""
     text = failed_text(body)
     if text is None:
@@ -49,7 +48,7 @@ def failed_text(body: bytes) -> str | None:
 
 
 def _calls(text: str, offered: Container[str]) -> list[dict[str, Any]]:
-    """The calls, if the whole text is nothing but calls of offered tools as JSON objects or a list of them."""
+    """The calls, if the whole text consists of calls of offered tools as JSON objects or a list of them."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

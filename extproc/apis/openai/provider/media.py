@@ -1,8 +1,7 @@
-"""Media blocks as parts of the OpenAI format, or as a note in words where they cannot be carried.
+"""Media blocks as parts of the OpenAI format, or as a note in the text where they cannot be carried.
 
-Images become `image_url` parts, PDFs the part that the endpoint has for them, text documents text; sound and video go
-where the profile says so. Nothing is fetched. Called by the message
-encoder.
+Images become `image_url` parts, PDFs the endpoint's own part, text documents text; sound and video are sent where the
+profile allows them. Nothing is fetched. Called by the message encoder.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from extproc.profiles.profile import Profile
 
 _PDF = "application/pdf"
 _AUDIO_FORMATS = {"mpeg": "mp3", "mp4": "m4a", "pcm": "pcm16", "wave": "wav"}
-"""What a media type of sound is called in `format`, where not by its own name."""
+"""Audio media types whose `format` has another name."""
 _DETAILS = frozenset({"auto", "low", "high"})
 _ODD_IN_FILENAMES = re.compile(r"[^\w .()-]+")
 
 
 def parts_of_media(media: Media, profile: Profile, dropped: Dropped) -> list[Part]:
-    """The parts that carry the media; a note in words, with the loss named, where none can."""
+    """The parts that carry the media; else a note in the text, with the loss named."""
     text = text_of_media(media)
     if text is not None:
         return [TextPart(text)]
@@ -43,8 +42,8 @@ def parts_of_media(media: Media, profile: Profile, dropped: Dropped) -> list[Par
 
 
 def carried_parts(media: Media, profile: Profile) -> list[Part]:
-    """The parts, which only user messages may hold, of media that are no text; nothing where none can carry it."""
-    part = _carried(media, profile)
+    """The parts for media that are not text; empty where none can carry them. Only user messages may hold them."""
+    part = _part_of(media, profile)
     if part is None:
         return []
     if media.kind == "document" and media.context:
@@ -52,7 +51,7 @@ def carried_parts(media: Media, profile: Profile) -> list[Part]:
     return [part]
 
 
-def _carried(media: Media, profile: Profile) -> Part | None:
+def _part_of(media: Media, profile: Profile) -> Part | None:
     if media.kind == "image" and profile.images:
         return _image(media, profile)
     if media.kind == "document" and media.media_type in (None, _PDF) and profile.documents:
@@ -87,7 +86,7 @@ def _audio(media: Media, profile: Profile) -> Part | None:
 
 
 def _source(media: Media, media_type: str, *, urls: bool) -> str | None:
-    """A URL of the web, if `urls`, or a data URL."""
+    """A web URL, if `urls`, or a data URL."""
     if media.data is not None:
         return f"data:{media_type};base64,{media.data}"
     return _web_url(media) if urls else None

@@ -1,8 +1,8 @@
-"""The messages of a conversation in the order and the words of the OpenAI format.
+"""The messages of a conversation in the order and the form of the OpenAI format.
 
-What the format demands and this keeps: the system text first; behind an assistant message with `tool_calls` at once
-one `tool` message per call, in call order; tool messages hold text only, so images of results move to a user message
-behind all of them; no empty message. Called by the request encoder with turns whose calls are paired already.
+The format requires: the system text first; directly after an assistant message with `tool_calls` one `tool` message per
+call, in call order; only text in tool messages, so images of results move to a user message after them; no empty
+message. Called by the request encoder with turns whose calls are already paired with results.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from extproc.apis.openai.provider.media import carried_parts, parts_of_media
-from extproc.apis.openai.provider.past_reasoning import put_back
+from extproc.apis.openai.provider.past_reasoning import put_reasoning_back
 from extproc.apis.openai.wire_messages import (
     AnyCall,
     AssistantMessage,
@@ -41,23 +41,23 @@ from extproc.profiles.profile import Profile
 from extproc.profiles.target import Target
 
 ERROR_PREFIX = "[tool error] "
-"""Begins the text of a result with `is_error`: the format has no field for it."""
+"""Prefix of the text of a result with `is_error`: the format has no field for it."""
 Marked = Part | FunctionTool
 MOST_MARKS = 4
-"""Cache marks of a request, as Anthropic and DashScope allow; of more the last ones stay, which mark the longest
-prefixes."""
+"""The most cache marks of a request at Anthropic and DashScope. Of more marks the last ones stay, which mark the
+longest prefixes."""
 
 
 def encode_messages(system: list[Text], turns: list[Turn], names: NameMap, target: Target, dropped: Dropped,
                     custom: frozenset[str] = frozenset(), marked: Sequence[Marked] = ()) -> list[ProviderMessage]:
-    """All messages of a request; `system` holds the texts of the system message at the head, `custom` the names of the
-    tools that take free text at this endpoint, `marked` what has cache marks before all messages."""
+    """All messages of a request. `system`: the texts of the leading system message. `custom`: the names of the tools
+    that take free text at this endpoint. `marked`: cache-marked records before the messages."""
     return _Encoder(names, target, dropped, custom, marked).encode(system, turns)
 
 
 class _Encoder:
-    """Builds the list. `_parts` collects the open user message: it is written when another role follows, so that
-    moved media and the text behind them share one message."""
+    """Builds the list. `_parts` collects the open user message: it is written when another role follows, so that moved
+    media and the text after them share one message."""
 
     def __init__(self, names: NameMap, target: Target, dropped: Dropped, custom: frozenset[str],
                  marked: Sequence[Marked]) -> None:
@@ -72,12 +72,12 @@ class _Encoder:
 
     @cached_property
     def _ids(self) -> ProviderIds:
-        """Asked for only where there is a call."""
+        """Created only if there is a call."""
         profile = self._profile
         return ProviderIds(profile.tool_call_id_pattern, profile.tool_call_id_max, profile.tool_call_id_form)
 
     def encode(self, system: list[Text], turns: list[Turn]) -> list[ProviderMessage]:
-        # System messages before the first turn join the head: many chat templates take one system message only.
+        # System messages before the first turn join the leading one: many chat templates take only one.
         leading = 0
         while leading < len(turns) and turns[leading].role == "system":
             leading += 1
@@ -135,7 +135,7 @@ class _Encoder:
 
     def _assistant(self, turn: Turn) -> None:
         message = AssistantMessage(self._text(turn), tool_calls=[self._call(one.call) for one in turn.exchanges])
-        put_back(message, turn, self._target, self._dropped)
+        put_reasoning_back(message, turn, self._target, self._dropped)
         if not (message.content or message.tool_calls or message.reasoning_content or message.reasoning
                 or message.reasoning_details):
             return
@@ -149,7 +149,7 @@ class _Encoder:
             self._results(turn.exchanges, message.tool_calls)
 
     def _one_by_one(self, message: AssistantMessage, exchanges: list[Exchange]) -> None:
-        """Several calls of one turn as turns of one call each; what the turn says stands before the first."""
+        """Splits a turn with several calls into turns of one call each; the content of the turn precedes the first."""
         calls = message.tool_calls
         message.tool_calls = calls[:1]
         self._results(exchanges[:1], calls[:1])
@@ -159,7 +159,7 @@ class _Encoder:
             self._results([exchange], [call])
 
     def _text(self, turn: Turn) -> str:
-        """All that an assistant turn says; its cache marks have no place."""
+        """The text of an assistant turn. The format has no place for its cache marks."""
         if not turn.content:
             return ""
         only = turn.content[0]
@@ -216,7 +216,7 @@ class _Encoder:
     # ------------------------------------------------------------------------------------------------------- words
 
     def _texts(self, turn: Turn, *, marks: bool = True) -> list[Text]:
-        """The texts of a turn that may hold nothing but text. `marks`: its cache marks can be carried."""
+        """The texts of a turn that may hold only text. `marks`: its cache marks can be carried."""
         texts: list[Text] = []
         for block in turn.content:
             if type(block) is Text:
@@ -231,7 +231,7 @@ class _Encoder:
         return texts
 
     def _other(self, block: Thinking | Opaque) -> str:
-        """A foreign block in words, "" (and named) where there are none. Thinking never turns into text."""
+        """The text of a foreign block, "" (and named) where it has none. Thinking never becomes text."""
         if isinstance(block, Thinking):
             return ""
         if block.text is None:
@@ -247,11 +247,11 @@ class _Encoder:
         return part
 
     def _mark(self, part: Part, cache: CacheMark) -> None:
-        """The client wants the prefix up to here cached."""
+        """Marks the prefix up to this part for caching."""
         if not self._profile.cache_marks:
             self._lose_mark()
             return
-        part.cache_control = taken_mark(cache, self._profile, self._dropped)
+        part.cache_control = allowed_mark(cache, self._profile, self._dropped)
         self._marked.append(part)
 
     def _lose_mark(self) -> None:
@@ -261,9 +261,9 @@ class _Encoder:
         self._dropped.hint("cache_control.ttl")
 
     def _one_text(self, parts: Sequence[Part]) -> str | None:
-        """The parts as one string, which is all that several hosts take; None where that is not possible. Where marks
-        are taken several texts stay apart: the mark moves on with the conversation, and a text that is joined in one
-        request and apart in the next would break the cache."""
+        """The parts as one string, which is all that several hosts take; None where that is not possible. At endpoints
+        with cache marks several texts stay separate: the mark moves on with the conversation, and a text that is joined
+        in one request and separate in the next would break the cache."""
         if len(parts) == 1:
             only = parts[0]
             return only.text if type(only) is TextPart and only.cache_control is None else None
@@ -292,8 +292,8 @@ class _Encoder:
         last.partial = self._profile.prefill == "partial"
 
 
-def taken_mark(cache: CacheMark, profile: Profile, dropped: Dropped) -> CacheControl:
-    """A mark as the endpoint takes it."""
+def allowed_mark(cache: CacheMark, profile: Profile, dropped: Dropped) -> CacheControl:
+    """A mark in the form that the endpoint takes."""
     if not profile.cache_ttl and cache is not True:
         if cache == "1h":
             dropped.hint("cache_control.ttl")
@@ -302,7 +302,7 @@ def taken_mark(cache: CacheMark, profile: Profile, dropped: Dropped) -> CacheCon
 
 
 def _free_text(arguments: str) -> str:
-    """The input of a tool that takes free text, out of the object that stands for it in the conversation."""
+    """The input of a custom tool, from the object that represents it in the conversation."""
     try:
         value = json.loads(arguments)
     except ValueError:

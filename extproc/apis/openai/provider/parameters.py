@@ -1,7 +1,8 @@
-"""The parameters of a Chat Completions request: limits, sampling, structured output, user, and what stays the client's.
+"""The parameters of a Chat Completions request: limits, sampling, structured output, user, and the client's further
+fields.
 
-Functions take the client's wish and the profile and give the values to send; what cannot be sent is named.
-Called by the request encoder. Reasoning is the affair of `reasoning.py`.
+The functions map the client's request and the profile to the values to send; a value that cannot be sent is named.
+Called by the request encoder. Reasoning is in `reasoning.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _ANY_OBJECT: dict[str, object] = {"type": "object", "additionalProperties": True
 
 
 def limit_at(wanted: int | None, target: Target, dropped: Dropped) -> int | None:
-    """The client's output limit within the attempt's and the model's; a larger one than the model's is a 400."""
+    """The client's output limit, clamped to the attempt's and the model's; providers answer 400 to more than the
+    model's."""
     limit, most = output_limit(wanted, target.max_output_tokens), target.profile.max_output_tokens
     if limit is not None and most is not None and limit > most:
         dropped.hint("max_tokens")
@@ -38,8 +40,8 @@ def limit_at(wanted: int | None, target: Target, dropped: Dropped) -> int | None
 
 
 def with_parameters(request: Request, target: Target, dropped: Dropped) -> ProviderBody:
-    """The body with limits, sampling and the user, and no messages yet. Raises `BadRequest` for several answers where
-    the endpoint gives one."""
+    """The body with limits, sampling and the user, and no messages yet. Raises BadRequest for several choices where the
+    endpoint gives one."""
     profile = target.profile
     body = ProviderBody(model=target.model, messages=[], temperature=request.temperature, top_p=request.top_p,
                 top_k=request.top_k, seed=request.seed, presence_penalty=request.presence_penalty,
@@ -75,7 +77,7 @@ def with_parameters(request: Request, target: Target, dropped: Dropped) -> Provi
 
 
 def remove_refused(body: ProviderBody, profile: Profile, dropped: Dropped) -> None:
-    """Takes out what the endpoint refuses, and names it; last of all."""
+    """Removes and names the fields that the endpoint refuses. Called last."""
     for name in sorted(profile.refuses):
         value = getattr(body, name, None)
         if value is not None and value != []:
@@ -87,8 +89,8 @@ def remove_refused(body: ProviderBody, profile: Profile, dropped: Dropped) -> No
 
 
 def legal_user(user: str) -> str:
-    """The id itself where every server takes it, else 32 hex digits that stand for it. Clients put whole JSON texts
-    there, of more than the 64 characters that are allowed."""
+    """The id itself where every server takes it, else 32 hex digits of its hash. Clients send whole JSON texts, longer
+    than the permitted 64 characters."""
     if _LEGAL_USER.fullmatch(user):
         return user
     return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
@@ -98,8 +100,8 @@ def legal_user(user: str) -> str:
 
 
 def extra_fields(body: ProviderBody, request: Request, profile: Profile, dropped: Dropped) -> dict[str, object]:
-    """What stands behind all other fields: those of the client's own request that this endpoint takes, and those that
-    every request of it carries. No field is there twice: what the conversation says counts."""
+    """The fields after all others: the client's own fields that this endpoint takes, and the fields that every request
+    of the endpoint carries. No field is repeated; the conversation's value has precedence."""
     taken: dict[str, object] = {}
     for name, value in request.extra.items():
         known = profile.extra_fields is None or name in profile.extra_fields
@@ -113,7 +115,7 @@ def extra_fields(body: ProviderBody, request: Request, profile: Profile, dropped
 
 
 def merge_template_kwargs(body: ProviderBody, request: Request, profile: Profile) -> None:
-    """The switch of reasoning joins what the client says to the chat template."""
+    """Merges the reasoning switch into the client's `chat_template_kwargs`."""
     raw = request.extra.get("chat_template_kwargs")
     if raw is None or not body.chat_template_kwargs or request.api != "openai":
         return
@@ -124,8 +126,8 @@ def merge_template_kwargs(body: ProviderBody, request: Request, profile: Profile
 
 
 def client_words(request: Request, profile: Profile, dropped: Dropped) -> dict[str, msgspec.Raw]:
-    """What the client says of reasoning in its own words, where the endpoint gets it so: one that nobody knows, and one
-    that is known to take the very field. Empty elsewhere."""
+    """The client's own reasoning fields, for an unknown endpoint and for one that is known to take the field. Empty
+    elsewhere."""
     if request.api != "openai":
         return {}
     words = {name: value for name, value in request.thinking_words.items()
@@ -139,8 +141,7 @@ def client_words(request: Request, profile: Profile, dropped: Dropped) -> dict[s
 
 
 def format_fits(request: Request, profile: Profile, *, tools: bool) -> bool:
-    """Whether `response_format` can be sent with the rest of a request that wants it. `tools`: tools are sent with
-    it."""
+    """True if `response_format` can be sent with the rest of the request. `tools`: tools are sent with it."""
     if _format_taken(profile) == "none":
         return False
     return (profile.format_with_tools or not tools) and (profile.format_in_stream or not request.stream)
@@ -160,15 +161,15 @@ def response_format(wanted: OutputFormat, profile: Profile) -> JsonObjectFormat 
 
 
 def format_kind(wanted: OutputFormat, profile: Profile) -> str:
-    """The type of the `response_format` that is sent: json_object or json_schema."""
+    """The type of the `response_format` to send: json_object or json_schema."""
     taken = _format_taken(profile)
     return "json_object" if taken == "json_object" or (wanted.schema is None and taken == "json_schema") else (
         "json_schema")
 
 
 def format_note(wanted: OutputFormat, sent: JsonObjectFormat | JsonSchemaFormat | None) -> str | None:
-    """The instruction for the system text where `response_format` does not carry the wish whole. The format demands the
-    word JSON somewhere in the messages of a request for a JSON object, so it stands there in any case."""
+    """The instruction for the system text where `response_format` does not express the whole request. A request for a
+    JSON object must contain the word JSON in its messages, so it is included in any case."""
     return format_in_words(wanted, schema_sent=isinstance(sent, JsonSchemaFormat))
 
 

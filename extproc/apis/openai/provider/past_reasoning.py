@@ -1,8 +1,8 @@
-"""Reasoning of earlier turns, put back into an assistant message where the endpoint wants it.
+"""Puts the reasoning of earlier turns back into an assistant message where the endpoint wants it.
 
-Five places are in use: two text fields, the items of OpenRouter, `<think>` tags and parts of type `thinking` inside the
-content. Signed and encrypted reasoning goes back only to who issued it, byte for byte; signatures are never forged.
-Called by the message encoder for each assistant turn.
+Five places are in use: two text fields, OpenRouter's items, `<think>` tags, and parts of type `thinking` inside the
+content. Signed and encrypted reasoning goes back only to its issuer, byte for byte; signatures are never forged. Called
+by the message encoder for each assistant turn.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from extproc.apis.openai.provider.signatures import ANTHROPIC, GOOGLE_MEMBERS, anthropic, of_call, unpacked
+from extproc.apis.openai.provider.signatures import ANTHROPIC, anthropic_signature, signature_of_call, unpack_item
 from extproc.apis.openai.wire_messages import AssistantMessage, Call, GoogleContent, TextPart, ThinkingPart
+from extproc.apis.openai.wire_response import GOOGLE_MEMBERS
 from extproc.conversation.model import Thinking
 from extproc.conversation.signatures import extract_from_text
 from extproc.conversation.tool_results import Exchange, Turn
@@ -22,8 +23,8 @@ from extproc.profiles.target import Target
 _items_of: msgspec.json.Decoder[list[dict[str, object]]] = msgspec.json.Decoder(list[dict[str, object]])
 
 
-def put_back(message: AssistantMessage, turn: Turn, target: Target, dropped: Dropped) -> None:
-    """The message holds the text of the turn and its calls as they are sent."""
+def put_reasoning_back(message: AssistantMessage, turn: Turn, target: Target, dropped: Dropped) -> None:
+    """`message` already holds the text of the turn and its calls."""
     calls = turn.exchanges
     _sign_calls(message, calls, target)
     thoughts = [block for block in turn.content if type(block) is Thinking]
@@ -69,18 +70,18 @@ def _into_content(message: AssistantMessage, thinking: str, *, tags: bool) -> No
 
 
 def _items(thought: Thinking, target: Target) -> list[dict[str, object]]:
-    """The items of a block; none for what this endpoint did not issue and would refuse."""
+    """The items of a block; none for reasoning that this endpoint did not issue and would refuse."""
     wanted = target.profile.details_format
-    own = unpacked(thought.signature or thought.redacted, target)
+    own = unpack_item(thought.signature or thought.redacted, target)
     if own is not None:
         if own.get("type") == "reasoning.text":
             return [{**own, "text": thought.text}]
         summary = {"type": "reasoning.summary", "summary": thought.text, "format": own.get("format", wanted)}
         return [*([summary] if thought.text else []), own]
     if wanted == ANTHROPIC:
-        if data := anthropic(thought.redacted):
+        if data := anthropic_signature(thought.redacted):
             return [{"type": "reasoning.encrypted", "data": data, "format": ANTHROPIC}]
-        if signature := anthropic(thought.signature):
+        if signature := anthropic_signature(thought.signature):
             return [{"type": "reasoning.text", "text": thought.text, "signature": signature, "format": ANTHROPIC}]
         return []
     if wanted == "unknown" and thought.text:
@@ -89,8 +90,8 @@ def _items(thought: Thinking, target: Target) -> list[dict[str, object]]:
 
 
 def _client_items(turn: Turn, target: Target, dropped: Dropped) -> list[dict[str, object]]:
-    """The items of the client's own messages, as they stand there. What this gateway packed is unpacked for who issued
-    it, and left out elsewhere."""
+    """The items of the client's own messages, unchanged. Data that this gateway packed is unpacked for its issuer and
+    left out elsewhere."""
     kept: list[dict[str, object]] = []
     for extra in turn.extras:
         try:
@@ -103,7 +104,7 @@ def _client_items(turn: Turn, target: Target, dropped: Dropped) -> list[dict[str
             if not isinstance(opaque, str) or extract_from_text(opaque) is None:
                 kept.append(item)
                 continue
-            if unpacked(opaque, target) is None:
+            if unpack_item(opaque, target) is None:
                 dropped.hint("messages.thinking")
                 continue
             text = item.get("text") or item.get("summary")
@@ -117,10 +118,10 @@ def _add_items(message: AssistantMessage, items: Sequence[dict[str, object]]) ->
 
 
 def _sign_calls(message: AssistantMessage, calls: Sequence[Exchange], target: Target) -> None:
-    """Signatures of calls, and what stands in for that of the first."""
+    """Adds the signatures of calls, and the placeholder for the first call's where it is missing."""
     profile = target.profile
     for at, exchange in enumerate(calls):
-        member, signature = of_call(exchange.call, target) or (GOOGLE_MEMBERS[0], None)
+        member, signature = signature_of_call(exchange.call, target) or (GOOGLE_MEMBERS[0], None)
         if signature is None and at == 0:
             signature = profile.call_signature_placeholder
         if signature is None:

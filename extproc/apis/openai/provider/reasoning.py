@@ -1,9 +1,9 @@
-"""The client's wish for reasoning in the words of the endpoint: an effort, an object, a toggle, a budget.
+"""The client's reasoning settings in the form of the endpoint: an effort, an object, a toggle, a budget.
 
-Many endpoints refuse a forced tool choice or a response format while their model reasons. What a client demands of
-the form of an answer counts more than its wish for reasoning: then reasoning is switched off where it can be, and
-named if it was asked for. Where it cannot be, `Plan` says that the form must be asked for in words. Called by the
-request encoder.
+Many endpoints refuse a forced tool choice or a response format while their model reasons. The required form of the
+response has precedence: reasoning is switched off where that is possible, and named if the client asked for it. Where
+it is not, `Plan` says that the form must be requested in words. Called by the request encoder and, to decide whether a
+request can pass unchanged, by the pass-through.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from extproc.apis.openai.provider.signatures import anthropic
+from extproc.apis.openai.provider.signatures import anthropic_signature
 from extproc.apis.openai.wire_request import ProviderBody, Reasoning, ThinkingToggle
 from extproc.apis.shared.efforts import effort_of_budget, nearest_effort
 from extproc.conversation.model import Request, Thinking, ThinkingConfig
@@ -23,47 +23,48 @@ from extproc.profiles.target import Target
 
 _OFF = ThinkingConfig("disabled")
 _LEAST_BUDGET = 1024
-"""Anthropic takes no smaller budget, and none that reaches the output limit."""
+"""Anthropic refuses a smaller budget, and one that reaches the output limit."""
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """What is asked of reasoning in the end, and whether the model may reason while it is told a form."""
+class ReasoningPlan(msgspec.Struct, frozen=True):
+    """The reasoning settings to send, and whether a forced form may be sent beside them."""
 
     thinking: ThinkingConfig | None
     choice: bool = True
-    """Whether a forced tool choice may be sent."""
+    """True if a forced tool choice may be sent."""
     format: bool = True
-    """Whether a response format may be sent."""
+    """True if a response format may be sent."""
 
 
-def plan(request: Request, turns: Sequence[Turn], target: Target, dropped: Dropped, *, tools: bool, forced: bool,
-         formatted: bool) -> Plan:
-    """`turns`: the conversation as it is sent. `tools`: tools would be offered, `forced`: a tool choice would be
-    forced, `formatted`: a response format would be sent."""
+def plan_reasoning(request: Request, turns: Sequence[Turn], target: Target, dropped: Dropped, *, tools: bool,
+                   forced: bool,
+         formatted: bool) -> ReasoningPlan:
+    """`turns`: the conversation to be sent. `tools`: tools are offered. `forced`: the tool choice is forced.
+    `formatted`: a response format is sent."""
     profile = target.profile
     wanted = _switched(request.thinking, profile)
     if tools and profile.functions == "without_reasoning":
         if thinks(wanted, profile):
             dropped.loss("thinking")
-        return Plan(_OFF)
+        return ReasoningPlan(_OFF)
     if profile.signed_thinking and is_asked(wanted) and _unsigned_calls(turns):
         dropped.hint("thinking")
         wanted = _off(profile)
     if not thinks(wanted, profile):
-        return Plan(wanted)
+        return ReasoningPlan(wanted)
     choice_clashes = forced and not profile.choice_while_thinking
     format_clashes = formatted and not profile.format_while_thinking
     if not (choice_clashes or format_clashes):
-        return Plan(wanted)
+        return ReasoningPlan(wanted)
     if not _can_be_off(profile):
-        return Plan(wanted, choice=not choice_clashes, format=not format_clashes)
+        return ReasoningPlan(wanted, choice=not choice_clashes, format=not format_clashes)
     if is_asked(wanted):
         dropped.loss("thinking")
-    return Plan(_off(profile))
+    return ReasoningPlan(_off(profile))
 
 
 def _switched(wanted: ThinkingConfig | None, profile: Profile) -> ThinkingConfig | None:
-    """Where there is nothing but a switch, the least effort is nearest to off: OpenAI's "minimal" means few thoughts or
+    """Where the endpoint has only a switch, the least effort becomes off: OpenAI's "minimal" means few thoughts or
     none."""
     only_switch = profile.thinking_toggle is not None and profile.reasoning == "none" and profile.thinks != "always"
     if only_switch and wanted is not None and wanted.mode is None and wanted.effort == "minimal":
@@ -72,12 +73,12 @@ def _switched(wanted: ThinkingConfig | None, profile: Profile) -> ThinkingConfig
 
 
 def is_asked(thinking: ThinkingConfig | None) -> bool:
-    """Whether the client wants the model to reason."""
+    """True if the client asks the model to reason."""
     return thinking is not None and thinking.mode != "disabled" and thinking.effort != "none"
 
 
 def thinks(thinking: ThinkingConfig | None, profile: Profile) -> bool:
-    """Whether the model will reason."""
+    """True if the model will reason."""
     if profile.thinks == "always":
         return True
     return profile.thinks == "by_default" if thinking is None else is_asked(thinking)
@@ -94,11 +95,12 @@ def _off(profile: Profile) -> ThinkingConfig | None:
 
 
 def _unsigned_calls(turns: Sequence[Turn]) -> bool:
-    """Whether the conversation ends with answered calls that come without signed reasoning."""
+    """True if the conversation ends with answered calls without signed reasoning."""
     last = next((turn for turn in reversed(turns) if turn.role != "system"), None)
     if last is None or not last.exchanges:
         return False
-    return not any(isinstance(block, Thinking) and (anthropic(block.signature) or anthropic(block.redacted))
+    return not any(isinstance(block, Thinking) and (anthropic_signature(block.signature)
+                                                    or anthropic_signature(block.redacted))
                    for block in last.content)
 
 
@@ -106,7 +108,7 @@ def _unsigned_calls(turns: Sequence[Turn]) -> bool:
 
 
 def set_reasoning(body: ProviderBody, thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> None:
-    """Fills the fields of reasoning; after the output limit."""
+    """Sets the reasoning fields. Called after the output limit is set."""
     if profile.reasoning == "object":
         body.reasoning = _object(thinking, profile, body.max_tokens or body.max_completion_tokens)
     else:
@@ -121,11 +123,11 @@ def set_reasoning(body: ProviderBody, thinking: ThinkingConfig, profile: Profile
 
 
 def reasoning_effort(thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> str | None:
-    """The value of `reasoning_effort`, None when the field stays out.
+    """The value of `reasoning_effort`; None to leave the field out.
 
-    An effort of the client counts before a budget; a budget of up to 4096 tokens is low, of up to 16384 medium, more
-    is high. Disabled is "none" where that value is known, else nothing; adaptive thinking without an effort is the
-    provider's own default.
+    The client's effort has precedence over a budget. A budget of up to 4096 tokens is low, of up to 16384 medium, more
+    is high. Disabled reasoning is "none" where that value is known, else nothing. Adaptive thinking without an effort
+    is the provider's default.
     """
     if not is_asked(thinking):
         return "none" if profile.reasoning == "effort" and "none" in profile.efforts else None
@@ -140,14 +142,14 @@ def reasoning_effort(thinking: ThinkingConfig, profile: Profile, dropped: Droppe
 
 
 def _known_effort(wanted: str, profile: Profile) -> str | None:
-    """The nearest effort that is known, None where only "none" is."""
+    """The nearest known effort; None where only "none" is known."""
     if profile.efforts == ("none",):
         return None
     return nearest_effort(profile.effort_map.get(wanted, wanted), profile.efforts)
 
 
 def _object(thinking: ThinkingConfig, profile: Profile, limit: int | None) -> Reasoning | None:
-    """OpenRouter's object: effort, budget or a plain wish, never two of them."""
+    """OpenRouter's object: an effort, a budget or a plain switch, never two of them."""
     if not is_asked(thinking):
         return Reasoning(enabled=False) if "none" in profile.efforts else None
     budget = thinking.budget
@@ -161,7 +163,7 @@ def _object(thinking: ThinkingConfig, profile: Profile, limit: int | None) -> Re
 
 
 def _toggle(body: ProviderBody, thinking: ThinkingConfig, profile: Profile) -> None:
-    """Sent when the client says on or off; an effort means on."""
+    """Sent when the client switches reasoning on or off; an effort means on."""
     on = is_asked(thinking)
     toggle = profile.thinking_toggle
     if not on and profile.thinks == "always":

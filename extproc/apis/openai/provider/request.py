@@ -1,7 +1,7 @@
 """A conversation's request as a Chat Completions request.
 
-Called once per attempt, always with the original request, so nothing of an earlier attempt remains. The same request
-gives the same bytes. Keys are added elsewhere; this module sends nothing and fetches nothing.
+Called once per attempt with the original request, so nothing of an earlier attempt remains. The same request gives the
+same bytes. Keys are added elsewhere; this module sends and fetches nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from extproc.apis.openai.provider.parameters import (
     response_format,
     with_parameters,
 )
-from extproc.apis.openai.provider.reasoning import plan, set_reasoning, thinks
+from extproc.apis.openai.provider.reasoning import plan_reasoning, set_reasoning, thinks
 from extproc.apis.openai.provider.tools import choose_tools, set_tools
 from extproc.apis.openai.wire_request import FunctionTool, StreamOptions
 from extproc.conversation.model import Request, Text
@@ -38,9 +38,9 @@ _ENCODER = msgspec.json.Encoder()
 
 def encode_request(request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
     """POST {base_path}/chat/completions. Names in `dropped` what the format or the endpoint cannot carry. Raises
-    `BadRequest` for tool results without a call, two tools of one name, too many tools, tools for a model that takes
-    none here, a choice of a tool that is not offered, several answers from a provider that gives one, and a
-    conversation of which nothing is left to send."""
+    BadRequest for tool results without a call, two tools of one name, too many tools, tools for a model that takes none
+    here, a choice of a tool that is not offered, several choices from a provider that gives one, and a conversation
+    without anything to send."""
     styled = None if target.profile.native_tools else target.prompted()
     target = styled or target
     profile = target.profile
@@ -51,7 +51,8 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     wanted = request.output_format
     fits = wanted is not None and format_fits(request, profile, tools=bool(chosen.offered))
     turns = pair(request.messages, dropped)
-    planned = plan(request, turns, target, dropped, tools=bool(chosen.offered), forced=chosen.forced, formatted=fits)
+    planned = plan_reasoning(request, turns, target, dropped, tools=bool(chosen.offered), forced=chosen.forced,
+                             formatted=fits)
     notes: list[str] = []
     if chosen.offered or request.server_tools:
         notes = set_tools(body, request, chosen, target, names, dropped, may_force=planned.choice)
@@ -59,7 +60,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     if planned.thinking is not None and not words:
         set_reasoning(body, planned.thinking, profile, dropped)
         merge_template_kwargs(body, request, profile)
-    # A whole answer may come as a stream as well: the decoder puts it together.
+    # The client's whole response may also come as a stream: the decoder assembles it.
     if request.stream or (profile.thinking_needs_stream and thinks(planned.thinking, profile)):
         body.stream = True
         body.stream_options = StreamOptions(include_usage=True) if profile.stream_usage else None
@@ -92,7 +93,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
 
 
 def chat_path(target: Target) -> str:
-    """The path of the endpoint. Azure's classic one names the deployment, which is the model's name there."""
+    """The path of the endpoint. Azure's classic endpoint names the deployment, which is its name of the model."""
     version = target.profile.deployment_api_version
     base = target.base_path
     if version is None or base.endswith("/v1"):
@@ -103,5 +104,5 @@ def chat_path(target: Target) -> str:
 
 
 def _with_extra(body: bytes, extra: dict[str, object]) -> bytes:
-    """Further fields at the end of the object, without decoding it again."""
+    """Appends fields to the encoded object without decoding it again."""
     return body if not extra else body[:-1] + b"," + _ENCODER.encode(extra)[1:]

@@ -1,34 +1,30 @@
-"""Chat Completions answers, streamed or whole: provider bytes -> conversation events.
+"""Chat Completions responses, streamed or whole: provider bytes -> conversation events.
 
-Created by `ProviderApi.response_decoder` for every 2xx answer. Whether the body is an event stream or one JSON object
-is decided by its first byte, not by what was asked or what the content type claims. The deviations of real servers are
-handled where they occur (`chunks.py` reads fields, `extproc.conversation.sequencer` sequences); this file decides what
-an answer means as a whole: when it is complete, when it is broken, what it cost.
+Created by `ProviderApi.response_decoder` for every 2xx response. The first byte of the body decides whether it is an
+event stream or one JSON object, not the request or the content type. `chunks.py` reads the fields of real servers,
+`extproc.conversation.sequencer` orders the blocks, `extproc.apis.shared.endings` decides how the response ends.
 
-A stream is complete with `[DONE]` or with the end of the body after a finish reason; also with the end of the body
-right after whole tool calls (some servers just stop there). Anything else is broken and ends in a Failure.
+A stream is complete with `[DONE]`, or with the end of the body after a finish reason or right after whole tool calls
+(some servers just stop there). Any other end is a Failure.
 """
 
 from __future__ import annotations
 
 from extproc.apis.base import DecodeContext
 from extproc.apis.openai.provider.call_index import CallIndex
-from extproc.apis.openai.provider.chunks import (
-    CallDelta,
-    Choice,
-    Chunk,
-    Delta,
-    JsonChunk,
-    content_parts,
-    decode_chunk,
-    is_thought,
-    reasoning_of,
-    usage_of,
-)
-from extproc.apis.openai.provider.citations import Cited
+from extproc.apis.openai.provider.chunks import JsonChunk, content_parts, decode_chunk, read_reasoning, usage_of
+from extproc.apis.openai.provider.citations import CitationCollector
 from extproc.apis.openai.provider.failed_generation import failed_text, rescued_response
-from extproc.apis.openai.provider.finish import FAILED_REASONS, FINISH_REASONS
-from extproc.apis.openai.provider.signatures import origin, packed
+from extproc.apis.openai.provider.signatures import issuer_origin, pack_item
+from extproc.apis.openai.wire_response import (
+    FAILED_REASONS,
+    FINISH_REASONS,
+    CallDelta,
+    OpenAIChoice,
+    OpenAIChunk,
+    OpenAIDelta,
+    is_thought,
+)
 from extproc.apis.shared.endings import CLEAN, EndFacts
 from extproc.apis.shared.json_text import HalfPair
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
@@ -42,23 +38,23 @@ _THOUGHT = ("<thought>", "</thought>")
 
 
 class OpenAIResponseDecoder(ResponseReader):
-    """One answer. See `ResponseDecoder` in apis/base.py for the contract."""
+    """One response. `ResponseDecoder` in apis/base.py has the contract."""
 
     def __init__(self, context: DecodeContext) -> None:
         super().__init__(context)
-        self._calls = CallIndex(self._seq, context.names.to_client, self._sign)
+        self._calls = CallIndex(self._seq, context.names.to_client, self._signature_of_call)
         self._profile = context.target.profile
-        self._cited = Cited()
+        self._citations = CitationCollector()
         self._call_items: dict[str, str] = {}  # signatures that came as items: the call's id -> its signature
         self._reason: str | None = None
         self._stop_sequence: str | None = None
         self._refused = False
         self._saw_delta = False  # one that held more than a role
-        self._said_text = False
-        self._beside_reasoning: list[str] = []
-        """Pieces of text that came in one delta with reasoning: see `_say`."""
-        self._beside_size = 0
-        self._seq.hand_on = self._say_kept
+        self._has_text = False
+        self._deferred_text: list[str] = []
+        """Pieces of text that came in one delta with reasoning: see `_add_text`."""
+        self._deferred_size = 0
+        self._seq.hand_on = self._flush_deferred_text
         self._choice_index: object = None  # of the answer's one choice: that which came first
 
     # ------------------------------------------------------------------------------------------------------- events
@@ -69,7 +65,7 @@ class OpenAIResponseDecoder(ResponseReader):
                 self._done()
                 return
             if name == b"error":
-                self._broke_off(payload)
+                self._take_error(payload)
                 return
             if not payload or payload.isspace():  # a keep-alive
                 return
@@ -79,7 +75,7 @@ class OpenAIResponseDecoder(ResponseReader):
             self._wait_for_half(name, payload)
             return
         except JsonChunk as problem:
-            # two data lines that were meant as two events (no blank line between them)
+            # two data lines meant as two events (no blank line between them)
             if b"\n" in payload:
                 for line in payload.split(b"\n"):
                     if not self._seq.closed:
@@ -90,10 +86,10 @@ class OpenAIResponseDecoder(ResponseReader):
         if chunk is not None:
             self._chunk(chunk, payload)
 
-    def _chunk(self, chunk: Chunk, payload: bytes) -> None:
+    def _chunk(self, chunk: OpenAIChunk, payload: bytes) -> None:
         if (chunk.error is not None or chunk.object == "error") and chunk.is_error:
-            # It asks for one of these two in any case: no call for a chunk without them, as nearly all are.
-            self._broke_off(payload)
+            # `is_error` needs one of these two; nearly all chunks have neither and save the call.
+            self._take_error(payload)
             return
         if not chunk.choices and chunk.usage is None and (complaint := complaint_of(payload)) is not None:
             self._seq.fail(failure_from_chunk(complaint))
@@ -103,7 +99,7 @@ class OpenAIResponseDecoder(ResponseReader):
         if chunk.usage is not None or chunk.x_groq is not None:
             self._take_usage(chunk)
         if chunk.citations is not None or chunk.search_results is not None:
-            self._cited.lists(chunk.citations, chunk.search_results)
+            self._citations.lists(chunk.citations, chunk.search_results)
         for choice in chunk.choices or ():
             if choice is None:
                 continue
@@ -115,7 +111,7 @@ class OpenAIResponseDecoder(ResponseReader):
             else:
                 self._context.dropped.loss("answer.choices")
 
-    def _choice(self, choice: Choice) -> None:
+    def _choice(self, choice: OpenAIChoice) -> None:
         delta = choice.delta
         if delta is not None and (self._saw_delta or delta.holds_something):
             self._saw_delta = True
@@ -129,69 +125,69 @@ class OpenAIResponseDecoder(ResponseReader):
         if choice.error:  # OpenRouter
             self._seq.fail(failure_from_chunk({"error": choice.error}))
         elif choice.finish_reason is not None:
-            self._finished(choice)
+            self._take_finish(choice)
 
-    def _delta(self, delta: Delta) -> None:
-        """Reasoning first: providers that put both in one chunk mean it so."""
+    def _delta(self, delta: OpenAIDelta) -> None:
+        """Reasoning comes first: providers with both in one chunk mean it so."""
         content = delta.content
         parts = list(content_parts(content)) if content and not isinstance(content, str) else []
         reasons = delta.reasons or any(kind == "thinking" for kind, _ in parts)
-        if self._beside_reasoning and not reasons and delta.holds_something:
-            self._say_kept()
+        if self._deferred_text and not reasons and delta.holds_something:
+            self._flush_deferred_text()
         if delta.reasons:
-            self._reasoning(delta)
+            self._read_reasoning(delta)
         if parts:
-            self._parts(parts, beside=reasons)
+            self._read_parts(parts, beside=reasons)
         elif content and isinstance(content, str):
             if delta.extra_content is not None and is_thought(delta.extra_content):
-                self._thought(content)
+                self._read_thought(content)
             else:
-                self._say(content, beside=reasons)
+                self._add_text(content, beside=reasons)
         if delta.refusal and isinstance(delta.refusal, str):
-            self._say_kept()
+            self._flush_deferred_text()
             self._content(delta.refusal)
             self._refused = True
         if delta.audio or delta.images or delta.annotations:
-            self._beside(delta)
+            self._read_extras(delta)
         if delta.tool_calls or delta.function_call is not None:
-            self._say_kept()
+            self._flush_deferred_text()
             if self._scanner is not None:
                 self._scanner.pause(for_call=True, between=True)
             if delta.tool_calls:
-                self._calls.take(delta.tool_calls, whole=not self._streaming)
+                self._calls.read_entries(delta.tool_calls, whole=not self._streaming)
             elif delta.function_call is not None:
-                self._calls.legacy(delta.function_call.name_text, delta.function_call.arguments_text)
+                self._calls.read_function_call(delta.function_call.name_text, delta.function_call.arguments_text)
 
-    def _thought(self, content: str) -> None:
-        """Content that Google's endpoint marks as a thought, with or without tags. In an answer that did not stream the
-        text stands behind the closing one."""
+    def _read_thought(self, content: str) -> None:
+        """Content that Google's endpoint marks as a thought, with or without tags. In a whole response the text follows
+        the closing tag."""
         thought, closed, text = content.rpartition(_THOUGHT[1])
         self._reasoned((thought if closed else text).replace(_THOUGHT[0], ""))
         if closed and text:
-            self._say(text)
+            self._add_text(text)
 
-    def _say(self, text: str, *, beside: bool = False) -> None:
+    def _add_text(self, text: str, *, beside: bool = False) -> None:
         """A piece of the text. `beside`: it came in a stream together with reasoning. Some servers send a piece of both
-        in every delta; so that this becomes one block of each, such text waits for the first delta without reasoning,
-        up to the bound of held-back text."""
+        in every delta. To get one block of each, such text waits for the first delta without reasoning, up to the limit
+        of held-back text."""
         if beside and self._streaming:
-            self._beside_reasoning.append(text)
-            self._beside_size += len(text)
-            if self._beside_size <= self._context.limits.held_back:
+            self._deferred_text.append(text)
+            self._deferred_size += len(text)
+            if self._deferred_size <= self._context.limits.held_back:
                 return
-            self._say_kept()
+            self._flush_deferred_text()
         else:
-            self._said_text = True
+            self._has_text = True
             self._content(text)
 
-    def _say_kept(self) -> None:
-        """The text that waited: no more reasoning comes beside it."""
-        if self._beside_reasoning:
-            text, self._beside_reasoning, self._beside_size = "".join(self._beside_reasoning), [], 0
-            self._said_text = True
+    def _flush_deferred_text(self) -> None:
+        """Sends the deferred text: no more reasoning comes beside it."""
+        if self._deferred_text:
+            text, self._deferred_text, self._deferred_size = "".join(self._deferred_text), [], 0
+            self._has_text = True
             self._content(text)
 
-    def _parts(self, parts: list[tuple[str, str]], *, beside: bool) -> None:
+    def _read_parts(self, parts: list[tuple[str, str]], *, beside: bool) -> None:
         for kind, text in parts:
             if kind == "other":
                 self._context.dropped.loss(f"answer.{text}")
@@ -200,23 +196,23 @@ class OpenAIResponseDecoder(ResponseReader):
             elif kind == "thinking":
                 self._reasoned(text)
             else:
-                self._say(text, beside=beside)
+                self._add_text(text, beside=beside)
 
-    def _beside(self, delta: Delta) -> None:
-        """Sound and pictures have no place in an answer; what was said in words is kept. Sources wait for the end."""
+    def _read_extras(self, delta: OpenAIDelta) -> None:
+        """Audio and images have no place in a response; a transcript is kept as text. Citations wait for the end."""
         if delta.annotations:
-            self._cited.annotations(delta.annotations)
+            self._citations.annotations(delta.annotations)
         for name, value in (("audio", delta.audio), ("images", delta.images)):
             if value:
                 self._context.dropped.loss(f"answer.{name}")
         if not delta.content and delta.transcript:
-            self._say_kept()
+            self._flush_deferred_text()
             self._content(delta.transcript)
 
     # ------------------------------------------------------------------------------------------------------ reasoning
 
-    def _reasoning(self, delta: Delta) -> None:
-        for thought in reasoning_of(delta):
+    def _read_reasoning(self, delta: OpenAIDelta) -> None:
+        for thought in read_reasoning(delta):
             if thought[0] == "text":
                 self._reasoned(thought[1])
             elif thought[0] == "signature":
@@ -224,37 +220,37 @@ class OpenAIResponseDecoder(ResponseReader):
             elif thought[0] == "redacted":
                 self._seq.redacted_thinking(thought[1])
             else:
-                self._sealed(thought[1])
+                self._read_sealed_item(thought[1])
 
-    def _sealed(self, item: dict[str, object]) -> None:
-        """Reasoning that somebody else than Anthropic signed or encrypted: it belongs to a call, or it rides in the
-        thinking block before it. A block of its own may not stand behind text: clients take that for the answer."""
+    def _read_sealed_item(self, item: dict[str, object]) -> None:
+        """Reasoning that a provider other than Anthropic signed or encrypted: it belongs to a call, or is embedded in
+        the thinking block before it. A block of its own may not follow text: clients take it for the answer."""
         data = item.get("data")
         if self._profile.call_signatures == "details" and isinstance(data, str):
             call_id = item.get("id")
             self._call_items[call_id if isinstance(call_id, str) else ""] = data
             return
-        seal = packed(item, self._context.target)
+        seal = pack_item(item, self._context.target)
         if self._seq.signature(seal):
             return
-        if not self._seq.has_calls and not self._said_text:
+        if not self._seq.has_calls and not self._has_text:
             self._seq.redacted_thinking(seal)
         else:
             self._context.dropped.hint("answer.reasoning_details")
 
-    def _sign(self, entry: CallDelta, given: str | None) -> Signature | None:
-        """What must come back with a call that begins."""
+    def _signature_of_call(self, entry: CallDelta, given: str | None) -> Signature | None:
+        """The signature that must come back with a call that begins."""
         told = entry.thought_signature
         if told is not None:
-            return Signature(told[1], origin(self._context.target, told[0]))
+            return Signature(told[1], issuer_origin(self._context.target, told[0]))
         value = (self._call_items.pop(given, None) if given else None) or self._call_items.pop("", None)
-        return None if value is None else Signature(value, origin(self._context.target))
+        return None if value is None else Signature(value, issuer_origin(self._context.target))
 
     # ---------------------------------------------------------------------------------------------------- the ending
 
-    def _finished(self, choice: Choice) -> None:
-        """The first reason counts, but a failure counts whenever it is told."""
-        self._say_kept()
+    def _take_finish(self, choice: OpenAIChoice) -> None:
+        """The first finish reason counts; a failure counts at any time."""
+        self._flush_deferred_text()
         reason = choice.finish_word
         if reason == "":  # xAI with tools; elsewhere in the middle of a stream
             return
@@ -269,11 +265,11 @@ class OpenAIResponseDecoder(ResponseReader):
         self._reason = reason
         self._stop_sequence = choice.stop_sequence(self._context.request.stop)
 
-    def _broke_off(self, payload: bytes) -> None:
-        """An error instead of more. A host that refused the model's call may tell what the model wrote: that is read
-        as if it had been the answer, if nothing was sent yet."""
-        self._say_kept()
-        text = None if self._said_text or self._seq.has_calls else failed_text(payload)
+    def _take_error(self, payload: bytes) -> None:
+        """An error event. A host that refused the model's call may quote what the model wrote: if nothing was sent yet,
+        that text is read as the response."""
+        self._flush_deferred_text()
+        text = None if self._has_text or self._seq.has_calls else failed_text(payload)
         answer = None if text is None else rescued_response(payload, self._context.names.to_client)
         chunk = None if answer is None else decode_chunk(answer, alone=True)
         if chunk is not None:
@@ -289,7 +285,7 @@ class OpenAIResponseDecoder(ResponseReader):
         self._complete()
 
     def _holds_calls(self, text: str) -> bool:
-        """Whether the dialects find calls in this text and no other text; it is read once to see."""
+        """True if the dialects find calls in this text and no other text. The text is read on trial."""
         if self._scanner is None:
             return False
         trial = BlockSequencer(lambda ordinal, given: "", self._context.names.client, self._context.names.to_client)
@@ -304,7 +300,7 @@ class OpenAIResponseDecoder(ResponseReader):
         return trial.calls > 0 and not any(isinstance(event, TextDelta) for event in trial.take())
 
     def _done(self) -> None:
-        self._say_kept()
+        self._flush_deferred_text()
         if self._scanner is not None and self._reason is None:
             self._scanner.finish(clean=True)
         if self._reason is None:
@@ -314,7 +310,7 @@ class OpenAIResponseDecoder(ResponseReader):
                                        open_call=self._seq.incomplete_call))
 
     def _end_of_stream(self) -> None:
-        self._say_kept()
+        self._flush_deferred_text()
         if self._scanner is not None and self._reason is None:
             self._scanner.finish(clean=False)
         cut_off = self._sse.cut_off or (self._scanner is not None and self._scanner.cut_off)
@@ -327,34 +323,34 @@ class OpenAIResponseDecoder(ResponseReader):
         if self._refused and reason == "stop":
             reason = "refusal"
         clean = reason in CLEAN
-        self._say_kept()
+        self._flush_deferred_text()
         self._calls.end(clean)
         if self._scanner is not None:
             self._scanner.finish(clean)
             if self._seq.closed:
                 return
-        if self._cited and not self._context.request.cites:
+        if self._citations and not self._context.request.cites:
             self._show_sources(reason)
         truncated = self._seq.flush(clean)
-        if self._cited.lost:
+        if self._citations.lost:
             self._context.dropped.loss("answer.citations")
         if self._stop_sequence is not None and reason == "stop" and not self._seq.calls:
             reason = "stop_sequence"
-        told = self._cited.event() if self._cited and self._context.request.cites else None
+        told = self._citations.event() if self._citations and self._context.request.cites else None
         self._finish(reason, truncated=truncated, stop_sequence=self._stop_sequence, citations=told)
 
     def _show_sources(self, reason: FinishReason) -> None:
         """At the end of a text, where a list fits and there is a page in it."""
-        text = self._cited.text() if self._may_list_sources(reason, self._said_text) else ""
+        text = self._citations.text() if self._may_list_sources(reason, self._has_text) else ""
         if text:
             self._seq.text(f"\n\n{text}\n")
         else:
-            self._cited.lost = True
+            self._citations.lost = True
 
     def _count(self, usage: object) -> None:
         self._set_usage(usage_of(usage, reasoning_outside=self._profile.reasoning_outside))
 
-    def _take_usage(self, chunk: Chunk) -> None:
+    def _take_usage(self, chunk: OpenAIChunk) -> None:
         if chunk.usage is not None:
             self._count(chunk.usage)
         elif isinstance(chunk.x_groq, dict) and chunk.x_groq.get("usage"):
@@ -392,7 +388,7 @@ def _text_or_none(value: object) -> str | None:
 
 
 def _failure_of(payload: bytes) -> Failure:
-    """The failure that an error event tells of, whatever stands in it."""
+    """The failure of an error event, whatever its form."""
     complaint = complaint_of(payload)
     if complaint is None:
         complaint = {"error": payload[:2000].decode("utf-8", "replace").strip()}

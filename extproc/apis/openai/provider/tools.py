@@ -1,8 +1,8 @@
 """The tools of a request in the OpenAI format, with `tool_choice` and `parallel_tool_calls`.
 
-These three go together: without tools none of them is sent. Tools that the provider would have to run (web search) are
-never sent as functions, because nobody would run them. What an endpoint does not take of a choice is asked for in words
-that go into the system text. Called by the request encoder.
+Without tools none of the three is sent. Tools that the provider would have to run (web search) are never sent as
+functions, because nobody would run them. A choice that the endpoint does not take is requested in the system text.
+Called by the request encoder; the pass-through asks `choose_tools` as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from extproc.apis.openai.provider.messages import taken_mark
+from extproc.apis.openai.provider.messages import allowed_mark
 from extproc.apis.openai.wire_request import (
     AllowedChoice,
     AllowedTools,
@@ -43,29 +43,29 @@ from extproc.schemas.visitor import Schema
 _ENCODER = msgspec.json.Encoder()
 
 CALL_ANY = "Answer this request by calling at least one of the tools, not with text."
-"""Told to the model where a forced choice cannot be sent."""
+"""Said to the model where a forced choice cannot be sent."""
 CALL_ONE = "Answer this request by calling the tool {name}, not with text."
 
 
 class ChosenTools(msgspec.Struct):
-    """What is decided of the tools before the fields are written."""
+    """The decisions on tools, before the fields are written."""
 
     offered: list[Tool]
     mode: Literal["auto", "required", "tool", "none"] | None = None
     tool: Tool | None = None
-    """The one that is chosen, when mode is "tool"."""
+    """The chosen tool, if the mode is "tool"."""
     allowed: list[Tool] = []
-    """The only ones that may be called, where the endpoint can be told so."""
+    """The only tools that may be called, where the endpoint has a field for them."""
 
     @property
     def forced(self) -> bool:
-        """Whether the model must call a tool."""
+        """True if the model must call a tool."""
         return self.mode in ("required", "tool")
 
 
 def choose_tools(request: Request, target: Target, dropped: Dropped) -> ChosenTools:
-    """The tools to offer and the choice to send, as far as the endpoint takes it. Raises `BadRequest` for too many
-    tools, for tools where the model takes none, and for a choice of a tool that is not offered."""
+    """The tools to offer and the choice to send, as far as the endpoint takes it. Raises BadRequest for too many tools,
+    for tools where the model takes none, and for a choice of a tool that is not offered."""
     served = [] if target.tool_style == "off" else own_server_tools(request, target.profile)
     for tool in request.server_tools:
         if tool not in served:
@@ -95,8 +95,7 @@ def choose_tools(request: Request, target: Target, dropped: Dropped) -> ChosenTo
 
 def set_tools(body: ProviderBody, request: Request, chosen: ChosenTools, target: Target, names: NameMap,
               dropped: Dropped, *, may_force: bool = True) -> list[str]:
-    """Fills the three fields, where tools are offered or the provider would have to run some. `may_force`: the model
-    takes a forced choice now. Returns what the model should be told in words."""
+    """Sets the three fields. `may_force`: the model takes a forced choice now. Returns notes for the system text."""
     profile = target.profile
     served = [] if target.tool_style == "off" else own_server_tools(request, profile)
     body.tools = [msgspec.Raw(tool.raw) for tool in served]
@@ -122,7 +121,7 @@ def set_tools(body: ProviderBody, request: Request, chosen: ChosenTools, target:
 
 
 def own_server_tools(request: Request, profile: Profile) -> list[ServerTool]:
-    """Those that the endpoint runs itself: in the client's own words, which are those of the endpoint's API."""
+    """The tools that the endpoint runs itself, in the client's own bytes, which are those of the endpoint's API."""
     types = profile.server_tools
     return [] if types is None else [tool for tool in request.server_tools
                                      if tool.api == "openai" and fnmatchcase(tool.type, types)]
@@ -132,7 +131,7 @@ def own_server_tools(request: Request, profile: Profile) -> list[ServerTool]:
 
 
 def _wanted(request: Request, target: Target, dropped: Dropped) -> ChosenTools:
-    """The client's choice, or that of the attempt, among the tools of the request."""
+    """The choice of the client or the attempt among the tools of the request."""
     wanted = request.tool_choice
     if target.tool_choice is not None:
         wanted = ToolChoice(cast(Literal["auto", "required", "none"], target.tool_choice))
@@ -157,7 +156,7 @@ def _wanted(request: Request, target: Target, dropped: Dropped) -> ChosenTools:
 
 
 def _choice_without_tools(request: Request, wanted: ToolChoice, dropped: Dropped) -> None:
-    """Nothing can be chosen: an endpoint would refuse the field without tools."""
+    """Handles a choice without tools: an endpoint would refuse the field."""
     if wanted.mode in ("auto", "none"):
         return
     if wanted.mode == "tool" and all(tool.name != wanted.tool for tool in request.server_tools):
@@ -189,8 +188,8 @@ def _named(tool: Tool, names: NameMap, profile: Profile) -> NamedChoice | NamedC
 
 
 def _parallel(request: Request, target: Target, dropped: Dropped) -> bool | None:
-    """Sent only when asked, or where several calls cannot be: parallel calls are the default of the format, and some
-    servers refuse the field."""
+    """Sent only when requested, or where several calls are impossible: parallel calls are the default of the format,
+    and some servers refuse the field."""
     wanted = target.parallel_tool_calls
     if target.profile.never_parallel:
         if wanted or (wanted is None and request.parallel_tool_calls):
@@ -210,7 +209,7 @@ def _tool(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> Fun
     if not tool.custom:
         function = _function(tool, names, profile, dropped)
         if tool.cache and profile.tool_cache_marks:
-            function.cache_control = taken_mark(tool.cache, profile, dropped)
+            function.cache_control = allowed_mark(tool.cache, profile, dropped)
         if tool.eager is not None and profile.eager_tools:
             function.eager_input_streaming = tool.eager
             dropped.carried("tools.eager_input_streaming")

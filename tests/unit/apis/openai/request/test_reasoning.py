@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extproc.apis.openai.provider.request import encode_request
-from extproc.apis.openai.provider.signatures import origin, packed
+from extproc.apis.openai.provider.signatures import issuer_origin, pack_item
 from extproc.conversation.model import OutputFormat, Request, Signature, Thinking, ThinkingConfig, ToolCall, ToolChoice
 from extproc.conversation.unsupported import Dropped
 from extproc.profiles import find_profile
@@ -190,7 +190,7 @@ def test_claude_does_not_reason_over_calls_whose_signed_reasoning_was_lost():
 
 def test_p8_the_signature_of_a_call_goes_back_to_googles_endpoint_byte_for_byte():
     google = at("gemini-compat", "gemini-3-pro-preview")
-    signed = ToolCall("a", "read", "{}", signature=Signature("Q==c2ln", origin(google)))
+    signed = ToolCall("a", "read", "{}", signature=Signature("Q==c2ln", issuer_origin(google)))
     body = sent("gemini-compat", "gemini-3-pro-preview", user("go"), assistant(signed, call("b")),
                 user(result("a", "1"), result("b", "2")))
     first, second = body["messages"][1]["tool_calls"]
@@ -217,11 +217,11 @@ def test_p8_a_call_of_another_model_gets_the_word_that_stands_for_a_signature():
 def test_a_sealed_item_of_another_model_goes_back_whole_and_to_nobody_else():
     openai = at("openrouter", "openai/gpt-5")
     item = {"type": "reasoning.encrypted", "id": "rs_1", "format": "openai-responses-v1", "data": "gAAA"}
-    told = (user("go"), assistant(Thinking("So.", packed(item, openai)), call("a")), user(result("a", "1")))
+    told = (user("go"), assistant(Thinking("So.", pack_item(item, openai)), call("a")), user(result("a", "1")))
     assert sent("openrouter", "openai/gpt-5", *told)["messages"][1]["reasoning_details"] == [
         {"type": "reasoning.summary", "summary": "So.", "format": "openai-responses-v1", "index": 0},
         {**item, "index": 1}]
-    history = (user("go"), assistant(Thinking("", redacted=packed(item, openai)), call("a")), user(result("a", "1")))
+    history = (user("go"), assistant(Thinking("", redacted=pack_item(item, openai)), call("a")), user(result("a", "1")))
     assert sent("openrouter", "openai/gpt-5", *history)["messages"][1]["reasoning_details"] == [{**item, "index": 0}]
     for provider, model in (("openrouter", "openai/gpt-5.2"), ("openrouter", "anthropic/claude-sonnet-4.5"),
                             ("vllm", "any")):
@@ -231,7 +231,7 @@ def test_a_sealed_item_of_another_model_goes_back_whole_and_to_nobody_else():
 
 def test_ids_of_calls_and_of_their_signatures_agree_when_ids_are_replaced():
     target = at("openrouter", "google/gemini-3-pro-preview")
-    signed = ToolCall("x" * 50, "read", "{}", signature=Signature("c2ln", origin(target)))
+    signed = ToolCall("x" * 50, "read", "{}", signature=Signature("c2ln", issuer_origin(target)))
     message = sent("openrouter", "google/gemini-3-pro-preview", user("go"), assistant(signed),
                    user(result("x" * 50, "1")))["messages"][1]
     assert len(message["tool_calls"][0]["id"]) <= 40

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from extproc.apis.base import DecodeContext
 from extproc.apis.openai.provider.failed_generation import rescued_response
 from extproc.apis.openai.provider.response import OpenAIResponseDecoder
-from extproc.apis.openai.provider.signatures import origin, unpacked
+from extproc.apis.openai.provider.signatures import issuer_origin, unpack_item
 from extproc.conversation.model import (
     Event,
     Finish,
@@ -91,7 +91,7 @@ def test_p8_the_signature_of_googles_endpoint_rides_with_its_call():
     events = streamed(delta(tool_calls=[first]), delta(tool_calls=[call(1, "b", "ping", "{}")]), delta("stop"),
                       where=where)
     starts = [event for event in events if isinstance(event, ToolCallStart)]
-    assert [start.signature for start in starts] == [Signature("c2ln==", origin(where.target)), None]
+    assert [start.signature for start in starts] == [Signature("c2ln==", issuer_origin(where.target)), None]
 
 
 def test_p8_the_signature_of_gemini_behind_openrouter_comes_as_an_item_before_its_call():
@@ -111,9 +111,9 @@ def test_a_sealed_item_rides_in_the_thinking_before_it_or_alone_but_never_behind
     summed = streamed(delta(reasoning="hm"), delta(reasoning_details=[item]), delta(content="ok"), delta("stop"),
                       where=where)
     seal = next(event.signature for event in summed if isinstance(event, SignatureDelta))
-    assert unpacked(seal, where.target) == kept
+    assert unpack_item(seal, where.target) == kept
     alone = streamed(delta(reasoning_details=[item]), delta(content="ok"), delta("stop"), where=where)
-    assert unpacked(next(e.data for e in alone if isinstance(e, RedactedThinking)), where.target) == kept
+    assert unpack_item(next(e.data for e in alone if isinstance(e, RedactedThinking)), where.target) == kept
     late = streamed(delta(content="ok"), delta(reasoning_details=[item]), delta("stop"), where=where)
     assert script(late) == ["start", "text", "text: ok", "stop", "finish stop"]
     assert where.dropped.hints == ["answer.reasoning_details"]
