@@ -20,8 +20,8 @@ from extproc.apis.base import ClientApi, ProviderRequest
 from extproc.apis.shared.body import checked
 from extproc.apis.shared.body_reader import BodyReader
 from extproc.apis.shared.endings import EndFacts, failure_at_end
-from extproc.apis.shared.json_fields import Fields, fields_of, holds, joined, raw
-from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder, readable, without_line_ends
+from extproc.apis.shared.json_fields import Fields, encode_fields, encode_raw, fields_of, has_value
+from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder, valid_utf8, without_line_ends
 from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
 from extproc.apis.shared.wire import refused
 from extproc.bounds import Limits
@@ -58,7 +58,7 @@ class PassThrough(Translation):
         fields = fields or fields_of(body) or {}
         asked = _Asked(fields)
         self.conversation = Request(model=asked.model, messages=[], stream=asked.stream, api=self._client.name)
-        fields["model"] = raw(self._target.model)
+        fields["model"] = encode_raw(self._target.model)
         if anthropic:
             target = self._target
             endpoint = anthropic_endpoint(target.endpoint, target.provider, target.model)
@@ -67,7 +67,7 @@ class PassThrough(Translation):
             path += self._path.removeprefix("/messages")
         else:
             head, path = _openai_headers(headers), _openai_path(self._target, self._path)
-        return ProviderRequest(method="POST", path=path, headers=head, body=joined(fields))
+        return ProviderRequest(method="POST", path=path, headers=head, body=encode_fields(fields))
 
     def _answer_of(self, conversation: Request) -> ResponseCodec:
         reader = _Reader(conversation, self._limits, self._scrubber.body)
@@ -83,7 +83,7 @@ class _Asked:
         if not isinstance(name, str) or not name:
             raise refused("model", "the name of a model is required")
         self.model = name
-        self.stream = fields.get("stream") == raw(True)
+        self.stream = fields.get("stream") == encode_raw(True)
 
 
 def _openai_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -153,7 +153,7 @@ class _Reader(BodyReader):
         self.told_failure = False
         """The provider's own event says that it failed."""
         self._stream = request.stream
-        self._model = raw(request.model)
+        self._model = encode_raw(request.model)
         self._scrub = scrub
 
     # -------------------------------------------------------------------------------------------------------- events
@@ -161,7 +161,7 @@ class _Reader(BodyReader):
     def _event(self, name: bytes, payload: bytes) -> None:
         if not payload or payload.isspace():
             return
-        payload = readable(without_line_ends(payload))
+        payload = valid_utf8(without_line_ends(payload))
         try:
             told = _told.decode(payload)
         except (msgspec.DecodeError, RecursionError) as problem:
@@ -170,18 +170,19 @@ class _Reader(BodyReader):
         kind = told.type or name.decode("ascii", "replace")
         self.next_number = max(self.next_number, told.sequence_number + 1)
         response = fields_of(told.response) if len(memoryview(told.response)) else None
-        if kind in _FAILED or holds(told.error):
+        if kind in _FAILED or has_value(told.error):
             self._told_failure(name, payload, response)
             return
         if response is not None:
             self._count(told.response)
             if response.get("model", self._model) != self._model:
                 response["model"] = self._model
-                payload = joined({**(fields_of(payload) or {}), "response": msgspec.Raw(joined(response))})
+                payload = encode_fields({**(fields_of(payload) or {}),
+                                         "response": msgspec.Raw(encode_fields(response))})
         if self._stream:
             self._pass(name, payload, content=kind not in _QUIET)
         elif kind in _LAST and response is not None:
-            self._out.append(RawEvent(joined(response), True))  # the client wants the whole, which is in there
+            self._out.append(RawEvent(encode_fields(response), True))  # the client wants the whole, which is in there
         if kind in _LAST:
             self._finish(_LAST[kind])
 
@@ -197,7 +198,7 @@ class _Reader(BodyReader):
     def _told_failure(self, name: bytes, payload: bytes, response: Fields | None) -> None:
         """The event passes where the client is reading events already; before that it becomes a status."""
         payload = self._scrub(payload)
-        complaint = complaint_of(bytes(joined(response)) if response is not None else payload)
+        complaint = complaint_of(bytes(encode_fields(response)) if response is not None else payload)
         self.told_failure = True
         self._pass(name, payload)
         self._fail(failure_from_chunk(complaint or {}))
@@ -219,7 +220,7 @@ class _Reader(BodyReader):
             self._fail(decode_error(200, {}, body) if body[:1] == b"<" else
                        Failure("server", "The provider's answer is not valid JSON."))
             return
-        if holds(fields.get("error")) and not fields.keys() & {"output", "data"}:
+        if has_value(fields.get("error")) and not fields.keys() & {"output", "data"}:
             self._fail(failure_from_chunk(complaint_of(body) or {}))
             return
         if self._stream:
@@ -228,7 +229,7 @@ class _Reader(BodyReader):
         self._count(msgspec.Raw(body))
         if "model" in fields:
             fields["model"] = self._model  # the name that the client asked for
-        self._out.append(RawEvent(readable(joined(fields)), True))
+        self._out.append(RawEvent(valid_utf8(encode_fields(fields)), True))
         self._finish("stop")
 
     # ------------------------------------------------------------------------------------------------------ mechanics

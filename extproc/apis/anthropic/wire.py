@@ -205,7 +205,7 @@ class MessageSummary(msgspec.Struct):
     def blocks(self) -> list[BlockSummary]:
         return self.content if isinstance(self.content, list) else []
 
-    def holds(self, *types: str) -> bool:
+    def has_block(self, *types: str) -> bool:
         """True if any block has one of these types."""
         return any(block.type in types for block in self.blocks)
 

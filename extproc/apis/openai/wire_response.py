@@ -149,10 +149,10 @@ class OpenAIChoice(msgspec.Struct):
         word, _, own = self.finish_reason.lower().partition(": ") if isinstance(self.finish_reason, str) else ("",) * 3
         return own if word == "function_call_filter" else word
 
-    def stop_sequence(self, asked: list[str]) -> str | None:
+    def stop_sequence(self, sequences: list[str]) -> str | None:
         """The client's stop sequence that ended the response, where the server reports it."""
         for value in (self.stop_reason, self.matched_stop):
-            if isinstance(value, str) and value in asked:
+            if isinstance(value, str) and value in sequences:
                 return value
         return None
 
@@ -199,7 +199,7 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "length": "length",
     "max_tokens": "length",
     "max_output_tokens": "length",
-    "continuation": "length",  # Gemini behind a relay
+    "continuation": "length",  # Gemini behind a proxy
     "model_length": "context_length",  # Mistral
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",

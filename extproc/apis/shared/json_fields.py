@@ -1,7 +1,6 @@
-"""A JSON object as its members: each stays as it stands there, so that one can be changed and the others keep their
-bytes.
+"""A JSON object as its raw members, so that one can be changed and the others keep their bytes.
 
-Used by everything that passes bodies and events on. Knows the fields of no API.
+Used wherever bodies and events pass. Nothing here depends on the fields of an API.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def fields_of(body: bytes | msgspec.Raw) -> Fields | None:
 
 
 def member_of(fields: Fields, name: str) -> Fields | None:
-    """The members of the object that is this member; None for anything else."""
+    """The members of the object in this member; None for anything else."""
     value = fields.get(name)
     return None if value is None else fields_of(value)
 
@@ -41,21 +40,21 @@ def elements_of(value: msgspec.Raw) -> list[msgspec.Raw] | None:
 
 
 def keep_elements(fields: Fields, name: str, kept: Sequence[bool]) -> None:
-    """Leaves only those elements of the array that is this member, by their places."""
+    """Keeps only some elements of the array in this member. `kept`: one flag per element."""
     elements = elements_of(fields[name]) or []
-    fields[name] = raw([element for element, keep in zip(elements, kept, strict=True) if keep])
+    fields[name] = encode_raw([element for element, keep in zip(elements, kept, strict=True) if keep])
 
 
-def joined(fields: Fields) -> bytes:
-    """The object again."""
+def encode_fields(fields: Fields) -> bytes:
+    """The object as JSON."""
     return _encode(fields)
 
 
-def raw(value: object) -> msgspec.Raw:
-    """A value as it goes into `Fields`."""
+def encode_raw(value: object) -> msgspec.Raw:
+    """A value as JSON, for `Fields`."""
     return msgspec.Raw(_encode(value))
 
 
-def holds(value: msgspec.Raw | None) -> bool:
-    """Whether a member is there and not null."""
+def has_value(value: msgspec.Raw | None) -> bool:
+    """True if a member is present and not null."""
     return value is not None and bytes(memoryview(value)[:4]) not in (b"", b"null")

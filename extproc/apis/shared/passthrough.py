@@ -1,8 +1,8 @@
-"""What every relay shares: a reader that hands events on, and an encoder that takes them as they are.
+"""The base of all pass-throughs: a decoder that forwards events, and an encoder that sends them unchanged.
 
-A relay's answer has the client's API already. Where the provider's answer has not the form that the client asked for
-(whole instead of streamed, or the other way round), or none that its API knows, the ordinary decoder and encoder take
-over. Nothing here knows the fields of an API.
+The forwarded response has the client's API already. The ordinary decoder and encoder take over where the provider's
+response does not have the form that the client asked for (whole instead of streamed, or the reverse), or no form of its
+API. Nothing here depends on the fields of an API.
 """
 
 from __future__ import annotations
@@ -21,51 +21,52 @@ from extproc.errors import Failure
 from extproc.profiles.target import Target
 
 COMMENT = b": keepalive\n\n"
-"""Keeps a stream alive at any place: every reader of events skips comments."""
+"""Keeps a stream alive anywhere: every reader of events skips comments."""
 
 
 class PassThroughDecoder(BodyReader):
-    """Base of a relay's reader: an `ResponseDecoder` whose events are `RawEvent`, then a Finish or a Failure."""
+    """Base of a pass-through's `ResponseDecoder`: its events are `RawEvent`, then a Finish or a Failure."""
 
     def __init__(self, context: DecodeContext, decoder: ResponseDecoder) -> None:
         super().__init__(context.limits)
         self._context = context
         self._stream = context.request.stream
-        self._other = decoder
+        self._ordinary = decoder
         self._translated = not self._stream
-        """The decoder reads the stream. (A whole body finds its reader when it is complete.)"""
+        """True if the ordinary decoder reads the stream. (For a whole body this is decided when it is complete.)"""
         self._usage = Usage()
         self._unoffered = 0
         self._content_seen = False
 
     @property
     def usage(self) -> Usage:
-        return self._other.usage if self._translated else self._usage
+        return self._ordinary.usage if self._translated else self._usage
 
     @property
     def unoffered_calls(self) -> int:
-        return self._unoffered + self._other.unoffered_calls
+        return self._unoffered + self._ordinary.unoffered_calls
 
     @property
     def received_output(self) -> bool:
-        return self._content_seen or self._other.received_output
+        return self._content_seen or self._ordinary.received_output
 
     def close(self) -> None:
-        self._other.close()
+        self._ordinary.close()
         super().close()
 
     # -------------------------------------------------------------------------------------------- for the subclasses
 
     def _pass_event(self, name: bytes, payload: bytes) -> None:
-        """An event of a stream whose client asked for one."""
+        """Forwards an event of a stream whose client asked for one."""
         raise NotImplementedError
 
     def _pass_body(self, body: bytes) -> bool:
-        """A whole answer whose client asked for one. False: the decoder shall read it, and nothing was passed."""
+        """Forwards a whole response whose client asked for one. False: nothing was forwarded, and the ordinary decoder
+        must read it."""
         raise NotImplementedError
 
     def _no_more_events(self) -> None:
-        """The stream closed before its end was told."""
+        """The stream closed without the API's last event."""
         self._fail(BROKEN)
 
     def _pass(self, data: bytes, *, content: bool = False, calls: int = 0) -> None:
@@ -81,31 +82,31 @@ class PassThroughDecoder(BodyReader):
             self._out.append(Finish(reason, self._usage))
 
     def _estimate_usage(self, output: int) -> None:
-        """Where the provider sent no figures. `output`: about so many tokens came."""
+        """Used where the provider sent no usage. `output`: the estimated output tokens."""
         self._usage = Usage(input=self._context.prompt_estimate(), output=output, estimated=True)
 
-    def _offered(self, name: object) -> None:
-        """A call of this tool begins."""
+    def _count_unoffered(self, name: object) -> None:
+        """Counts a call of this tool that begins, if the tool was not offered."""
         if not isinstance(name, str) or name not in self._context.names.to_client:
             self._unoffered += 1
             self._context.tally.note_bad(name if isinstance(name, str) else None, "unoffered")
 
     def _check_length(self, name: object, size: int) -> None:
-        """A call of this tool has `size` characters of arguments so far."""
+        """Fails if a call of this tool has too many characters of arguments. `size`: the characters so far."""
         most = self._context.limits.tool_arguments
         if size > most:
             self._fail(too_long_call(name if isinstance(name, str) else "", most))
 
     def _new_id(self, given: str | None, ordinal: int) -> str | None:
-        """None: the call's id may pass, for it is new in the conversation. Else the id it gets."""
+        """None if the call's id is new in the conversation and may pass; else a new id."""
         return None if given and self._context.accept_id(given) else self._context.mint(ordinal)
 
     def _translate(self, name: bytes, payload: bytes) -> None:
-        """From here on the decoder reads: the stream has not the form of its API."""
+        """From here on the ordinary decoder reads: the stream does not have the form of its API."""
         self._translated = True
         head = b"event: %b\n" % name if name else b""
         lines = b"".join(b"data: %b\n" % line for line in payload.split(b"\n"))
-        self._hand_over(self._other.feed(head + lines + b"\n"))
+        self._forward(self._ordinary.feed(head + lines + b"\n"))
 
     # --------------------------------------------------------------------------------------------------- mechanics
 
@@ -118,27 +119,27 @@ class PassThroughDecoder(BodyReader):
     def _whole(self, body: bytes) -> None:
         self._translated = self._stream or body[:1] != b"{" or not self._pass_body(body)
         if self._translated:
-            self._hand_over(self._other.feed(body))
+            self._forward(self._ordinary.feed(body))
             if not self._ended:
-                self._hand_over(self._other.finish())
+                self._forward(self._ordinary.finish())
 
     def _end_of_stream(self) -> None:
         if self._translated:
-            self._hand_over(self._other.finish())
+            self._forward(self._ordinary.finish())
         else:
             self._no_more_events()
 
-    def _hand_over(self, events: list[Event]) -> None:
+    def _forward(self, events: list[Event]) -> None:
         self._out += events
         self._ended = self._ended or any(isinstance(event, (Finish, Failure)) for event in events)
 
 
 class PassThroughEncoder:
-    """An `ResponseEncoder` for `RawEvent` events; all others go to the ordinary encoder. `ping`: the keep-alive of the
-    API while an answer passes; before its first event, which is the provider's, only a comment may stand."""
+    """A `ResponseEncoder` for `RawEvent` events; all others go to the ordinary encoder. `ping`: the API's keep-alive
+    while a response passes. Before its first event, which is the provider's, only a comment is allowed."""
 
     def __init__(self, encoder: ResponseEncoder, ping: bytes, *, stream: bool) -> None:
-        self._other = encoder
+        self._ordinary = encoder
         self._ping = ping
         self._stream = stream
         self._start: Start | None = None
@@ -155,28 +156,28 @@ class PassThroughEncoder:
             elif isinstance(event, Start) and not self._translating:
                 self._start = event  # it is the other encoder's, should that one be asked
             elif isinstance(event, Failure):
-                out.append(self._other.events([event]))
+                out.append(self._ordinary.events([event]))
             elif not self._passing:
                 begun = [] if self._translating or self._start is None else [self._start]
                 self._translating = True
-                out.append(self._other.events([*begun, event]))
+                out.append(self._ordinary.events([*begun, event]))
         return b"".join(out)
 
     def ping(self) -> bytes:
         if not self._stream:
             return b""
         if self._translating:
-            return self._other.ping()
+            return self._ordinary.ping()
         return self._ping if self._passing else COMMENT
 
 
 def without_line_ends(payload: bytes) -> bytes:
-    """JSON of several data lines on one: between its values a line end is a space, inside a string none can stand."""
+    """Joins JSON of several data lines: between values a line end becomes a space, and strings contain none."""
     return payload.replace(b"\n", b" ") if LF in payload else payload
 
 
-def readable(payload: bytes) -> bytes:
-    """The bytes as UTF-8: where they are none, with U+FFFD."""
+def valid_utf8(payload: bytes) -> bytes:
+    """The bytes as valid UTF-8, with U+FFFD for invalid bytes."""
     if payload.isascii():
         return payload
     try:

@@ -1,14 +1,14 @@
-"""The regular expressions in the tools of a request that passes, in the syntax that its provider compiles.
+"""Rewrites regular expressions in the tools of a request that passes into the syntax that its provider compiles.
 
-Only the schemas that hold one which must change are written anew. Used by the relays. Knows no API: a relay says where
-the schema of a tool stands.
+Only schemas with an affected expression are re-encoded. Used by the pass-throughs, which say where the schema of a tool
+is.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from extproc.apis.shared.json_fields import elements_of, fields_of, joined, member_of, raw
+from extproc.apis.shared.json_fields import elements_of, encode_fields, encode_raw, fields_of, member_of
 from extproc.bounds import BoundedCache
 from extproc.schemas.openai import PortablePatterns
 
@@ -18,21 +18,21 @@ _VISITOR = PortablePatterns()
 
 
 class PatternRewriter:
-    """`path`: the members of a tool that lead to its schema. A client sends the same tools with every request: what
-    became of a definition is remembered by its bytes."""
+    """`path`: the members of a tool that lead to its schema. Results are cached by the bytes of a definition, since a
+    client sends the same tools with every request."""
 
     def __init__(self, *path: str) -> None:
         self._path = path
         self._known: BoundedCache[bytes, bytes] = BoundedCache(self._rewritten, entries=512, longest=_LARGEST_KNOWN)
 
     def rewritten(self, tools: msgspec.Raw) -> msgspec.Raw:
-        """The tools of a request; the very same where nothing must change."""
+        """The tools of a request; the same object if nothing must change."""
         if b'"pattern' not in bytes(tools):
             return tools
         elements = elements_of(tools) or []
         before = [bytes(element) for element in elements]
         after = [self._known[element] for element in before]
-        return tools if after == before else raw([msgspec.Raw(element) for element in after])
+        return tools if after == before else encode_raw([msgspec.Raw(element) for element in after])
 
     def _rewritten(self, tool: bytes) -> bytes:
         if b'"pattern' not in tool:
@@ -47,9 +47,9 @@ class PatternRewriter:
         found = _VISITOR.visit(schema)
         if found is schema:
             return tool
-        changed = raw(found)
+        changed = encode_raw(found)
         for name, fields in zip(reversed(self._path), reversed(parents), strict=True):
             if fields is not None:
                 fields[name] = changed
-                changed = msgspec.Raw(joined(fields))
+                changed = msgspec.Raw(encode_fields(fields))
         return bytes(changed)

@@ -149,7 +149,7 @@ class StreamEncoder:
         self._state: str = grammar.BEGIN
         self._index = -1
         self._called = False
-        self._delta: type | None = None     # the delta event that may pass at once, and the bytes before its string
+        self._delta: type | None = None     # the delta event with a fast path, and the bytes before its string
         self._prefix = b""
 
     def events(self, events: Iterable[Event]) -> bytes:

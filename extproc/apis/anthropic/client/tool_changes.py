@@ -72,7 +72,7 @@ class _ToolChanges:
         for at, message in enumerate(messages):
             out += self._without_changes(message, at)
         if not self._changed:
-            self._offered = set(self._declared)  # the client does not use them: all are offered, as ever
+            self._offered = set(self._declared)  # no changes: all tools are offered
         held = [tool for name, tool in self._declared.items() if name in self._offered]
         return (out, [tool for tool in held if isinstance(tool, Tool)],
                 [tool for tool in held if isinstance(tool, ServerTool)])
@@ -121,7 +121,7 @@ class _ToolChanges:
             raise refused(f"{place}.tool", "this field is required")
         self._changed = True
         if tool.type.startswith("mcp_"):
-            self._dropped.hint(f"messages.{block.type}")  # of servers that nobody here asks: `mcp_servers` is named
+            self._dropped.hint(f"messages.{block.type}")  # the gateway calls no MCP servers; `mcp_servers` is named
             return
         name = tool.name
         if block.type == "tool_addition" and tool.type == "tool_definition":

@@ -21,7 +21,7 @@ from extproc.apis.anthropic.passthrough.response import MessagesPassThroughDecod
 from extproc.apis.anthropic.wire import RequestSummary
 from extproc.apis.base import DecodeContext, PatchedRequest, ProviderRequest, ResponseDecoder, ResponseEncoder
 from extproc.apis.shared.body import checked
-from extproc.apis.shared.json_fields import Fields, fields_of, joined
+from extproc.apis.shared.json_fields import Fields, encode_fields, fields_of
 from extproc.apis.shared.passthrough import PassThroughEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
@@ -46,7 +46,7 @@ class AnthropicPassThrough:
         history = change_fields(summary, fields, target, endpoint, dropped)
         if history is None:
             return None
-        request = ProviderRequest(method="POST", path=messages_path(target.base_path), body=joined(fields),
+        request = ProviderRequest(method="POST", path=messages_path(target.base_path), body=encode_fields(fields),
                                   headers=sent_headers(headers, endpoint, dropped, stream=bool(summary.stream)))
         seen = outline(summary, None)
         if not self.passes_response(seen, target, patched=True):

@@ -14,13 +14,13 @@ import re
 import msgspec
 
 from extproc.apis.anthropic.wire import BlockSummary, MessageSummary, ThinkingBlock
-from extproc.apis.shared.json_fields import elements_of, fields_of, joined, member_of, raw
+from extproc.apis.shared.json_fields import elements_of, encode_fields, encode_raw, fields_of, member_of
 from extproc.conversation.signatures import MARK, extract_from_id, extract_from_text
 from extproc.profiles.anthropic import AnthropicEndpoint
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _THINKING = ("thinking", "redacted_thinking")
-_PLACEHOLDER = raw(ThinkingBlock(" ", ""))
+_PLACEHOLDER = encode_raw(ThinkingBlock(" ", ""))
 
 Changes = dict[str, str] | None
 """Members of a block with their new values; None removes the block."""
@@ -55,7 +55,7 @@ class History:
     def loop_lost(self) -> bool:
         """True if the open tool loop, which is one assistant turn to the API, does not begin with thinking that the
         endpoint takes back."""
-        waiting = False  # for the first turn of the model in the loop that is open
+        waiting = False  # waiting for the first assistant turn of the open loop
         lost = False
         answers = False  # the last message holds results
         before = ""
@@ -63,12 +63,12 @@ class History:
             kept = self._kept_blocks(at)
             if turn.role == "assistant":
                 if turn.blocks and not kept:
-                    continue  # it goes, and its neighbours become one message
+                    continue  # removed; its neighbours become one message
                 if waiting:
                     lost = next((block.type for block in kept), "") not in _THINKING
                     waiting = False
             elif turn.role == "user":
-                results = turn.holds("tool_result") or (answers and before == "user")
+                results = turn.has_block("tool_result") or (answers and before == "user")
                 waiting, answers = waiting or not results, results
             before = turn.role
         return lost and answers and before != "assistant"
@@ -78,7 +78,7 @@ class History:
         return [block for place, block in enumerate(self._messages[at].blocks) if changes.get(place, {}) is not None]
 
     def _misses_thinking(self, at: int, turn: MessageSummary) -> bool:
-        return turn.role == "assistant" and turn.holds("tool_use") and not any(
+        return turn.role == "assistant" and turn.has_block("tool_use") and not any(
             block.type in _THINKING for block in self._kept_blocks(at))
 
     # ------------------------------------------------------------------------------------------------------- looking
@@ -96,12 +96,12 @@ class History:
         elif kind == "redacted_thinking" and (
                 not self._endpoint.signed or (isinstance(block.data, str)
                                               and extract_from_text(block.data) is not None)):
-            self._record_change(at, place, None)  # encrypted by someone else
+            self._record_change(at, place, None)  # encrypted by another issuer
             self.lost_thinking = True
 
     def _inspect_call(self, at: int, place: int, block: BlockSummary) -> None:
         if not isinstance(block.id, str):
-            return  # the provider says so
+            return  # the provider reports it
         plain = self._plain_id(at, place, "id", block.id)
         self.is_sound = self.is_sound and plain not in self.ids and _LEGAL_ID.fullmatch(plain) is not None
         self.ids.add(plain)
@@ -139,15 +139,15 @@ class History:
         for at, given in enumerate(elements_of(messages) or ()):
             changes = at in self._changes or at in self._without_thinking
             message = self._changed_message(at, given) if changes else given
-            if message is None:  # nothing but thinking of someone else
+            if message is None:  # only another issuer's thinking
                 gap = True
                 continue
             if gap and out and role == self._messages[at].role:
-                out[-1] = _merged(out[-1], message)  # the API wants the roles to alternate
+                out[-1] = _merged(out[-1], message)  # the API requires alternating roles
             else:
                 out.append(message)
             role, gap = self._messages[at].role, False
-        return raw(out)
+        return encode_raw(out)
 
     def _changed_message(self, at: int, message: msgspec.Raw) -> msgspec.Raw | None:
         fields = fields_of(message) or {}
@@ -159,21 +159,21 @@ class History:
                 blocks.append(_changed(block, change) if change else block)
         if not blocks:
             return None
-        fields["content"] = raw(blocks)
-        return msgspec.Raw(joined(fields))
+        fields["content"] = encode_raw(blocks)
+        return msgspec.Raw(encode_fields(fields))
 
 
 def _changed(block: msgspec.Raw, changes: dict[str, str]) -> msgspec.Raw:
     fields = fields_of(block) or {}
-    fields.update({name: raw(value) for name, value in changes.items()})
-    return msgspec.Raw(joined(fields))
+    fields.update({name: encode_raw(value) for name, value in changes.items()})
+    return msgspec.Raw(encode_fields(fields))
 
 
 def _merged(first: msgspec.Raw, second: msgspec.Raw) -> msgspec.Raw:
     """Merges two messages of one role."""
     fields = fields_of(first) or {}
-    fields["content"] = raw([*_blocks(first), *_blocks(second)])
-    return msgspec.Raw(joined(fields))
+    fields["content"] = encode_raw([*_blocks(first), *_blocks(second)])
+    return msgspec.Raw(encode_fields(fields))
 
 
 def _blocks(message: msgspec.Raw) -> list[msgspec.Raw]:
@@ -191,9 +191,9 @@ def without_thinking(fields: dict[str, msgspec.Raw]) -> None:
         return
     kept = [edit for edit in edits if not _type_of(edit).startswith("clear_thinking")]
     if len(kept) < len(edits):
-        management["edits"] = raw(kept)
+        management["edits"] = encode_raw(kept)
         if kept:
-            fields["context_management"] = msgspec.Raw(joined(management))
+            fields["context_management"] = msgspec.Raw(encode_fields(management))
         else:
             del fields["context_management"]
 

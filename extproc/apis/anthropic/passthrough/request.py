@@ -21,7 +21,15 @@ from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.anthropic.provider.parameters import legal_user
 from extproc.apis.anthropic.provider.thinking import LEAST_BUDGET
 from extproc.apis.anthropic.wire import MessageSummary, OutputConfigSummary, RequestSummary
-from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
+from extproc.apis.shared.json_fields import (
+    Fields,
+    elements_of,
+    encode_fields,
+    encode_raw,
+    fields_of,
+    has_value,
+    member_of,
+)
 from extproc.apis.shared.passthrough import restrict_tools
 from extproc.apis.shared.tool_patterns import PatternRewriter
 from extproc.conversation.model import Request, Tool, ToolChoice
@@ -76,7 +84,7 @@ def fits(summary: RequestSummary, fields: Fields, target: Target, endpoint: Anth
 
 def restrict(summary: RequestSummary, fields: Fields, target: Target, dropped: Dropped) -> bool:
     """Removes the tools that the configuration does not permit. False: the request must be re-encoded."""
-    if holds(fields.get("mcp_servers")) and not target.permits("mcp_toolset"):
+    if has_value(fields.get("mcp_servers")) and not target.permits("mcp_toolset"):
         del fields["mcp_servers"]  # the endpoint would offer all of their tools
         dropped.loss("mcp_servers")
     tools = summary.tools or []
@@ -98,7 +106,7 @@ def _model_takes(summary: RequestSummary, model: AnthropicModel) -> bool:
     kind = summary.thinking_type
     config = summary.output_config or OutputConfigSummary()
     sampling = [value for value in (summary.temperature, summary.top_p, summary.top_k) if value is not None]
-    formatted = holds(config.format) or holds(summary.output_format) or any(tool.strict
+    formatted = has_value(config.format) or has_value(summary.output_format) or any(tool.strict
                                                                             for tool in summary.client_tools)
     last = summary.messages[-1]
     return (
@@ -121,7 +129,7 @@ def _endpoint_takes(summary: RequestSummary, fields: Fields, endpoint: Anthropic
         return False
     if endpoint.own_blocks:
         return True
-    return (len(summary.client_tools) == len(summary.tools or ()) and not holds(fields.get("mcp_servers"))
+    return (len(summary.client_tools) == len(summary.tools or ()) and not has_value(fields.get("mcp_servers"))
             and all(block.type in _PLAIN_BLOCKS for turn in summary.messages for block in turn.blocks))
 
 
@@ -143,7 +151,7 @@ def change_fields(summary: RequestSummary, fields: Fields, target: Target, endpo
     history = clean_fields(fields, summary, target, endpoint, dropped)
     if not history.is_sound:
         return None
-    fields["model"] = raw(target.model)
+    fields["model"] = encode_raw(target.model)
     most = target.max_output_tokens
     if not _is_written_for(summary, model, endpoint):
         most = min(most or model.max_output_tokens, model.max_output_tokens)
@@ -176,12 +184,12 @@ def clean_fields(fields: Fields, summary: RequestSummary, target: Target, endpoi
 
 def _set_user(fields: Fields, endpoint: AnthropicEndpoint) -> None:
     metadata = member_of(fields, "metadata") if endpoint.plain_user else None
-    if metadata is None or not holds(metadata.get("user_id")):
+    if metadata is None or not has_value(metadata.get("user_id")):
         return
     user = msgspec.json.decode(metadata["user_id"])
     if isinstance(user, str) and (legal := legal_user(user, endpoint)) != user:
-        metadata["user_id"] = raw(legal)
-        fields["metadata"] = raw(metadata)
+        metadata["user_id"] = encode_raw(legal)
+        fields["metadata"] = encode_raw(metadata)
 
 
 def _without_billing(fields: Fields) -> None:
@@ -190,7 +198,7 @@ def _without_billing(fields: Fields) -> None:
     if blocks is None:
         text = msgspec.json.decode(system)
         if rest := _without_billing_line(text) if isinstance(text, str) else text:
-            fields["system"] = raw(rest)
+            fields["system"] = encode_raw(rest)
         else:
             del fields["system"]
         return
@@ -202,11 +210,11 @@ def _without_billing(fields: Fields) -> None:
             rest = _without_billing_line(text)
             if not rest:
                 continue
-            members["text"] = raw(rest)
-            block = msgspec.Raw(joined(members))
+            members["text"] = encode_raw(rest)
+            block = msgspec.Raw(encode_fields(members))
         kept.append(block)
     if kept:
-        fields["system"] = raw(kept)
+        fields["system"] = encode_raw(kept)
     else:
         del fields["system"]
 
@@ -220,7 +228,7 @@ def _without_billing_line(text: str) -> str:
 def _clamp(fields: Fields, summary: RequestSummary, most: int, dropped: Dropped) -> None:
     """Lowers the limit. A budget below the client's limit stays below the new one; thinking is removed where there is
     no room for a budget."""
-    fields["max_tokens"] = raw(most)
+    fields["max_tokens"] = encode_raw(most)
     dropped.hint("max_tokens")
     thinking, budget = member_of(fields, "thinking"), summary.thinking.budget_tokens if summary.thinking else None
     if thinking is None or budget is None or budget < most or budget >= (summary.max_tokens or 0):
@@ -230,8 +238,8 @@ def _clamp(fields: Fields, summary: RequestSummary, most: int, dropped: Dropped)
         without_thinking(fields)
         dropped.loss("thinking")
         return
-    thinking["budget_tokens"] = raw(budget)
-    fields["thinking"] = msgspec.Raw(joined(thinking))
+    thinking["budget_tokens"] = encode_raw(budget)
+    fields["thinking"] = msgspec.Raw(encode_fields(thinking))
     dropped.hint("thinking.budget_tokens")
 
 
@@ -242,7 +250,7 @@ def _without_budget(fields: Fields, model: AnthropicModel) -> None:
         return
     thinking = member_of(fields, "thinking") or {}
     thinking.pop("budget_tokens", None)
-    fields["thinking"] = msgspec.Raw(joined({**thinking, "type": raw("adaptive")}))
+    fields["thinking"] = msgspec.Raw(encode_fields({**thinking, "type": encode_raw("adaptive")}))
 
 
 def _set_choice(fields: Fields, summary: RequestSummary, target: Target, endpoint: AnthropicEndpoint,
@@ -250,7 +258,7 @@ def _set_choice(fields: Fields, summary: RequestSummary, target: Target, endpoin
     """Applies the settings of the attempt over the client's. False: the endpoint takes them only in another form."""
     wanted, parallel = target.tool_choice, target.parallel_tool_calls
     if summary.tool_choice is not None and summary.tool_choice.type == "none":
-        return True  # who wants no call cannot take one, whatever the attempt forces
+        return True  # a client without calls cannot take a forced one
     if not summary.client_tools or (wanted is None and parallel is None):
         return True
     if wanted == "required" and (not endpoint.signed or not model.forced_choice or summary.thinking_type == "enabled"):
@@ -260,15 +268,15 @@ def _set_choice(fields: Fields, summary: RequestSummary, target: Target, endpoin
     choice = member_of(fields, "tool_choice") or {}
     before = dict(choice)
     if wanted is not None and not (wanted == "auto" and not choice):
-        choice["type"] = raw(_CHOICES[wanted])
+        choice["type"] = encode_raw(_CHOICES[wanted])
         choice.pop("name", None)
     if parallel is False or (parallel and "disable_parallel_tool_use" in choice):
-        choice.setdefault("type", raw("auto"))
-        choice["disable_parallel_tool_use"] = raw(not parallel)
-    if choice.get("type") == raw("none"):
-        choice = {"type": raw("none")}
+        choice.setdefault("type", encode_raw("auto"))
+        choice["disable_parallel_tool_use"] = encode_raw(not parallel)
+    if choice.get("type") == encode_raw("none"):
+        choice = {"type": encode_raw("none")}
     if choice != before:
-        fields["tool_choice"] = msgspec.Raw(joined(choice))
+        fields["tool_choice"] = msgspec.Raw(encode_fields(choice))
     return True
 
 
@@ -323,7 +331,7 @@ def taken_betas(header: str, endpoint: AnthropicEndpoint, dropped: Dropped) -> s
 def takes_changes(turns: list[MessageSummary], endpoint: AnthropicEndpoint) -> bool:
     """True if the endpoint takes changes of the tools inside the conversation; else the request is re-encoded with the
     tools at its end."""
-    return endpoint.takes_beta(TOOL_CHANGES) or not any(turn.holds(*_CHANGES) for turn in turns)
+    return endpoint.takes_beta(TOOL_CHANGES) or not any(turn.has_block(*_CHANGES) for turn in turns)
 
 
 def remove_beta_fields(fields: Fields, endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
@@ -333,10 +341,12 @@ def remove_beta_fields(fields: Fields, endpoint: AnthropicEndpoint, dropped: Dro
     for name, start in BETA_FIELDS.items():
         if name not in fields or any(value.startswith(start) for value in endpoint.betas):
             continue
-        if holds(fields.pop(name)):
+        if has_value(fields.pop(name)):
             (dropped.loss if name == "mcp_servers" else dropped.hint)(name)
     thinking = member_of(fields, "thinking")
-    if thinking is not None and thinking.get("display") == raw("updates") and not endpoint.takes_beta(DISPLAY_UPDATES):
+    if thinking is None or endpoint.takes_beta(DISPLAY_UPDATES):
+        return
+    if thinking.get("display") == encode_raw("updates"):
         del thinking["display"]
-        fields["thinking"] = raw(thinking)
+        fields["thinking"] = encode_raw(thinking)
         dropped.hint("thinking.display")

@@ -19,9 +19,17 @@ from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.anthropic.provider.response import ANOTHER_MESSAGE, STOP_REASONS
 from extproc.apis.base import DecodeContext, ResponseDecoder
 from extproc.apis.shared.endings import BROKEN, EndedBy, EndFacts, failure_at_end
-from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
+from extproc.apis.shared.json_fields import (
+    Fields,
+    elements_of,
+    encode_fields,
+    encode_raw,
+    fields_of,
+    has_value,
+    member_of,
+)
 from extproc.apis.shared.json_text import without_half_pairs
-from extproc.apis.shared.passthrough import PassThroughDecoder, readable, without_line_ends
+from extproc.apis.shared.passthrough import PassThroughDecoder, valid_utf8, without_line_ends
 from extproc.apis.shared.provider_errors import failure_from_chunk
 from extproc.apis.shared.sse import LF
 from extproc.conversation.model import FinishReason, RawEvent, Signature, Usage
@@ -89,7 +97,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         self._figures = UsageFigures()
         self._started = False
         self._message_id = b""  # as JSON
-        self._open: str | None = None  # the type of the block that has started and not stopped
+        self._open: str | None = None  # the type of the open block
         self._index = 0
         self._name: object = None
         self._size = 0
@@ -110,13 +118,13 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         try:
             kind = _head(payload).type
         except UnicodeDecodeError:
-            self._pass_event(name, readable(payload))
+            self._pass_event(name, valid_utf8(payload))
             return
         except (msgspec.DecodeError, RecursionError) as problem:
             self._damaged_event(name, payload, problem)
             return
         if not payload.isascii() or LF in payload:
-            payload = readable(without_line_ends(payload))
+            payload = valid_utf8(without_line_ends(payload))
         if kind == "content_block_delta" and self._open is not None and name != b"error":
             self._delta(payload)
         else:
@@ -143,7 +151,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
     def _damaged_event(self, name: bytes, payload: bytes, problem: Exception) -> None:
         """Handles data that is no JSON object with a type: keep-alives, halves of surrogate pairs, errors as plain
         text, two events in one, and damage."""
-        payload = readable(payload)
+        payload = valid_utf8(payload)
         if not payload or payload.isspace():
             return
         if payload.strip() == b"[DONE]":  # of the OpenAI format
@@ -157,10 +165,10 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
             except (msgspec.DecodeError, RecursionError):
                 kind = None
             if kind == "content_block_delta" and self._open is not None:
-                self._delta(readable(without_line_ends(payload)))  # JavaScript puts the two halves together
+                self._delta(valid_utf8(without_line_ends(payload)))  # JavaScript joins the two halves
                 return
             if kind is not None:
-                self._other_event(kind, name, readable(without_line_ends(whole)))
+                self._other_event(kind, name, valid_utf8(without_line_ends(whole)))
                 return
         if name == b"error":
             self._fail(failure_from_chunk({"error": payload[:2000].decode("utf-8", "replace").strip()}))
@@ -179,7 +187,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
             kind = name.decode("ascii", "replace")
             payload = _with_type(payload, kind)
         if not self._started and kind != "message_start":
-            if kind != "ping":  # one before the answer says nothing, and must not stand there
+            if kind != "ping":  # a ping before the message is dropped: it is not allowed there
                 self._translate(name, payload)
             return
         try:
@@ -212,18 +220,18 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         if self._started:
             if id != self._message_id and not {id, self._message_id} & _NO_ID:
                 self._fail(ANOTHER_MESSAGE)
-            return  # told twice
+            return  # a repeated start
         self._message_id = id
         if fields is None or message is None:
             self._fail(Failure("server", "The provider began its answer without a message."))
             return
         self._started = True
         self._take_usage(message.get("usage"))
-        message["model"] = raw(self._context.request.model)
-        if not holds(message.get("usage")):  # the SDKs count on it
-            message["usage"] = raw(usage_fields(Usage(output=1), self._context.prompt_estimate))
-        fields["message"] = msgspec.Raw(joined(message))
-        self._pass(_SSE % (b"message_start", joined(fields)))
+        message["model"] = encode_raw(self._context.request.model)
+        if not has_value(message.get("usage")):  # the SDKs require it
+            message["usage"] = encode_raw(usage_fields(Usage(output=1), self._context.prompt_estimate))
+        fields["message"] = msgspec.Raw(encode_fields(message))
+        self._pass(_SSE % (b"message_start", encode_fields(fields)))
 
     def _start_block(self, payload: bytes) -> None:
         start = _start.decode(payload)
@@ -237,8 +245,8 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         if changes:
             fields = fields_of(payload) or {}
             members = member_of(fields, "content_block") or {}
-            fields["content_block"] = msgspec.Raw(joined({**members, **changes}))
-            payload = joined(fields)
+            fields["content_block"] = msgspec.Raw(encode_fields({**members, **changes}))
+            payload = encode_fields(fields)
         self._pass(_SSE % (b"content_block_start", payload), content=block.type not in _QUIET_BLOCKS, calls=int(call))
 
     def _changes(self, block: _PassedBlock) -> Fields:
@@ -246,12 +254,12 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         from 0 in every response), a marked signature."""
         if block.type == "tool_use":
             self._calls += 1
-            self._offered(block.name)
+            self._count_unoffered(block.name)
             self._check_length(block.name, len(bytes(block.input).decode("utf-8", "replace")))
             new = self._new_id(block.id if isinstance(block.id, str) else None, self._calls - 1)
-            return {} if new is None else {"id": raw(new)}
+            return {} if new is None else {"id": encode_raw(new)}
         if block.type == "thinking" and not self._signed and isinstance(block.signature, str) and block.signature:
-            return {"signature": raw(embed_in_text(Signature(block.signature, self._origin)))}
+            return {"signature": encode_raw(embed_in_text(Signature(block.signature, self._origin)))}
         return {}
 
     def _with_marked_signature(self, payload: bytes) -> bytes:
@@ -262,9 +270,9 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         value = msgspec.json.decode(delta["signature"]) if "signature" in delta else None
         if not isinstance(value, str) or not value:
             return payload
-        delta["signature"] = raw(embed_in_text(Signature(value, self._origin)))
-        fields["delta"] = msgspec.Raw(joined(delta))
-        return joined(fields)
+        delta["signature"] = encode_raw(embed_in_text(Signature(value, self._origin)))
+        fields["delta"] = msgspec.Raw(encode_fields(delta))
+        return encode_fields(fields)
 
     # ------------------------------------------------------------------------------------------------------- the end
 
@@ -274,7 +282,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         reason = chunk.delta.stop_reason if chunk.delta is not None else None
         self._reason = reason or self._reason
         if self._open == "tool_use":
-            self._fail(BROKEN)  # a call that has not stopped may not be whole
+            self._fail(BROKEN)  # an open call may be incomplete
             return
         if self._open is not None:
             self._open = None
@@ -286,11 +294,11 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         fields = fields_of(payload) or {}
         delta = member_of(fields, "delta") or {}
         if reason is not None:
-            delta["stop_reason"] = raw(self._stop_word(reason))
-        fields["delta"] = msgspec.Raw(joined(delta))
-        if not holds(fields.get("usage")):
-            fields["usage"] = raw({"output_tokens": self._usage.output or self._tokens})
-        self._pass(_SSE % (b"message_delta", joined(fields)))
+            delta["stop_reason"] = encode_raw(self._stop_word(reason))
+        fields["delta"] = msgspec.Raw(encode_fields(delta))
+        if not has_value(fields.get("usage")):
+            fields["usage"] = encode_raw({"output_tokens": self._usage.output or self._tokens})
+        self._pass(_SSE % (b"message_delta", encode_fields(fields)))
 
     def _stop_word(self, reason: str) -> str:
         """The stop reason for the client. Compatible endpoints are careless about calls, and some use OpenAI's
@@ -306,11 +314,11 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         if failure is not None:
             self._fail(failure)
             return
-        if self._reason is None:  # an end all the same, and the client is told why
+        if self._reason is None:  # still an end; the client needs a reason
             self._reason = stop_reason("stop", self._calls > 0)
-            told = {"type": "message_delta", "delta": {"stop_reason": self._reason, "stop_sequence": None},
+            final_delta = {"type": "message_delta", "delta": {"stop_reason": self._reason, "stop_sequence": None},
                     "usage": {"output_tokens": self._usage.output or self._tokens}}
-            self._pass(_SSE % (b"message_delta", msgspec.json.encode(told)))
+            self._pass(_SSE % (b"message_delta", msgspec.json.encode(final_delta)))
         self._pass(_SSE % (b"message_stop", b'{"type":"message_stop"}' if payload is None else payload))
         self._finish(self._reason)
 
@@ -341,22 +349,22 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
             return False
         if fields is None:
             return False
-        if holds(message.error):
+        if has_value(message.error):
             self._fail(failure_from_chunk(_object(body)))
             return True
         self._take_usage(message.usage)
         self._change_blocks(fields, message)
         if self._ended:
             return True
-        fields["model"] = raw(self._context.request.model)
+        fields["model"] = encode_raw(self._context.request.model)
         if not self._signed:
             if message.stop_reason is not None:
-                fields["stop_reason"] = raw(self._stop_word(message.stop_reason))
-            if not holds(fields.get("usage")):
+                fields["stop_reason"] = encode_raw(self._stop_word(message.stop_reason))
+            if not has_value(fields.get("usage")):
                 self._estimate_usage(len(body) // 4)
-                fields["usage"] = raw(usage_fields(self._usage, self._context.prompt_estimate))
+                fields["usage"] = encode_raw(usage_fields(self._usage, self._context.prompt_estimate))
         self._characters = len(body)
-        self._pass(readable(joined(fields)), content=True, calls=self._calls)
+        self._pass(valid_utf8(encode_fields(fields)), content=True, calls=self._calls)
         self._finish(message.stop_reason)
         return True
 
@@ -364,8 +372,8 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
         changes = [self._changes(block) for block in message.content]
         if any(changes):
             blocks = elements_of(fields["content"]) or []
-            fields["content"] = raw([
-                msgspec.Raw(joined({**(fields_of(block) or {}), **change})) if change else block
+            fields["content"] = encode_raw([
+                msgspec.Raw(encode_fields({**(fields_of(block) or {}), **change})) if change else block
                 for block, change in zip(blocks, changes, strict=True)])
 
 
@@ -375,7 +383,7 @@ def _with_type(payload: bytes, kind: str) -> bytes:
     if fields is None:
         return payload
     fields.pop("type", None)
-    return joined({"type": raw(kind), **fields})
+    return encode_fields({"type": encode_raw(kind), **fields})
 
 
 def _object(payload: bytes) -> dict[str, Any]:

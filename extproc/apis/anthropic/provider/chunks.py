@@ -129,12 +129,12 @@ def arguments_of(value: Raw) -> str:
 def refusal_of(details: Raw) -> Refusal | None:
     """Reads `stop_details`: a category and an explanation, each of which may be null. None for any other value."""
     try:
-        told = msgspec.json.decode(details) if len(memoryview(details)) else None
+        fields = msgspec.json.decode(details) if len(memoryview(details)) else None
     except _UNREADABLE:
         return None
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         return None
-    words, category = told.get("explanation"), told.get("category")
+    words, category = fields.get("explanation"), fields.get("category")
     if not isinstance(words, str) or not words:
         words = f"The provider refused this request (category: {category})." if isinstance(category, str) else ""
     return Refusal(words, details.copy())
@@ -156,28 +156,28 @@ class UsageFigures:
     def update(self, usage: Raw) -> Usage | None:
         """The figures so far; None before the first."""
         try:
-            told = msgspec.json.decode(usage) if len(memoryview(usage)) else None
+            fields = msgspec.json.decode(usage) if len(memoryview(usage)) else None
         except _UNREADABLE:
-            told = None
-        if isinstance(told, dict):
-            self._update(told)
-            details = told.get("output_tokens_details")
+            fields = None
+        if isinstance(fields, dict):
+            self._update(fields)
+            details = fields.get("output_tokens_details")
             if isinstance(details, dict):
                 self._update(details)
         return self._usage() if self._known else None
 
-    def _update(self, told: Mapping[str, object]) -> None:
+    def _update(self, fields: Mapping[str, object]) -> None:
         """A zero does not reset a figure: some servers repeat only the figures known by then. An event that counts the
         prompt anew, as at the end of a response whose conversation the API compacted, replaces all figures of the
         prompt. (Its `iterations` count the sampled parts; a compaction's are not included in the rest.)"""
-        prompt = told.get("input_tokens")
+        prompt = fields.get("input_tokens")
         former = self._known.get("input_tokens")
-        anew = bool(told.get("iterations")) or bool(_is_count(prompt) and prompt and former and prompt != former)
+        recounted = bool(fields.get("iterations")) or bool(_is_count(prompt) and prompt and former and prompt != former)
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens",
                      "thinking_tokens"):
-            value = told.get(name)
+            value = fields.get(name)
             if _is_count(value):
-                kept = 0 if anew and name in _PROMPT else self._known.get(name, 0)
+                kept = 0 if recounted and name in _PROMPT else self._known.get(name, 0)
                 self._known[name] = int(value) or kept
 
     def _usage(self) -> Usage:

@@ -180,13 +180,13 @@ class MessageWriter:
 
     def _before_calls(self, blocks: list[ProviderBlock], behind: list[ProviderBlock]) -> list[ProviderBlock]:
         """`blocks` ends with calls. The blocks `behind` them move before them, without thinking."""
-        said = [block for block in behind if not isinstance(block, THINKING_BLOCKS)]
-        if len(said) < len(behind):
+        moved = [block for block in behind if not isinstance(block, THINKING_BLOCKS)]
+        if len(moved) < len(behind):
             self._dropped.hint("messages.thinking")
         first = len(blocks) - 1
         while first > 0 and isinstance(blocks[first - 1], ToolUseBlock):
             first -= 1
-        return [*blocks[:first], *said, *blocks[first:]]
+        return [*blocks[:first], *moved, *blocks[first:]]
 
     def _without_adjacent_thinking(self, blocks: list[ProviderBlock]) -> list[ProviderBlock]:
         """Keeps the last of adjacent thinking blocks. No response contains them, and the API treats them as edited;
@@ -331,7 +331,7 @@ def loop_signed(turns: list[Turn], endpoint: AnthropicEndpoint, origin: str) -> 
             if not turn.exchanges:
                 if _says_something(turn, endpoint):
                     break
-                continue  # nothing of it is sent: the loop before it is still the model's last turn
+                continue  # it is not sent: the loop before it is still the last assistant turn
             seen_calls = True
             start = turn
         elif turn.role == "user" and seen_calls and start is not None:

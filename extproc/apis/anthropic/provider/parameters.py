@@ -34,7 +34,7 @@ def set_parameters(body: ProviderBody, request: Request, plan: ThinkingPlan, mod
     _set_sampling(body, request, plan, model, endpoint, dropped)
     body.stop_sequences = [text for text in request.stop if text.strip()]
     if len(body.stop_sequences) < len(request.stop):
-        dropped.loss("stop")  # the API refuses sequences of nothing but white space
+        dropped.loss("stop")  # the API refuses blank sequences
     _set_user(body, request, endpoint, dropped)
     _name_foreign(request, dropped)
 

@@ -87,7 +87,7 @@ class AnthropicResponseDecoder(ResponseReader):
     # ------------------------------------------------------------------------------------------------------- events
 
     def _event(self, name: bytes, payload: bytes) -> None:
-        if not payload.startswith(b"{"):  # else it is the usual one
+        if not payload.startswith(b"{"):  # the usual event skips these checks
             if not payload or payload.isspace():  # a keep-alive
                 return
             if payload.strip() == b"[DONE]":  # of the OpenAI format
@@ -103,7 +103,7 @@ class AnthropicResponseDecoder(ResponseReader):
             if name == b"error":
                 text = payload[:2000].decode("utf-8", "replace").strip()
                 self._seq.fail(failure_from_chunk({"error": text}))
-            elif b"\n" in payload:  # two data lines that were meant as two events
+            elif b"\n" in payload:  # two data lines meant as two events
                 for line in payload.split(b"\n"):
                     if not self._seq.closed:
                         self._event(name, line)
@@ -154,10 +154,10 @@ class AnthropicResponseDecoder(ResponseReader):
         if not self._seq.started:
             self._seq.start(id or None, model or None)
 
-    def _take_stop(self, told: AnthropicDelta | AnthropicMessage) -> None:
-        self._reason = told.stop_reason or self._reason
-        self._stop_sequence = told.stop_sequence or self._stop_sequence
-        self._refusal = refusal_of(told.stop_details) or self._refusal
+    def _take_stop(self, stop: AnthropicDelta | AnthropicMessage) -> None:
+        self._reason = stop.stop_reason or self._reason
+        self._stop_sequence = stop.stop_sequence or self._stop_sequence
+        self._refusal = refusal_of(stop.stop_details) or self._refusal
 
     # ------------------------------------------------------------------------------------------------------- blocks
 

@@ -58,7 +58,7 @@ def plan_thinking(wanted: ThinkingConfig | None, max_tokens: int | None, model: 
     if kind == "enabled":
         kind = _with_budget(plan, wanted, max_tokens, model, dropped)
     if kind == "off":
-        _switch_off(plan, model, asked=wanted is not None and _asks_for_none(wanted), dropped=dropped)
+        _switch_off(plan, model, requested=wanted is not None and _asks_for_none(wanted), dropped=dropped)
     elif kind == "adaptive":
         plan.field = ThinkingField("adaptive", display="summarized" if model.display else None)
         plan.on = True
@@ -122,9 +122,9 @@ def _without_conflict(kind: _Kind, model: AnthropicModel, circumstances: Circums
 def _with_budget(plan: ThinkingPlan, wanted: ThinkingConfig | None, max_tokens: int | None, model: AnthropicModel,
                  dropped: Dropped) -> _Kind:
     """Adds a budget of at least 1024 tokens below max_tokens to the plan; "off" where there is no room for it."""
-    asked = wanted.budget if wanted is not None else None
-    if asked is not None:
-        budget = max(LEAST_BUDGET, asked)
+    requested = wanted.budget if wanted is not None else None
+    if requested is not None:
+        budget = max(LEAST_BUDGET, requested)
         if max_tokens is None:
             plan.max_tokens = min(model.max_output_tokens, budget + DEFAULT_OUTPUT)
         if budget >= plan.max_tokens:
@@ -141,18 +141,18 @@ def _with_budget(plan: ThinkingPlan, wanted: ThinkingConfig | None, max_tokens: 
     return "enabled"
 
 
-def _switch_off(plan: ThinkingPlan, model: AnthropicModel, *, asked: bool, dropped: Dropped) -> None:
-    """`asked`: the client wants thinking off. Otherwise it only cannot be on."""
+def _switch_off(plan: ThinkingPlan, model: AnthropicModel, *, requested: bool, dropped: Dropped) -> None:
+    """`requested`: the client wants thinking off. Otherwise it only cannot be on."""
     if model.off == "never":
         plan.on = model.thinks or model.unasked
-        if asked and plan.on:  # the least there is
+        if requested and plan.on:  # the least effort
             dropped.loss("thinking")
             plan.effort = plan.effort or (nearest_effort("minimal", model.efforts) if model.efforts else None)
         return
     if model.off == "omit" or not model.thinks:
         return
     plan.field = ThinkingField(model.off)
-    plan.on = model.off == "between_tools"  # its short notes come as thinking and go back as such
+    plan.on = model.off == "between_tools"  # its short notes are thinking blocks and are sent back
     if plan.effort is not None:
         allowed = [effort for effort in model.efforts if effort in model.off_efforts]
         plan.effort = nearest_effort(plan.effort, allowed) if allowed else None

@@ -22,7 +22,7 @@ TYPES: dict[FailureKind, tuple[str, str | None]] = {
     "authentication": ("authentication_error", "invalid_api_key"),
     "billing": ("insufficient_quota", "insufficient_quota"),
     "permission": ("permission_error", None),
-    "not_found": ("invalid_request_error", None),  # as OpenAI itself says with its 404s, and `model_not_found`
+    "not_found": ("invalid_request_error", None),  # OpenAI's own type for 404s and `model_not_found`
     "conflict": ("invalid_request_error", None),
     "too_large": ("invalid_request_error", "request_too_large"),
     "context_length": ("invalid_request_error", "context_length_exceeded"),

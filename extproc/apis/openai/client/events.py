@@ -151,7 +151,7 @@ class EventStreamEncoder:
                 self._ended = True
                 return self._warnings() + _event({"type": "error", "error": error_detail(event)})
             case _:
-                return self._flush_call(may_be_cut=False)  # a block begins: the call before it was whole
+                return self._flush_call(may_be_cut=False)  # a block begins: the previous call was whole
 
     def _flush_call(self, may_be_cut: bool) -> bytes:
         """The collected call. `may_be_cut`: it may be truncated; then only complete arguments are sent, others wait for
@@ -163,7 +163,7 @@ class EventStreamEncoder:
         if arguments is None:
             return b""
         self._call, self._called = None, True
-        if isinstance(arguments, msgspec.Raw):  # the provider's own JSON, on one line: strings hold no line ends
+        if isinstance(arguments, msgspec.Raw):  # the provider's JSON goes on one line; its strings hold no line ends
             arguments = msgspec.Raw(bytes(arguments).translate(_ONE_LINE))
         return _event({"type": "tool_call", "id": call.id, "name": call.start.name, "arguments": arguments,
                        **self._label_fields(call.start)})

@@ -169,7 +169,7 @@ def _read_assistant(turn: AnyMessage, at: int, dropped: Dropped) -> list[Block]:
         _note_lost(turn, dropped)
     content = read_content(turn.content, "assistant", at, dropped)
     if turn.refusal and not any(type(block) is Text and block.text == turn.refusal for block in content):
-        content.append(Text(turn.refusal))  # some servers say it as the content, too
+        content.append(Text(turn.refusal))  # some servers repeat it as content
     thoughts = (read_reasoning(turn, _path(at), dropped)
                 if raw_fields and not any(isinstance(block, Thinking) for block in content) else [])
     called: Sequence[msgspec.Raw | KnownCall] = turn.tool_calls or ()

@@ -135,9 +135,9 @@ def thinking_config(record: ClientBody[Any], extra: Mapping[str, msgspec.Raw],
 
 def thinking_words(record: ClientBody[Any], extra: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     """See `Request.thinking_words`."""
-    said = {name: getattr(record, name) for name in _WORDS}
+    settings = {name: getattr(record, name) for name in _WORDS}
     words = {name: value if isinstance(value, msgspec.Raw) else msgspec.Raw(_encode(value))
-             for name, value in said.items() if value is not None and value not in (_ABSENT, _NULL)}
+             for name, value in settings.items() if value is not None and value not in (_ABSENT, _NULL)}
     words |= {name: extra[name] for name, read in _FURTHER.items() if name in extra and read(extra[name]) is not None}
     if record.reasoning_effort and (words or record.reasoning_effort == "none"):
         words["reasoning_effort"] = msgspec.Raw(_encode(record.reasoning_effort))

@@ -116,7 +116,7 @@ def _block_of_item(item: ReasoningItem, dropped: Dropped) -> Thinking | None:
         return None
     signature = item.signature or None
     if signature is not None and not _may_be_own(signature, item.format):
-        dropped.hint("messages.reasoning_details.signature")  # nobody behind this gateway issued it
+        dropped.hint("messages.reasoning_details.signature")  # no provider behind this gateway issued it
         signature = None
     return Thinking(item.text or item.summary or "", signature=signature)
 

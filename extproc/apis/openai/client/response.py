@@ -138,7 +138,7 @@ class ChunkEncoder:
         self._signatures = PendingSignatures()
         self._details = 0
         self._reasoning: list[str] | None = None      # the open reasoning, for its signature
-        self._delta: type | None = None     # the delta event that may pass at once, the bytes around its string
+        self._delta: type | None = None     # the delta event with a fast path, and the bytes around its string
         self._prefix = b""
         self._suffix = b""
 

@@ -19,7 +19,7 @@ from extproc.apis.openai.passthrough.request import change, fits, read_native, r
 from extproc.apis.openai.passthrough.response import ChatPassThroughDecoder
 from extproc.apis.openai.provider.request import chat_path
 from extproc.apis.shared.body import checked
-from extproc.apis.shared.json_fields import joined
+from extproc.apis.shared.json_fields import encode_fields
 from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
@@ -41,7 +41,8 @@ class OpenAIPassThrough:
         change(native, target, dropped)
         head = {"content-type": "application/json", "accept-encoding": "identity",
                 "accept": "text/event-stream" if native.outline.stream else "application/json"}
-        request = ProviderRequest(method="POST", path=chat_path(target), headers=head, body=joined(native.fields))
+        request = ProviderRequest(method="POST", path=chat_path(target), headers=head,
+                                  body=encode_fields(native.fields))
         return PatchedRequest(request, native.outline, call_ids(native.body.messages))
 
     def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:

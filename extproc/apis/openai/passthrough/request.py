@@ -20,7 +20,7 @@ from extproc.apis.openai.provider.tools import choose_tools
 from extproc.apis.openai.wire_messages import NativeMessage
 from extproc.apis.openai.wire_request import ClientBody, ClientToolChoice
 from extproc.apis.shared.extras import LOSSES, name_extra
-from extproc.apis.shared.json_fields import Fields, fields_of, holds, joined, member_of, raw
+from extproc.apis.shared.json_fields import Fields, encode_fields, encode_raw, fields_of, has_value, member_of
 from extproc.apis.shared.passthrough import restrict_tools
 from extproc.apis.shared.tool_patterns import PatternRewriter
 from extproc.apis.shared.wire import given, is_string, type_of
@@ -63,7 +63,7 @@ def read_native(data: bytes, limits: Limits) -> NativeRequest | None:
     fields = fields_of(data)
     try:
         body = _body.decode(data)
-        extra = {name: value for name, value in (fields or {}).items() if name not in FIELDS and holds(value)}
+        extra = {name: value for name, value in (fields or {}).items() if name not in FIELDS and has_value(value)}
         outline = decode_parameters(body, extra, Dropped(), limits)
     except (msgspec.DecodeError, RecursionError, BadRequest):
         return None
@@ -76,7 +76,7 @@ def read_native(data: bytes, limits: Limits) -> NativeRequest | None:
 def restrict(request: NativeRequest, target: Target, dropped: Dropped) -> bool:
     """Removes the tools that the configuration does not permit. False: the request must be re-encoded."""
     outline = request.outline
-    if len(outline.tools) != len(request.body.tools or ()):  # tools that the provider runs, repeated or legacy ones
+    if len(outline.tools) != len(request.body.tools or ()):  # provider-run, repeated or legacy tools
         return False
     choice = outline.tool_choice
     kept = restrict_tools(request.fields, [(tool.name,) for tool in outline.tools],
@@ -166,16 +166,16 @@ def _is_native_choice(choice: Raw, profile: Profile) -> bool:
 def change(request: NativeRequest, target: Target, dropped: Dropped) -> None:
     """Writes the changes into the members of the request."""
     profile, fields, outline = target.profile, request.fields, request.outline
-    fields["model"] = raw(target.model)
+    fields["model"] = encode_raw(target.model)
     _set_limit(fields, request.body, target, dropped)
     _remove_refused(fields, profile, dropped)
     if outline.stream and profile.stream_usage and not wants_usage(request.body.stream_options, Raw()):
         options = member_of(fields, "stream_options") or {}
-        fields["stream_options"] = Raw(joined({**options, "include_usage": raw(True)}))
+        fields["stream_options"] = Raw(encode_fields({**options, "include_usage": encode_raw(True)}))
     if outline.tools:
         fields["tools"] = _PATTERNS.rewritten(fields["tools"])
     own = {**profile.extra_body, **(profile.streamed_tools_body if outline.stream and outline.tools else {})}
-    fields.update({name: raw(value) for name, value in own.items() if name not in fields})
+    fields.update({name: encode_raw(value) for name, value in own.items() if name not in fields})
 
 
 def _set_limit(fields: Fields, body: NativeBody, target: Target, dropped: Dropped) -> None:
@@ -190,7 +190,7 @@ def _set_limit(fields: Fields, body: NativeBody, target: Target, dropped: Droppe
         if one != name or not unchanged:
             fields.pop(one, None)
     if limit is not None and not unchanged:
-        fields[name] = raw(limit)
+        fields[name] = encode_raw(limit)
 
 
 def _remove_refused(fields: Fields, profile: Profile, dropped: Dropped) -> None:
@@ -199,7 +199,7 @@ def _remove_refused(fields: Fields, profile: Profile, dropped: Dropped) -> None:
     for name in list(fields):
         if name in profile.refuses:
             value = fields.pop(name)
-            if holds(value) and not (name.endswith("_penalty") and bytes(value) in (b"0", b"0.0")):
+            if has_value(value) and not (name.endswith("_penalty") and bytes(value) in (b"0", b"0.0")):
                 dropped.loss(name)
         elif (name in _ELSEWHERE and name not in FIELDS and profile.extra_fields is not None
               and name not in profile.extra_fields):

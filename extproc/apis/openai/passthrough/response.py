@@ -17,9 +17,17 @@ from extproc.apis.openai.passthrough.calls import ChoiceCalls
 from extproc.apis.openai.provider.chunks import JsonChunk, decode_chunk, usage_of
 from extproc.apis.openai.wire_response import FAILED_REASONS, FINISH_REASONS, CallDelta, OpenAIChoice, OpenAIChunk
 from extproc.apis.shared.endings import EndedBy, EndFacts, failure_at_end
-from extproc.apis.shared.json_fields import Fields, elements_of, fields_of, holds, joined, member_of, raw
+from extproc.apis.shared.json_fields import (
+    Fields,
+    elements_of,
+    encode_fields,
+    encode_raw,
+    fields_of,
+    has_value,
+    member_of,
+)
 from extproc.apis.shared.json_text import without_half_pairs
-from extproc.apis.shared.passthrough import PassThroughDecoder, readable, without_line_ends
+from extproc.apis.shared.passthrough import PassThroughDecoder, valid_utf8, without_line_ends
 from extproc.apis.shared.provider_errors import complaint_of, failure_from_chunk
 from extproc.apis.shared.sse import LF
 from extproc.conversation.model import RawEvent
@@ -58,8 +66,8 @@ class ChatPassThroughDecoder(PassThroughDecoder):
     def __init__(self, context: DecodeContext, decoder: ResponseDecoder) -> None:
         super().__init__(context, decoder)
         self._faithful = context.target.profile.faithful
-        self._name = raw(context.request.model)
-        self._model: str | None = context.request.model  # as the provider wrote it last, and its two spellings
+        self._name = encode_raw(context.request.model)
+        self._model: str | None = context.request.model  # the provider's last spelling; `_old` has its two encodings
         self._old = (b"", b"")
         self._new = (b'"model":%b' % bytes(self._name), b'"model": %b' % bytes(self._name))
         self._head: Fields | None = None
@@ -73,7 +81,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
 
     @property
     def unoffered_calls(self) -> int:
-        return len(self._unoffered_names) + self._other.unoffered_calls
+        return len(self._unoffered_names) + self._ordinary.unoffered_calls
 
     @property
     def _unoffered_names(self) -> list[str]:
@@ -113,7 +121,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
             if b"\n" not in payload:
                 self._fail(Failure("server", f"The provider sent a damaged event: {problem}."))
                 return
-            for line in payload.split(b"\n"):  # two data lines that were meant as two events
+            for line in payload.split(b"\n"):  # two data lines meant as two events
                 if not self._ended:
                     self._full_event(name, line)
             return
@@ -131,7 +139,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
         for position, choice in enumerate(choices):
             calls += self._choice(position, choice, changes)
         if self._ended or (not choices and chunk.usage is not None and not self._context.request.want_usage):
-            return  # figures that only the gateway asked for
+            return  # usage that only the gateway asked for
         if self._head is None:
             fields = fields_of(payload) or {}
             self._head = {name: fields[name].copy() for name in _HEAD if name in fields}
@@ -179,16 +187,16 @@ class ChatPassThroughDecoder(PassThroughDecoder):
                 new = self._new_id(given, self._call_count)
                 self._call_count += 1
                 if new is not None:
-                    change["id"] = raw(new)
-            else:  # SDKs join what is repeated
+                    change["id"] = encode_raw(new)
+            else:  # SDKs join repetitions
                 if given is not None:
-                    change["id"] = raw(None)
+                    change["id"] = encode_raw(None)
                 if entry.function_name and name != entry.function_name:
-                    change["name"] = raw(name or None)
+                    change["name"] = encode_raw(name or None)
             if entry.index != place:
-                change["index"] = raw(place)
+                change["index"] = encode_raw(place)
             if entry.custom is not None and not entry.is_custom:
-                change["custom"] = raw(None)
+                change["custom"] = encode_raw(None)
             if change:
                 changes[position, at] = change
         if calls.failure is not None:
@@ -202,7 +210,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
         self._finished_choices.add(index)
         self._reason = self._reason or word
         if word == "stop" and not self._faithful and self._calls_by_choice.get(index):
-            changes[position, -1] = {"finish_reason": raw("tool_calls")}
+            changes[position, -1] = {"finish_reason": encode_raw("tool_calls")}
             self._reason = "tool_calls"
 
     def _fail_with(self, payload: bytes) -> None:
@@ -215,19 +223,19 @@ class ChatPassThroughDecoder(PassThroughDecoder):
         """The chunk on one line with the client's name of the model. A quoted name after an unescaped quote can only be
         the member: inside a string both are escaped."""
         if not payload.isascii() or LF in payload:
-            payload = readable(without_line_ends(payload))
+            payload = valid_utf8(without_line_ends(payload))
         if model is None or model == self._context.request.model:
             return payload
         if model != self._model:
             self._model = model
-            name = bytes(raw(model))
+            name = bytes(encode_raw(model))
             self._old = (b'"model":%b' % name, b'"model": %b' % name)
         for old, new in zip(self._old, self._new, strict=True):
             renamed = payload.replace(old, new)
             if renamed is not payload:
                 return renamed
-        fields = fields_of(payload)  # spelt in another way
-        return payload if fields is None else joined({**fields, "model": self._name})
+        fields = fields_of(payload)  # another spelling of the member
+        return payload if fields is None else encode_fields({**fields, "model": self._name})
 
     # ------------------------------------------------------------------------------------------------------- the end
 
@@ -306,8 +314,8 @@ class ChatPassThroughDecoder(PassThroughDecoder):
         fields["model"] = self._name
         if not self._has_usage:
             self._estimate_usage(len(body) // 4)
-            fields["usage"] = raw(usage_fields(self._usage, self._context.prompt_estimate))
-        self._pass(readable(joined(fields)), content=True, calls=calls)
+            fields["usage"] = encode_raw(usage_fields(self._usage, self._context.prompt_estimate))
+        self._pass(valid_utf8(encode_fields(fields)), content=True, calls=calls)
         self._finish()
         return True
 
@@ -325,12 +333,12 @@ def _with_changes(payload: bytes, changes: dict[CallPosition, Fields], part: str
         delta = member_of(members, part)
         entries = elements_of(delta["tool_calls"]) if delta is not None and "tool_calls" in delta else None
         if delta is not None and entries is not None and mine:
-            delta["tool_calls"] = raw([_changed_call(entry, mine.get(at, {}), whole=part == "message")
+            delta["tool_calls"] = encode_raw([_changed_call(entry, mine.get(at, {}), whole=part == "message")
                                        for at, entry in enumerate(entries)])
-            members[part] = msgspec.Raw(joined(delta))
-        choices[position] = msgspec.Raw(joined(members))
-    fields["choices"] = raw(choices)
-    return joined(fields)
+            members[part] = msgspec.Raw(encode_fields(delta))
+        choices[position] = msgspec.Raw(encode_fields(members))
+    fields["choices"] = encode_raw(choices)
+    return encode_fields(fields)
 
 
 def _changed_call(entry: msgspec.Raw, change: Fields, *, whole: bool) -> msgspec.Raw:
@@ -341,9 +349,10 @@ def _changed_call(entry: msgspec.Raw, change: Fields, *, whole: bool) -> msgspec
         if name == "name":
             function = member_of(members, "function")
             if function is not None and function.pop("name", None) is not None:
-                members["function"] = msgspec.Raw(joined({"name": value, **function} if holds(value) else function))
-        elif not holds(value):
+                members["function"] = msgspec.Raw(encode_fields({"name": value, **function} if has_value(value)
+                                                                else function))
+        elif not has_value(value):
             members.pop(name, None)
-        elif name != "index" or not whole:  # a whole answer has no indexes
+        elif name != "index" or not whole:  # a whole response has no indexes
             members[name] = value
-    return msgspec.Raw(joined(members))
+    return msgspec.Raw(encode_fields(members))

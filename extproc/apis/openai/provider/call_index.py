@@ -90,7 +90,7 @@ class CallIndex:
         """Reads the `function_call` of older servers: one call, without an id."""
         if self._function_call is None:
             if not name and not arguments:
-                return  # an empty object that servers in some languages write beside everything
+                return  # some servers send an empty object with everything
             self._function_call = self._seq.new_call()
         self._seq.call_delta(self._function_call, name, arguments)
 
@@ -163,7 +163,7 @@ class CallIndex:
         if call.name_goes_on(name, self._offered):
             if call.complete and opens:
                 return False
-            if call.id is not None:  # it was cut where the name was, or grows
+            if call.id is not None:  # the id was truncated with the name, or grows
                 call.id = given if given.startswith(call.id) else call.id + given
                 self._by_id[call.id] = call
             return True

@@ -31,7 +31,7 @@ def decode_chunk(payload: bytes, *, alone: bool = False) -> OpenAIChunk | None:
         return _decoder.decode(payload)
     except RecursionError:
         raise JsonChunk("nested too deeply") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:  # a wrong shape is a DecodeError, too
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:  # also raised for a wrong shape
         if not alone and ends_in_half(payload):
             raise HalfPair from None
         return _decode_oddity(payload, problem)
@@ -50,7 +50,7 @@ def _decode_oddity(payload: bytes, problem: Exception) -> OpenAIChunk | None:
         return None
     if not isinstance(value, dict):
         raise JsonChunk("it is no JSON object")
-    if value.get("error"):  # whatever else is odd about it, it is an error
+    if value.get("error"):  # an error, whatever the shape of the rest
         return OpenAIChunk(error=value["error"])
     try:
         return msgspec.convert(_shaped(_without_surrogates(value)), OpenAIChunk)

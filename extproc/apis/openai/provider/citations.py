@@ -67,8 +67,8 @@ class CitationCollector:
     def text(self) -> str:
         """The sources as text, for all other clients; "" if none is a page. Others set `lost`."""
         pages = SourceList()
-        told = list(self._lists.get("citations", ()))
-        for url in told:
+        urls = list(self._lists.get("citations", ()))
+        for url in urls:
             self._lost_unless(pages.add(url, None))
         for result in self._lists.get("search_results", ()):
             page = result if isinstance(result, dict) else {}
@@ -78,7 +78,7 @@ class CitationCollector:
             page = cited if isinstance(cited, dict) else annotation  # flat, as in the Responses API
             self._lost_unless(pages.add(page.get("url"), page.get("title")))
         # The list has the numbers of the text only if no page is repeated.
-        numbered = bool(self._lists) and len({str(url) for url in told}) == len(told)
+        numbered = bool(self._lists) and len({str(url) for url in urls}) == len(urls)
         return pages.text(numbered=numbered) if pages else ""
 
     def _lost_unless(self, carried: bool) -> None:

@@ -196,7 +196,7 @@ class _Encoder:
     def _result(self, result: ToolResult) -> tuple[str, list[Part]]:
         """The text of a tool message, and the parts that must move to a user message."""
         moved: list[Part] = []
-        if len(result.content) == 1 and type(only := result.content[0]) is Text:  # nearly always
+        if len(result.content) == 1 and type(only := result.content[0]) is Text:  # the usual case
             joined = only.text or NO_OUTPUT
             return (ERROR_PREFIX + joined if result.is_error else joined), moved
         texts: list[str] = []
@@ -297,7 +297,7 @@ def allowed_mark(cache: CacheMark, profile: Profile, dropped: Dropped) -> CacheC
     if not profile.cache_ttl and cache is not True:
         if cache == "1h":
             dropped.hint("cache_control.ttl")
-        cache = True  # five minutes is what a plain mark means
+        cache = True  # a plain mark lives five minutes
     return sent_mark(cache)
 
 

@@ -82,7 +82,7 @@ def remove_refused(body: ProviderBody, profile: Profile, dropped: Dropped) -> No
         value = getattr(body, name, None)
         if value is not None and value != []:
             setattr(body, name, [] if name == "stop" else None)
-            if name not in ("presence_penalty", "frequency_penalty") or value != 0:  # 0 asks for nothing
+            if name not in ("presence_penalty", "frequency_penalty") or value != 0:  # 0 has no effect
                 dropped.loss(name)
     if profile.seed_field == "random_seed":
         body.random_seed, body.seed = body.seed, None

@@ -119,7 +119,7 @@ def set_reasoning(body: ProviderBody, thinking: ThinkingConfig, profile: Profile
         dropped.carried("thinking.clear_thinking")
     unsaid = (body.reasoning_effort, body.reasoning, body.thinking, body.enable_thinking) == (None,) * 4
     if not is_asked(thinking) and unsaid and not body.chat_template_kwargs and profile.thinks != "when_asked":
-        dropped.hint("thinking")  # the model reasons, or may do so, and cannot be told not to
+        dropped.hint("thinking")  # reasoning cannot be switched off
 
 
 def reasoning_effort(thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> str | None:

@@ -45,22 +45,22 @@ class OpenAIResponseDecoder(ResponseReader):
         self._calls = CallIndex(self._seq, context.names.to_client, self._signature_of_call)
         self._profile = context.target.profile
         self._citations = CitationCollector()
-        self._call_items: dict[str, str] = {}  # signatures that came as items: the call's id -> its signature
+        self._call_items: dict[str, str] = {}  # signatures sent as items: call id -> signature
         self._reason: str | None = None
         self._stop_sequence: str | None = None
         self._refused = False
-        self._saw_delta = False  # one that held more than a role
+        self._saw_delta = False  # a delta with more than a role
         self._has_text = False
         self._deferred_text: list[str] = []
         """Pieces of text that came in one delta with reasoning: see `_add_text`."""
         self._deferred_size = 0
         self._seq.hand_on = self._flush_deferred_text
-        self._choice_index: object = None  # of the answer's one choice: that which came first
+        self._choice_index: object = None  # the index of the first choice, the only one that is read
 
     # ------------------------------------------------------------------------------------------------------- events
 
     def _event(self, name: bytes, payload: bytes) -> None:
-        if name or not payload.startswith(b"{"):  # else it is the usual one
+        if name or not payload.startswith(b"{"):  # the usual event skips these checks
             if payload.strip() == b"[DONE]":
                 self._done()
                 return
@@ -119,7 +119,7 @@ class OpenAIResponseDecoder(ResponseReader):
         if choice.message is not None and not self._saw_delta:
             if not self._streaming and self._scanner is not None and isinstance(choice.message.content, str):
                 self._scanner.all_at_hand(choice.message.content)
-            self._delta(choice.message)  # a message instead of deltas (proxies); after deltas a repetition
+            self._delta(choice.message)  # a message instead of deltas (proxies); after deltas it is a repetition
         if choice.usage is not None:  # Moonshot
             self._count(choice.usage)
         if choice.error:  # OpenRouter
@@ -240,9 +240,9 @@ class OpenAIResponseDecoder(ResponseReader):
 
     def _signature_of_call(self, entry: CallDelta, given: str | None) -> Signature | None:
         """The signature that must come back with a call that begins."""
-        told = entry.thought_signature
-        if told is not None:
-            return Signature(told[1], issuer_origin(self._context.target, told[0]))
+        sealed = entry.thought_signature
+        if sealed is not None:
+            return Signature(sealed[1], issuer_origin(self._context.target, sealed[0]))
         value = (self._call_items.pop(given, None) if given else None) or self._call_items.pop("", None)
         return None if value is None else Signature(value, issuer_origin(self._context.target))
 
@@ -256,7 +256,7 @@ class OpenAIResponseDecoder(ResponseReader):
             return
         failed = FAILED_REASONS.get(reason)
         if reason == "unexpected_tool_call" and self._seq.has_calls and not self._seq.incomplete_call:
-            failed = None  # the call came whole all the same
+            failed = None  # the call is whole nevertheless
         if failed is not None:
             self._seq.fail(failed)
             return
@@ -336,8 +336,8 @@ class OpenAIResponseDecoder(ResponseReader):
             self._context.dropped.loss("answer.citations")
         if self._stop_sequence is not None and reason == "stop" and not self._seq.calls:
             reason = "stop_sequence"
-        told = self._citations.event() if self._citations and self._context.request.cites else None
-        self._finish(reason, truncated=truncated, stop_sequence=self._stop_sequence, citations=told)
+        citations = self._citations.event() if self._citations and self._context.request.cites else None
+        self._finish(reason, truncated=truncated, stop_sequence=self._stop_sequence, citations=citations)
 
     def _show_sources(self, reason: FinishReason) -> None:
         """At the end of a text, where a list fits and there is a page in it."""
@@ -364,7 +364,7 @@ class OpenAIResponseDecoder(ResponseReader):
         if body[:1] == b"<":
             self._seq.fail(decode_error(200, {}, body))
             return
-        if body.endswith((b"[DONE]", b"[DONE]\n", b"[DONE]\n\n")):  # of a proxy that takes all answers for streams
+        if body.endswith((b"[DONE]", b"[DONE]\n", b"[DONE]\n\n")):  # a proxy that always streams
             body = body.rstrip().removesuffix(b"[DONE]").rstrip().removesuffix(b"data:")
         try:
             chunk = decode_chunk(body, alone=True)
