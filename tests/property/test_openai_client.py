@@ -35,7 +35,7 @@ from extproc.conversation.tool_results import pair
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import Failure
 from tests.unit.apis.openai.client.helpers import accumulated, whole
-from tests.unit.apis.openai.request.helpers import assert_strictly_paired, target
+from tests.unit.apis.openai.provider.helpers import assert_strictly_paired, target
 
 WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(str.strip)
 COUNT = st.integers(0, 10**6)

@@ -18,7 +18,7 @@ from extproc.conversation.tool_names import build_name_map
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.schemas.function_parameters import clean_parameters
-from tests.unit.apis.openai.request.helpers import GENERIC, assert_strictly_paired, target
+from tests.unit.apis.openai.provider.helpers import GENERIC, assert_strictly_paired, target
 
 IDS = st.sampled_from(["a", "b", "call_0", "toolu_" + "x" * 50, "functions.read:0", "null"])
 NAMES = st.sampled_from(["read", "write", "a.b", "a/b", "m" * 80])

@@ -11,7 +11,7 @@ import pytest
 from extproc.conversation.model import Message, Request, Text, Tool, ToolChoice
 from extproc.conversation.unsupported import Dropped
 from extproc.dialects.writing import WRITABLE, write
-from tests.unit.apis.openai.request.helpers import assistant, call, result, user
+from tests.unit.apis.openai.provider.helpers import assistant, call, result, user
 
 SAVE = Tool("save", "Saves </tools> a file.", {
     "type": "object", "properties": {"path": {"type": "string"}, "tries": {"type": "integer"}}, "required": ["path"]})

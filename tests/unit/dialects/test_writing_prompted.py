@@ -12,7 +12,7 @@ from extproc.conversation.unsupported import Dropped
 from extproc.dialects.writing import format_call, write
 from extproc.errors import BadRequest
 from tests.prompted_reader import read_calls, read_results
-from tests.unit.apis.openai.request.helpers import assistant, call, result, system, user
+from tests.unit.apis.openai.provider.helpers import assistant, call, result, system, user
 
 SAVE = Tool("save", "Saves a file.", {
     "type": "object", "required": ["path", "content"], "additionalProperties": False,

@@ -15,7 +15,7 @@ from extproc.dialects.writing import WRITABLE
 from extproc.errors import BadRequest, RequestError
 from extproc.translation.exchange import Translation
 from tests.prompted_reader import read_results
-from tests.unit.apis.openai.request.helpers import GENERIC, assistant, call, encode, result, tool, user
+from tests.unit.apis.openai.provider.helpers import GENERIC, assistant, call, encode, result, tool, user
 
 ASK: dict[str, Any] = {
     "model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}],

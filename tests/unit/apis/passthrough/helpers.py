@@ -1,4 +1,4 @@
-"""Exchanges whose client and provider speak one API, on the public API of `Translation`."""
+"""Exchanges whose client and provider have one API, through the public API of `Translation`."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def relay(api: str, **settings: Any) -> Translation:
 
 
 def body_of(api: str, **fields: Any) -> bytes:
-    """A request; a field that is None is left out."""
+    """A request; fields that are None are left out."""
     body = {**BASE[api], "messages": HI, **fields}
     return json.dumps({name: value for name, value in body.items() if value is not None}).encode()
 
 
 def passed(api: str, headers: dict[str, str] | None = None, settings: dict[str, Any] | None = None,
            **fields: Any) -> tuple[ProviderRequest, Translation]:
-    """The provider's request of these fields."""
+    """The provider's request for these fields."""
     talk = relay(api, **(settings or {}))
     return talk.request(body_of(api, **fields), headers), talk
 
 
 def sent(settings: dict[str, Any] | None = None, *, checked: bool = True, **fields: Any) -> dict[str, Any]:
-    """What Anthropic gets, which it takes."""
+    """The body for Anthropic, checked against its rules."""
     request, _ = passed("anthropic", None, settings, **fields)
     body: dict[str, Any] = json.loads(request.body)
     if checked:
@@ -55,7 +55,7 @@ def sent(settings: dict[str, Any] | None = None, *, checked: bool = True, **fiel
 def answered(api: str, provider: bytes | Iterable[bytes], *, stream: bool = True, whole: bool | None = None,
              settings: dict[str, Any] | None = None, status: int = 200,
              **fields: Any) -> tuple[bytes, Translation]:
-    """What the client gets of this answer. `whole`: the provider's answer is one body."""
+    """The client's bytes for this response. `whole`: the provider's response is one body."""
     _, talk = passed(api, None, settings, stream=stream, **fields)
     talk.start(status, JSON if (not stream if whole is None else whole) else STREAM)
     pieces = [provider] if isinstance(provider, bytes) else provider
@@ -83,7 +83,7 @@ def choice(finish: str | None = None, *, at: int = 0, **delta: Any) -> dict[str,
 
 
 def sse(*chunks: Any, done: bool = True, spaced: bool = False) -> bytes:
-    """Chunks as OpenAI writes them; bytes go out as they are."""
+    """Chunks as OpenAI writes them; bytes are used unchanged."""
     separators = (", ", ": ") if spaced else (",", ":")
     parts = [one if isinstance(one, bytes) else b"data: %b\n\n" % json.dumps(one, separators=separators).encode()
              for one in chunks]

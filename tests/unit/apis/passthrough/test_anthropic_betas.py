@@ -13,7 +13,7 @@ from tests.unit.apis.passthrough.helpers import CLAUDE, DEEPSEEK, HI, READ, pass
 CLAUDE_CODE = ("claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,"
                "mid-conversation-tool-changes-2026-07-01,thinking-token-count-2026-05-13,advanced-tool-use-2025-11-20,"
                "effort-2025-11-24,thinking-display-updates-2026-08-18")
-"""What Claude Code sends with every request."""
+"""The value that Claude Code sends with every request."""
 BEDROCK = {"url": "https://bedrock-mantle.us-east-1.api.aws/anthropic",
            "model": "anthropic.claude-sonnet-4-5-v1:0"}
 VERTEX = {"url": "https://us-east5-aiplatform.googleapis.com/v1", "model": "claude-sonnet-4-5"}
@@ -49,12 +49,12 @@ def test_3_7_third_parties_get_none(settings: dict[str, Any]) -> None:
     assert betas_at(settings) == []
 
 
-def test_3_7_anthropic_gets_all_as_its_clients_know_newer_ones() -> None:
+def test_3_7_anthropic_gets_all_values() -> None:
     assert ",".join(betas_at({}, CLAUDE_CODE + ",brand-new-2027-01-01")) == CLAUDE_CODE + ",brand-new-2027-01-01"
 
 
 @pytest.mark.parametrize("settings", [BEDROCK, VERTEX, FOUNDRY, *THIRD_PARTIES])
-def test_3_7_a_value_that_is_left_out_is_named(settings: dict[str, Any]) -> None:
+def test_3_7_a_removed_value_is_named(settings: dict[str, Any]) -> None:
     _, talk = passed("anthropic", {"anthropic-beta": "files-of-tomorrow-2027-01-01, context-1m-2025-08-07"}, settings)
     talk.start(200, {"content-type": "application/json"})
     assert "anthropic-beta" in talk.dropped.hints
@@ -84,7 +84,7 @@ def test_3_7_mcp_servers_are_a_loss() -> None:
         passed("anthropic", None, {**BEDROCK, "lossy": "reject"}, mcp_servers=servers)
 
 
-def test_3_7_updates_of_thinking_are_asked_for_where_they_are_known() -> None:
+def test_3_7_thinking_updates_are_requested_where_supported() -> None:
     thinking = {"type": "enabled", "budget_tokens": 2000, "display": "updates"}
     fields: dict[str, Any] = {"thinking": thinking, "max_tokens": 4000}
     assert json.loads(passed("anthropic", None, BEDROCK, **fields)[0].body)["thinking"] == thinking
@@ -92,8 +92,8 @@ def test_3_7_updates_of_thinking_are_asked_for_where_they_are_known() -> None:
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 2000}
 
 
-def test_3_7_a_request_written_anew_keeps_to_the_list_as_well() -> None:
-    """The gateway's own betas: thinking between tool calls, and what becomes of bound thinking."""
+def test_3_7_a_re_encoded_request_keeps_to_the_list() -> None:
+    """The gateway's own betas: thinking between tool calls, and dropped blocks of bound thinking."""
     fields: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000,
                               "tools": [READ], "model": "gpt-5", "temperature": 0.5, "top_p": 0.5}
     assert betas_at(VERTEX, "", **fields) == ["interleaved-thinking-2025-05-14"]

@@ -1,4 +1,4 @@
-"""After a failover other providers' turns stand in the history: no endpoint refuses them, and nothing else changes."""
+"""After a failover the history contains other providers' turns: no endpoint refuses them, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def test_p10_own_thinking_passes_and_the_bytes_of_the_messages_with_it() -> None
 
 
 @pytest.mark.parametrize("signature", [None, "", FROM_DEEPSEEK, embed_in_text(Signature("x", "abcd"))])
-def test_p10_thinking_that_anthropic_did_not_sign_goes(signature: str | None) -> None:
+def test_p10_thinking_that_anthropic_did_not_sign_is_removed(signature: str | None) -> None:
     messages = [ASK, model(thought(signature), text("a"), call()), result(), model(text("ok")), ASK]
     body = sent(messages=messages, **BUDGET)
     assert body["messages"][1]["content"] == [text("a"), call()]
     assert body["thinking"] == THINKING, "that loop is closed: thinking goes on"
 
 
-def test_encrypted_thinking_of_someone_else_goes() -> None:
-    """Encrypted items of other providers come to Anthropic clients as redacted thinking."""
+def test_encrypted_thinking_of_another_issuer_is_removed() -> None:
+    """Encrypted items of other providers reach Anthropic clients as redacted thinking."""
     sealed = {"type": "redacted_thinking", "data": embed_in_text(Signature("{}", "abcd"))}
     body = sent(messages=[ASK, model(sealed, text("a")), ASK])
     assert body["messages"][1]["content"] == [text("a")]
@@ -87,7 +87,7 @@ def test_what_was_dropped_is_named() -> None:
 
 
 def test_a_turn_of_nothing_but_foreign_thinking_leaves_no_gap() -> None:
-    """Its neighbours are one message, for the roles alternate."""
+    """Its neighbours become one message, because roles alternate."""
     messages = [user("go"), model(thought("")), user(text("on"), text("and"))]
     assert sent(messages=messages)["messages"] == [user(text("go"), text("on"), text("and"))]
     messages = [ASK, model(call()), result(), model(thought("")), user("on")]
@@ -99,7 +99,7 @@ def test_a_turn_of_nothing_but_foreign_thinking_leaves_no_gap() -> None:
 
 
 @pytest.mark.parametrize("lost", [[thought("")], [thought(FROM_DEEPSEEK)], [], [text("I read.")]])
-def test_a_loop_that_does_not_begin_with_own_thinking_goes_on_without(lost: list[Any]) -> None:
+def test_a_loop_without_own_thinking_at_its_start_continues_without_thinking(lost: list[Any]) -> None:
     """400 "Expected `thinking` or `redacted_thinking`, but found `tool_use`"."""
     management = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"},
                             {"type": "clear_tool_uses_20250919"}]}
@@ -112,13 +112,13 @@ def test_a_loop_that_does_not_begin_with_own_thinking_goes_on_without(lost: list
     sent(messages=messages, **BUDGET)
 
 
-def test_edits_of_thinking_alone_go_with_it() -> None:
+def test_context_edits_of_thinking_are_removed_with_it() -> None:
     management = {"edits": [{"type": "clear_thinking_20251015"}]}
     assert "context_management" not in sent(messages=[ASK, model(call()), result()], context_management=management,
                                             **BUDGET)
 
 
-def test_a_model_that_knows_both_kinds_goes_on_adaptively() -> None:
+def test_a_model_with_both_kinds_continues_adaptively() -> None:
     body = sent({"model": "claude-opus-4-6"}, model="claude-opus-4-6", tools=[READ], max_tokens=4000,
                 messages=[ASK, model(call()), result()], thinking={**THINKING, "display": "summarized"}, checked=False)
     assert body["thinking"] == {"type": "adaptive", "display": "summarized"}
@@ -154,8 +154,8 @@ def test_a_mark_inside_a_text_is_only_a_text() -> None:
 
 
 @pytest.mark.parametrize("ids", [("call_0", "call_0"), ("functions.read:0", "functions.read:1"), ("a b", "ü")])
-def test_p22_histories_of_other_gateways_are_written_anew(ids: tuple[str, str]) -> None:
-    """Ids that are there twice or that Anthropic does not take."""
+def test_p22_histories_of_other_gateways_are_re_encoded(ids: tuple[str, str]) -> None:
+    """Repeated ids, and ids that Anthropic does not take."""
     first, second = ids
     messages = [ASK, model(call(first)), result(first), model(call(second)), result(second)]
     body = sent(messages=messages, tools=[READ])
@@ -184,7 +184,7 @@ def test_a_compatible_endpoint_gets_its_own_signature_back_and_no_mark_of_anothe
                if message["role"] == "assistant"), "the thinking itself stays"
 
 
-def test_p10_thinking_that_must_be_there_has_a_placeholder() -> None:
+def test_p10_required_thinking_has_a_placeholder() -> None:
     """DeepSeek: 400 "The content[].thinking in the thinking mode must be passed back"."""
     messages = [ASK, model(text("a"), call("a")), result("a"), model(thought(""), call("b")), result("b")]
     body = sent(DEEPSEEK, messages=messages, tools=[READ], checked=False)

@@ -1,4 +1,4 @@
-"""An Anthropic client's request reaches an Anthropic-format provider as it is, but for what must change."""
+"""An Anthropic client's request reaches an Anthropic-format provider unchanged, except for the necessary changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
 
 
 def test_p23_every_field_block_and_beta_passes_byte_for_byte() -> None:
-    """Also those that nobody knows yet, odd spacing, odd numbers, and the order of everything."""
+    """Including unknown fields, odd spacing, odd numbers, and the order of everything."""
     body = (b'{"model": "claude-sonnet-4-5",  "max_tokens":1000, "brand_new": {"a" : [1.0, 1e3, "\\u00e9"]},'
             b'"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}, "mcp_servers":[{"x":1}],'
             b'"system":[{"type":"text","text":"be","cache_control":{"type":"ephemeral","ttl":"1h"}}],'
@@ -81,7 +81,7 @@ def test_half_of_a_surrogate_pair_becomes_a_replacement_character() -> None:
     (b'{"model":"m","max_tokens":1,"messages":[],"x":' + b"[" * 200 + b"]" * 200 + b"}", "nested deeper than 128"),
     (b'{"model":"m","max_tokens":1,"messages":[],"x":"\xff"}', "not valid UTF-8"),
 ])
-def test_rule_3_what_is_wrong_is_said_with_its_place(body: bytes, words: str) -> None:
+def test_rule_3_an_error_names_its_place(body: bytes, words: str) -> None:
     with pytest.raises(RequestError) as refused:
         relay("anthropic").request(body)
     assert refused.value.status == 400
@@ -112,7 +112,7 @@ def test_the_limit_of_the_attempt_clamps_and_the_budget_stays_below_it() -> None
     assert talk.dropped.losses == ["thinking"]
 
 
-def test_an_interleaved_budget_above_the_clients_own_limit_is_its_own_affair() -> None:
+def test_an_interleaved_budget_above_the_clients_own_limit_passes() -> None:
     thinking = {"type": "enabled", "budget_tokens": 20_000}
     assert sent(max_tokens=10_000, thinking=thinking, checked=False)["thinking"] == thinking
     body = sent({"max_output_tokens": 8000}, max_tokens=10_000, thinking=thinking, checked=False)
@@ -147,17 +147,17 @@ def test_p24_a_forced_call_and_a_budget_exclude_each_other() -> None:
     assert "thinking" not in body
 
 
-def test_p24_an_endpoint_that_knows_no_flag_for_single_calls_is_asked_in_words() -> None:
+def test_p24_an_endpoint_without_a_flag_for_single_calls_is_asked_in_words() -> None:
     body = sent({**DEEPSEEK, "parallel_tool_calls": False}, tools=[READ], checked=False)
     assert "disable_parallel_tool_use" not in body.get("tool_choice", {})
     assert "one" in json.dumps(body["system"])
 
 
-def test_without_tools_of_its_own_the_settings_have_nothing_to_say() -> None:
+def test_without_client_tools_the_settings_have_no_effect() -> None:
     assert "tool_choice" not in sent({"tool_choice": "none", "parallel_tool_calls": False}, tools=[SEARCH])
 
 
-def test_prompted_tools_are_not_the_relays() -> None:
+def test_prompted_tools_are_re_encoded() -> None:
     body = sent({"tool_style": "prompted"}, tools=[READ])
     assert "tools" not in body
     assert "read" in json.dumps(body["system"])
@@ -207,12 +207,12 @@ ADAPTIVE = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"
     ("claude-opus-4-1", {"max_tokens": 128_000}),
 ])
 def test_a_request_for_another_model_is_made_to_fit_this_one(target: str, fields: dict[str, Any]) -> None:
-    """The client asks for a name of its own (Claude Code writes for the newest model then)."""
+    """The client asks for a name of its own (Claude Code then writes for the newest model)."""
     sent({"model": target}, model="my-best-model", **fields)
 
 
-def test_who_asks_for_the_model_that_is_served_knows_what_it_takes() -> None:
-    """No table of ours stands between a client and a model that learned something new."""
+def test_a_request_for_the_served_model_passes_unchecked() -> None:
+    """No table of the gateway stands between a client and a model with new abilities."""
     fields: dict[str, Any] = {"temperature": 0.5, "thinking": {"type": "brand_new"}, "max_tokens": 900_000}
     for name in ("claude-opus-5", "claude-unheard-of"):
         body = sent({"model": name}, checked=False, model=name, **fields)
@@ -252,19 +252,19 @@ def test_rule_4_lossy_reject_refuses_nothing_that_passes() -> None:
     assert (talk.dropped.losses, talk.dropped.hints) == ([], [])
 
 
-def test_a_compatible_endpoint_gets_plain_requests_as_they_are() -> None:
+def test_a_compatible_endpoint_gets_plain_requests_unchanged() -> None:
     fields: dict[str, Any] = {"tools": [READ], "temperature": 0.5, "top_k": 5, "system": [
         {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}], "brand_new": 1}
     body = sent(DEEPSEEK, checked=False, **fields)
     assert body == {**BASE["anthropic"], "model": "deepseek-chat", "messages": HI, **fields}
 
 
-def test_dialects_to_read_are_a_reason_to_write_anew() -> None:
-    """What the model wrote as a call must be known as one."""
+def test_dialects_to_read_require_re_encoding() -> None:
+    """A call that the model wrote as text must be recognised."""
     assert "brand_new" not in sent({"read_dialects": ["qwen3-coder"]}, tools=[READ], brand_new=1)
 
 
-def test_only_what_the_answer_needs_stays_in_memory() -> None:
+def test_only_the_outline_of_a_request_stays_in_memory() -> None:
     talk = relay("anthropic")
     talk.request(body_of("anthropic", messages=[{"role": "user", "content": "x" * 100_000}], tools=[READ]))
     assert talk.conversation is not None

@@ -1,4 +1,5 @@
-"""An Anthropic-format provider's answer reaches an Anthropic client as it is, and a broken one never looks finished."""
+"""An Anthropic-format provider's response reaches an Anthropic client unchanged, and a broken one never looks finished.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ HALF = "\\ud83d"
 
 @pytest.mark.parametrize("settings", [{}, DEEPSEEK])
 def test_halves_of_a_surrogate_pair_pass_in_deltas_and_hurt_nowhere_else(settings: dict[str, Any]) -> None:
-    """JavaScript puts the two halves of an emoji together that a provider cut."""
+    """JavaScript joins the two halves of an emoji that a provider cut."""
     body = stream([{"type": "text", "text": "HALF"}, {"type": "text_delta", "text": "HALF"}],
                   tool_use("call_0", "HALF", '{"a":', '"HALF"}'), stop="tool_use", details="HALF")
     body = start(note="HALF") + body.partition(b"\n\n")[2]
@@ -157,7 +158,7 @@ def test_p15_an_endpoint_without_figures_gets_an_estimate() -> None:
 
 @pytest.mark.parametrize("settings", [{}, DEEPSEEK])
 def test_rule_5_an_id_that_the_conversation_has_is_replaced(settings: dict[str, Any]) -> None:
-    """Claude Code takes a second call of one id for a duplicate and loops for ever."""
+    """Claude Code takes a second call with the same id for a duplicate and loops forever."""
     calls = [tool_use("call_0", "read", "{}"), tool_use("call_1", "read", "{}"), tool_use("call_1", "read", "{}"),
              tool_use("", "read", "{}"), tool_use("functions.read:0", "read", "{}")]
     body = stream(*calls, stop="tool_use")
@@ -214,7 +215,7 @@ def test_stop_reasons_of_compatible_endpoints_fit_what_came(told: str, blocks: l
 
 
 def test_p25_calls_that_a_local_model_writes_as_text_are_calls() -> None:
-    """A server of unknown make: what it says is looked at."""
+    """A server of unknown make: its response is decoded."""
     said = 'ok <tool_call>\n<function=read>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>'
     tool = {"name": "read", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}
     out, talk = answered("anthropic", stream(said), settings=LOCAL, tools=[tool])

@@ -1,4 +1,4 @@
-"""OpenAI clients at OpenAI: the request passes byte for byte, and is written anew where OpenAI would refuse it."""
+"""OpenAI clients at OpenAI: the request passes byte for byte, and is re-encoded where OpenAI would refuse it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sent(*messages: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_sound_conversation_passes_as_it_is() -> None:
+def test_a_valid_conversation_passes_unchanged() -> None:
     second = {**CALL, "id": "call_2"}
     messages = [USER, {**CALLED, "tool_calls": [CALL, second]}, {**RESULT, "tool_call_id": "call_2"}, RESULT,
                 {"role": "assistant", "content": "ok", "annotations": []}, {**USER, "name": "mina"}]
@@ -48,7 +48,7 @@ def test_a_sound_conversation_passes_as_it_is() -> None:
 ], ids=["the index of an accumulated call", "what the SDK parsed", "parsed arguments", "the name of a tool",
         "an image in a result", "a lost id", "no result", "a late result", "a repeated result", "a repeated id",
         "a long id"])
-def test_p22_what_openai_would_refuse_is_mended(messages: list[dict[str, Any]]) -> None:
+def test_p22_invalid_histories_are_mended(messages: list[dict[str, Any]]) -> None:
     assert refusal({"model": "gpt-4o", "messages": messages}) is not None, "otherwise it must pass"
     made = sent(*messages)
     assert refusal({"model": "gpt-4o", "messages": made}) is None

@@ -1,4 +1,4 @@
-"""An OpenAI client's request reaches a faithful endpoint as it is, but for what must change."""
+"""An OpenAI client's request reaches a faithful endpoint unchanged, except for the necessary changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sent(settings: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any
 
 @pytest.fixture
 def peculiar(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An endpoint that is faithful but for these members of its profile."""
+    """A faithful endpoint with these differences in its profile."""
     def make(**changes: Any) -> None:
         profile: Profile = replace(PLAIN, **changes)
         monkeypatch.setattr(targets, "find_profile", lambda *_: profile)
@@ -61,7 +61,7 @@ def test_a_tool_turn_passes_and_the_outline_knows_its_ids() -> None:
     assert talk.conversation.messages == []
 
 
-def test_a_stream_asks_for_figures() -> None:
+def test_a_stream_asks_for_usage() -> None:
     assert sent(stream=True)["stream_options"] == {"include_usage": True}
     options = {"include_obfuscation": False}
     assert sent(stream=True, stream_options=options)["stream_options"] == {**options, "include_usage": True}
@@ -102,7 +102,7 @@ def test_the_attempts_choice_of_tools(settings: dict[str, Any], fields: dict[str
     assert "parallel_tool_calls" not in bare
 
 
-def test_rule_4_what_the_model_refuses_is_taken_out_and_named() -> None:
+def test_rule_4_refused_fields_are_removed_and_named() -> None:
     request, talk = passed("openai", settings={"model": "gpt-5"}, temperature=0.5, stop="x", presence_penalty=0,
                            frequency_penalty=0.5)
     assert json.loads(request.body).keys() == {"model", "messages"}
@@ -124,7 +124,7 @@ def test_rule_4_other_servers_fields_are_named_and_unknown_ones_pass() -> None:
     ({"reasoning_effort": "low"}, "reasoning_effort", "low"),
     ({"thinking": {"type": "enabled", "budget_tokens": 100}}, "reasoning_effort", "low"),
 ])
-def test_a_wish_for_reasoning_in_other_words_is_put_into_the_models(fields: dict[str, Any], name: str,
+def test_reasoning_settings_of_other_apis_are_translated(fields: dict[str, Any], name: str,
                                                                     expected: str) -> None:
     body = sent({"model": "gpt-5"}, **fields)
     assert body[name] == expected
@@ -144,8 +144,8 @@ def test_a_wish_for_reasoning_in_other_words_is_put_into_the_models(fields: dict
     [*TURN[:2], {**TURN[2], "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,eA=="}}]}],
     [*TURN[:2], {"role": "user", "content": "never mind"}],
 ])
-def test_histories_that_openai_refuses_are_written_anew(messages: list[Any]) -> None:
-    """Fields that other servers' answers left there, ids of other alphabets, results that lost their call."""
+def test_histories_that_openai_refuses_are_re_encoded(messages: list[Any]) -> None:
+    """Fields from other servers' responses, ids of other alphabets, results that lost their call."""
     body = sent(messages=messages, tools=[LOOK])
     waiting: list[str] = []
     seen: set[str] = set()
@@ -210,7 +210,7 @@ def test_rule_7_too_many_tools_are_refused() -> None:
     ({"system_anywhere": False}, {"messages": [*HI, {"role": "system", "content": "x"}, *HI]}),
     ({"prefill": "prefix"}, {"messages": [*HI, {"role": "assistant", "content": "x"}]}),
 ])
-def test_what_the_profile_cannot_take_is_written_anew(peculiar: Any, profile: dict[str, Any],
+def test_requests_against_the_profile_are_re_encoded(peculiar: Any, profile: dict[str, Any],
                                                       fields: dict[str, Any]) -> None:
     peculiar()
     plain = sent(**fields)
@@ -226,7 +226,7 @@ def test_the_profiles_own_fields_are_always_sent(peculiar: Any) -> None:
     assert talk.dropped.hints == ["user"]
 
 
-def test_an_unfaithful_server_gets_a_request_written_for_it() -> None:
+def test_an_unfaithful_server_gets_a_re_encoded_request() -> None:
     settings = {"url": "http://127.0.0.1:8000/v1", "model": "some-model"}
     body = sent(settings, tools=[{"type": "function", "function": {"name": "read"}}])
     assert body["tools"][0]["function"]["parameters"] == {"type": "object", "properties": {}}
@@ -239,7 +239,7 @@ def test_an_unfaithful_server_gets_a_request_written_for_it() -> None:
     (b'{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":0}', "max_tokens: expected at least 1"),
     (b'{"model":"m","messages":[{"role":"user","content":"x"}],"tool_choice":3,"tools":[]}', "tool_choice"),
 ])
-def test_rule_3_what_is_wrong_is_said_with_its_place(body: bytes, words: str) -> None:
+def test_rule_3_an_error_names_its_place(body: bytes, words: str) -> None:
     with pytest.raises(RequestError) as refused:
         relay("openai").request(body)
     assert refused.value.status == 400

@@ -1,4 +1,4 @@
-"""A faithful endpoint's answer reaches an OpenAI client as it is, and a broken one never looks finished."""
+"""A faithful endpoint's response reaches an OpenAI client unchanged, and a broken one never looks finished."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_chunk_passes_as_it_is_but_for_the_models_name(spaced: bool) -> No
 
 @pytest.mark.parametrize("name", ["qwen\\/qwen3", "\\u0071wen", "gpt-4o-mini"])
 def test_the_models_name_is_the_clients_however_it_is_written(name: str) -> None:
-    """Also where it is another one in every chunk, and behind other members."""
+    """Also where the name differs in every chunk, and where it follows other members."""
     provider = sse(HEAD, b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}],"model" :\t"%b"}'
                          b"\n\n" % name.encode(), *HELLO, chunk(choice("stop"), model=""))
     out, _ = answered("openai", provider)
@@ -81,7 +81,7 @@ def test_bytes_that_are_no_utf_8_never_reach_the_client() -> None:
 
 
 def test_halves_of_a_surrogate_pair_pass() -> None:
-    """JavaScript puts the two halves together."""
+    """JavaScript joins the two halves."""
     half = b'data: {"choices":[{"index":0,"delta":{"content":"\\ud83d"}}]}\n\n'
     out, talk = answered("openai", sse(*HELLO, half, STOP))
     assert half in out
@@ -170,7 +170,7 @@ def test_rule_5_an_id_that_the_conversation_has_is_replaced(settings: dict[str, 
 
 
 def test_ids_that_are_repeated_in_every_chunk_are_told_once() -> None:
-    """The official SDK joins what is repeated."""
+    """The official SDK joins repetitions."""
     provider = sse(HEAD, *(chunk(choice(tool_calls=[opened("call_1"), opened("call_2", at=1)])) for _ in range(3)),
                    chunk(choice("stop")))
     out, talk = answered("openai", provider, settings=LOCAL, tools=[LOOK], logprobs=True)

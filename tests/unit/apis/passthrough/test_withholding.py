@@ -1,4 +1,4 @@
-"""When the head of a passed answer goes out, what keeps it alive, and how it ends when nothing comes."""
+"""When the head of a passing response is sent, what keeps it alive, and how it ends when nothing comes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMENT = b": keepalive\n\n"
 
 
 def begun(api: str, *, withhold: bool = True, stream: bool = True, **settings: Any) -> Translation:
-    """Asked, and the provider answered with its head."""
+    """An exchange after the request and the head of the provider's response."""
     _, talk = passed(api, settings={"withhold": withhold, **settings}, stream=stream, tools=TOOLS[api])
     talk.start(200, STREAM if stream else JSON)
     return talk
@@ -34,7 +34,7 @@ def events_of(body: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize(("api", "quiet"), [("anthropic", 2), ("openai", 1)])
 def test_the_head_waits_for_the_first_content(api: str, quiet: int) -> None:
-    """A message that starts, an empty block and a role say nothing yet."""
+    """A message start, an empty block and a role are not content yet."""
     talk = begun(api)
     events = events_of(BODIES[api])
     for one in events[:quiet]:
@@ -52,7 +52,7 @@ def test_the_head_waits_for_the_first_content(api: str, quiet: int) -> None:
 @pytest.mark.parametrize("block", [tool_use("t", "read")[:1], [{"type": "server_tool_use", "id": "s", "name": "x"}],
                                    [{"type": "redacted_thinking", "data": "x"}]])
 def test_a_call_is_content_from_its_start(block: list[Any]) -> None:
-    """An answer may be a single call without arguments."""
+    """A response may be a single call without arguments."""
     talk = begun("anthropic")
     assert talk.feed(events_of(stream(block))[0]) == b""
     assert talk.feed(events_of(stream(block))[1]) != b""
@@ -111,7 +111,7 @@ def test_after_the_commit_an_error_is_an_event(api: str) -> None:
 
 
 def test_before_the_provider_begins_the_message_a_ping_is_a_comment() -> None:
-    """The message's start is the provider's: its id and its usage. The grammar wants it first."""
+    """The start of the message, with its id and usage, is the provider's. The grammar requires it first."""
     talk = begun("anthropic", withhold=False)
     assert talk.tick(0.0) == b""
     assert talk.tick(10.0) == COMMENT

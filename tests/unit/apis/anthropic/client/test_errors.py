@@ -1,4 +1,4 @@
-"""Failures in the words that Messages clients understand, and the small answers that need no provider."""
+"""Failures in the words that Messages clients understand, and the responses that need no provider."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_same_error_as_an_event() -> None:
         b'"request_id":"req_7"}\n\n')
 
 
-def test_a_status_that_is_no_error_becomes_502() -> None:
+def test_a_status_below_400_becomes_502() -> None:
     assert API.error(Failure("server", "odd", 200)).status == 502
 
 
@@ -50,7 +50,7 @@ def test_an_error_is_never_empty() -> None:
     assert said(Failure("server", "", 500)) == "the provider failed with status 500"
 
 
-def test_p13_an_overflow_is_a_400_in_the_words_that_start_a_compaction() -> None:
+def test_p13_an_overflow_is_a_400_with_the_phrase_that_starts_a_compaction() -> None:
     overflow = Failure("context_length", "maximum context length is 100", 502, prompt_tokens=120, context_limit=100)
     error = API.error(overflow)
     assert error.status == 400
@@ -58,7 +58,7 @@ def test_p13_an_overflow_is_a_400_in_the_words_that_start_a_compaction() -> None
                                                "message": "prompt is too long: 120 tokens > 100 maximum"}
 
 
-def test_p13_unknown_figures_keep_the_providers_words() -> None:
+def test_p13_without_figures_the_providers_words_stay() -> None:
     assert said(Failure("context_length", "input token count exceeds", 400)) == (
         "prompt is too long: input token count exceeds")
     assert said(Failure("context_length", "prompt is too long: 3 tokens > 2 maximum")) == (

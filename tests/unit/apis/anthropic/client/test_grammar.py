@@ -1,4 +1,4 @@
-"""The checker of the event grammar must be able to say no: every rule of the table, broken once."""
+"""The checker of the event grammar rejects every violation: each rule of the table is broken once."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def test_illegal(events: list[dict[str, object]]) -> None:
         grammar.check(events)
 
 
-def test_a_stream_that_goes_on_may_stop_anywhere() -> None:
+def test_an_unfinished_stream_may_stop_anywhere() -> None:
     grammar.check([START, opened("text")], whole=False)

@@ -1,4 +1,4 @@
-"""Messages requests as clients send them, and the conversation that each of them means."""
+"""Messages requests as clients send them, and the conversations they become."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_plain_strings_become_text_blocks() -> None:
     assert request.messages == [Message("user", [Text("hi")]), Message("assistant", [Text("yes?")])]
 
 
-def test_p23_a_system_message_stays_where_it_stands_as_string_or_blocks() -> None:
+def test_p23_a_system_message_keeps_its_position_as_string_or_blocks() -> None:
     request = decode(HELLO, {"role": "system", "content": [{"type": "text", "text": "env"}]},
                      {"role": "system", "content": "more"})
     assert request.messages[1:] == [Message("system", [Text("env")]), Message("system", [Text("more")])]
@@ -141,7 +141,7 @@ def test_a_document_made_of_blocks_keeps_its_text_and_its_images() -> None:
         Media("document", media_type="text/plain", text="whole")]
 
 
-def test_wanted_citations_are_a_loss() -> None:
+def test_requested_citations_are_a_loss() -> None:
     dropped = Dropped()
     content("user", {"type": "document", "citations": {"enabled": True},
                      "source": {"type": "text", "media_type": "text/plain", "data": "x"}}, dropped=dropped)
@@ -214,7 +214,7 @@ def test_p11_thinking_history() -> None:
         Thinking("hm", signature="s="), Thinking("foreign"), Thinking("", redacted="enc")]
 
 
-def test_web_search_history_is_told_in_words() -> None:
+def test_web_search_history_becomes_text() -> None:
     search, results = content(
         "assistant",
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "envoy"}},
@@ -260,7 +260,7 @@ def test_tools() -> None:
 
 
 @pytest.mark.parametrize("tool", [{}, {"input_schema": None}, {"input_schema": []}, {"input_schema": "x"}])
-def test_p24_a_tool_without_a_schema_takes_an_object_without_fields(tool: dict[str, object]) -> None:
+def test_p24_a_tool_without_a_schema_gets_an_empty_object_schema(tool: dict[str, object]) -> None:
     assert decode(tools=[{"name": "a", **tool}]).tools == [Tool("a", None, NO_FIELDS)]
 
 
@@ -307,7 +307,7 @@ def test_structured_output_old_and_new() -> None:
     assert decode(output_format=wanted).output_format == OutputFormat({"type": "object"})
 
 
-def test_p23_what_a_foreign_provider_cannot_take_is_named_not_refused() -> None:
+def test_p23_fields_of_anthropic_only_are_named_not_refused() -> None:
     dropped = Dropped()
     request = decode(
         {"role": "user", "name": "bob", "content": [{"type": "text", "text": "hi", "citations": [], "sparkle": 1}]},
@@ -387,13 +387,13 @@ def test_wrong_fields_are_named_by_path(body: dict[str, object], words: str) -> 
 
 
 def nested(levels: int) -> bytes:
-    """A body of exactly so many levels."""
+    """A body with this many levels of nesting."""
     inner = levels - 2      # the body and its list of tools come first
     tool = b'{"name":"a","input_schema":' + b'{"a":' * (inner - 1) + b"1" + b"}" * inner
     return b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}],"tools":[' + tool + b"]}"
 
 
-def test_a_body_nested_too_deep_is_refused_in_words() -> None:
+def test_a_body_nested_too_deep_is_refused_with_a_reason() -> None:
     API.decode_request(nested(128), {}, Dropped(), Limits())
     assert "nested deeper than 128 levels" in complaint(nested(129))
     assert "nested deeper than 128 levels" in complaint(nested(50_000))

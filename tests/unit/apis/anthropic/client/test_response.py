@@ -1,4 +1,4 @@
-"""Answers written for Messages clients: neutral events in, the wire out."""
+"""Responses for Messages clients: conversation events in, wire bytes out."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def text(value: str) -> list[Event]:
 # ----------------------------------------------------------------------------------------------------------- streamed
 
 
-def test_a_text_answer_byte_for_byte() -> None:
+def test_a_text_response_byte_for_byte() -> None:
     wire = encoder(True).events([Start("gen-1", "qwen"), *text('a"ü'), Finish("stop", USAGE)])
     assert wire.decode() == (
         'event: message_start\ndata: {"type":"message_start","message":{"id":"msg_1","type":"message",'
@@ -173,7 +173,7 @@ def test_finish_reasons(reason: FinishReason, expected: str) -> None:
     assert {"stop_reason": message["stop_reason"], "stop_sequence": message["stop_sequence"]} == delta
 
 
-def test_tool_use_is_the_stop_reason_exactly_when_there_is_a_call() -> None:
+def test_tool_use_is_the_stop_reason_only_with_a_call() -> None:
     assert whole(Start(), *call("{}"), Finish("stop", USAGE))["stop_reason"] == "tool_use"
     assert whole(Start(), *text("a"), Finish("tool_calls", USAGE))["stop_reason"] == "end_turn"
     assert streamed(Start(), *call("{}"), Finish("stop", USAGE))[-2]["delta"]["stop_reason"] == "tool_use"
@@ -218,7 +218,7 @@ def test_a_whole_message() -> None:
                   "output_tokens": 7}}
 
 
-def test_an_answer_without_content_is_legal() -> None:
+def test_a_response_without_content_is_legal() -> None:
     assert whole(Start(), Finish("stop", USAGE))["content"] == []
     grammar.check(streamed(Start(), Finish("stop", USAGE)))
 
@@ -240,7 +240,7 @@ def test_a_truncated_call_is_never_presented_as_complete(arguments: str, reason:
     assert inputs == ([] if given is None else [given])
 
 
-def test_a_failed_whole_answer_writes_nothing() -> None:
+def test_a_failed_whole_response_writes_nothing() -> None:
     assert encoder(False).events([Start(), *text("a"), Failure("server", "x"), Finish("stop", USAGE)]) == b""
 
 
@@ -254,7 +254,7 @@ CONVERSATION: list[Event] = [
 
 
 def sdk(stream: bool) -> anthropic.Anthropic:
-    """The official client, answered by an encoder instead of a network."""
+    """The official client, served by an encoder instead of a network."""
     coder = encoder(stream)
     head = coder.ping()
     wire = head + coder.events(CONVERSATION)

@@ -1,4 +1,4 @@
-"""`tool_addition` and `tool_removal` in a conversation: other APIs get the list of tools that holds at its end."""
+"""`tool_addition` and `tool_removal` in a conversation: other APIs get the list of tools at its end."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def offered(body: Json) -> list[str]:
     ([tool("a"), tool("b")], [change("removal", "a"), change("addition", "a")], ["a", "b"]),
     ([tool("a"), tool("b", defer_loading=True), tool("c", defer_loading=True)], [change("addition", "c")], ["a", "c"]),
     ([tool("a"), tool("b")], [change("removal", "gone")], ["a", "b"])])
-def test_3_8_the_list_is_what_holds_at_the_end(provider: tuple[str, str, str], tools: list[Json], changes: list[Json],
+def test_3_8_the_list_is_that_of_the_end(provider: tuple[str, str, str], tools: list[Json], changes: list[Json],
                                               left: list[str]) -> None:
-    """Each change in a system message of its own, as the conversation goes on."""
+    """Each change in a system message of its own, as the conversation continues."""
     messages = [USER]
     for one in changes:
         messages += [{"role": "assistant", "content": "ok"}, system(one), USER]
@@ -108,14 +108,14 @@ def test_3_8_a_compaction_sums_up_the_changes_before_it(provider: tuple[str, str
 
 
 @pytest.mark.parametrize("provider", OTHERS)
-def test_3_8_a_tool_that_is_defined_on_the_way(provider: tuple[str, str, str]) -> None:
+def test_3_8_a_tool_defined_inside_the_conversation(provider: tuple[str, str, str]) -> None:
     new = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": tool("new", description="does")}}
     body, _ = sent(provider, USER, system(new), USER, tools=[tool("a")])
     assert offered(body) == ["a", "new"]
     assert "does" in json.dumps(body["tools"])
 
 
-def test_3_8_a_server_tool_is_removed_as_well() -> None:
+def test_3_8_a_server_tool_can_be_removed() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
     body, talk = sent(OTHERS[0], USER, system(change("removal", "web_search")), USER, tools=[tool("a"), search])
     assert offered(body) == ["a"]
@@ -123,7 +123,7 @@ def test_3_8_a_server_tool_is_removed_as_well() -> None:
 
 
 def test_3_8_tools_that_the_clients_own_search_found_are_offered() -> None:
-    """Claude Code: the result of its tool search names them."""
+    """Claude Code: the result of its tool search names the tools."""
     loaded = [{"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "ToolSearch", "input": {}}]},
               {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [
                   {"type": "tool_reference", "tool_name": "b"}]}]}]
@@ -134,14 +134,14 @@ def test_3_8_tools_that_the_clients_own_search_found_are_offered() -> None:
     assert offered(body) == ["ToolSearch", "a", "b", "c"], "a client without changes: all, as ever"
 
 
-def test_3_8_deferred_tools_of_anthropics_search_are_offered_as_nobody_else_searches() -> None:
+def test_3_8_deferred_tools_of_anthropics_search_are_offered() -> None:
     search = {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}
     body, _ = sent(OTHERS[0], USER, system(change("removal", "a")), USER,
                    tools=[search, tool("a"), tool("b", defer_loading=True)])
     assert offered(body) == ["b"]
 
 
-def test_3_8_what_is_added_without_being_declared_is_a_loss() -> None:
+def test_3_8_an_undeclared_added_tool_is_a_loss() -> None:
     _, talk = sent(OTHERS[0], USER, system(change("addition", "nobody")), USER, tools=[tool("a")])
     assert talk.dropped.losses == ["messages.tool_addition"]
 
@@ -155,7 +155,7 @@ def test_3_8_a_change_without_a_tool_is_refused_with_its_place(block: Json) -> N
     assert "messages[1].content[0]" in json.loads(refused.value.body)["error"]["message"]
 
 
-def test_3_8_anthropic_itself_gets_the_blocks_as_they_are() -> None:
+def test_3_8_anthropic_gets_the_blocks_unchanged() -> None:
     messages = [USER, system(change("removal", "a")), USER]
     body, _ = sent(CLAUDE, *messages, tools=[tool("a"), tool("b")])
     assert body["messages"] == messages

@@ -13,7 +13,7 @@ from extproc.profiles import find_profile
 from extproc.profiles.target import Target
 from tests.playbook import context as plain_context
 from tests.providers.anthropic_rules import refusal
-from tests.unit.apis.openai.request.helpers import assistant, call, result, system, tool, user
+from tests.unit.apis.openai.provider.helpers import assistant, call, result, system, tool, user
 
 __all__ = ["assistant", "call", "encode", "event", "result", "sent", "stream", "system", "target", "tool", "user"]
 
@@ -26,14 +26,14 @@ def target(model: str = HAIKU_45, **settings: Any) -> Target:
 
 def sent(*messages: Any, model: str = HAIKU_45, settings: dict[str, Any] | None = None,
          dropped: Dropped | None = None, **fields: Any) -> ProviderRequest:
-    """The request with these messages ("hi" when there are none)."""
+    """The request with these messages ("hi" if there are none)."""
     request = Request(model="client-model", messages=list(messages) or [user("hi")], **fields)
     return encode_request(request, target(model, **(settings or {})),
                           Dropped() if dropped is None else dropped).request
 
 
 def encode(*messages: Any, checked: bool = True, **fields: Any) -> dict[str, Any]:
-    """The decoded body; Anthropic's rules hold unless `checked` is off (compatible endpoints)."""
+    """The decoded body. Anthropic's rules are checked unless `checked` is off (compatible endpoints)."""
     request = sent(*messages, **fields)
     body: dict[str, Any] = json.loads(request.body)
     if checked:
@@ -58,7 +58,7 @@ def event(value: dict[str, Any], *, named: bool = True) -> bytes:
 
 def stream(*blocks: Any, stop: str | None = "end_turn", usage: dict[str, Any] | None = None, start: bool = True,
            end: bool = True, named: bool = True, **stopped: Any) -> bytes:
-    """A stream of blocks. A block is (its start, its deltas...); a text is a whole text block."""
+    """A stream of blocks. A block is (its start, its deltas...); a string is a whole text block."""
     events: list[dict[str, Any]] = []
     if start:
         events.append({"type": "message_start", "message": {

@@ -1,4 +1,4 @@
-"""Compatible endpoints serve models that write calls and reasoning as text: the scanner reads them here as well."""
+"""Compatible endpoints serve models that write calls and reasoning as text: the scanner reads them here, too."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def test_a_whole_message_is_scanned_too() -> None:
     assert script(read(body, len(body)))[-4:] == ["call ping", 'args: {"a": 1}', "stop", "finish tool_calls"]
 
 
-def test_a_call_as_text_that_broke_off_is_not_shown_as_an_end() -> None:
+def test_a_truncated_call_in_text_is_no_clean_end() -> None:
     body = stream(text(KIMI[:-60]), stop=None, end=False)
     assert script(read(body, 10_000))[-1] == "failure server"

@@ -1,4 +1,4 @@
-"""Errors of Anthropic as failures: status, kind, request to wait, overflow of the context (P1, P14)."""
+"""Anthropic's errors as failures: status, kind, retry delay, context overflow (P1, P14)."""
 
 from __future__ import annotations
 

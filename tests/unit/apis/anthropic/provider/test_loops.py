@@ -1,5 +1,6 @@
-"""Tool loops of an OpenAI client at a Claude that thinks between texts and calls (P10): whatever the client echoes,
-each request is one that Anthropic takes, no signature is invented, and what came back whole stands where it stood."""
+"""Tool loops of an OpenAI client with a Claude that thinks between texts and calls (P10). Whatever the client echoes,
+Anthropic takes each request, no signature is invented, and thinking that came back whole keeps its position.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ ANSWERS: list[list[Any]] = [
 
 
 def whole_block(block: Any) -> dict[str, Any]:
-    """A block of an answer as it stands in the next request."""
+    """A block of a response as it appears in the next request."""
     if isinstance(block, str):
         return {"type": "text", "text": block}
     whole: dict[str, Any] = dict(block[0])
@@ -53,7 +54,7 @@ def whole_block(block: Any) -> dict[str, Any]:
 
 
 def kept(*names: str, cut: int | None = None, rewritten: bool = False) -> Any:
-    """A client that echoes these fields; `cut` ids to a length; or writes ids anew."""
+    """A client that echoes these fields, truncates ids to the length `cut`, or replaces ids."""
     def echo(message: dict[str, Any]) -> dict[str, Any]:
         names_kept = ("role", "content", "tool_calls", *names)
         echoed = {name: message[name] for name in names_kept if message.get(name) is not None}
@@ -105,7 +106,7 @@ def assert_nothing_invented(body: dict[str, Any]) -> None:
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "whole"])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_p10_every_step_of_a_loop_is_one_that_anthropic_takes(client: str, model: str, streamed: bool) -> None:
+def test_p10_anthropic_takes_every_step_of_a_loop(client: str, model: str, streamed: bool) -> None:
     messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
     for blocks in ANSWERS:
         talk, body = asked(messages, model, streamed=streamed)
@@ -128,8 +129,8 @@ def test_p10_every_step_of_a_loop_is_one_that_anthropic_takes(client: str, model
         assert not any(block["type"] == "thinking" for content in spoken for block in content)
 
 
-def test_p10_thoughts_side_by_side_are_not_sent() -> None:
-    """A client that puts all thoughts first, from a gateway that does not say where they stood."""
+def test_p10_adjacent_thinking_blocks_are_not_sent() -> None:
+    """A client that puts all thinking first, behind a gateway that does not record its position."""
     details = [{"type": "reasoning.text", "text": str(n), "signature": f"c2ln000{n}", "format": "anthropic-claude-v1",
                 "index": n} for n in (1, 2)]
     call = {"id": "call_1", "type": "function", "function": {"name": "write", "arguments": "{}"}}

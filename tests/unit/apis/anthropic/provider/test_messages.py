@@ -84,7 +84,7 @@ def test_blank_text_is_left_out_everywhere() -> None:
     assert "system" not in body
 
 
-def test_an_error_without_words_gets_some() -> None:
+def test_an_error_without_text_gets_one() -> None:
     body = encode(user("go"), assistant(call("a")), user(result("a", is_error=True)), tools=TOOLS)
     assert body["messages"][2]["content"][0] == {"type": "tool_result", "tool_use_id": "a", "content": NO_OUTPUT,
                                                  "is_error": True}
@@ -99,7 +99,7 @@ def test_arguments_keep_their_bytes_and_are_always_an_object() -> None:
     assert list(sent('{"b": 1.0, "a": 2}')) == ["b", "a"]
 
 
-def test_names_that_do_not_fit_are_mapped_in_history_and_choice() -> None:
+def test_illegal_names_are_mapped_in_history_and_choice() -> None:
     long = "mcp__" + "x" * 150
     body = encode(user("go"), assistant(call("a", long)), user(result("a", "1")), tools=[tool(long), tool("a.b")])
     assert body["messages"][1]["content"][0]["name"] == body["tools"][0]["name"]
@@ -116,12 +116,12 @@ def test_system_text_at_the_head_is_the_system_prompt() -> None:
     assert shape(body) == [("user", ["text"])]
 
 
-def test_system_text_of_the_middle_is_user_text_where_there_is_no_such_message() -> None:
+def test_later_system_text_becomes_user_text_for_older_models() -> None:
     body = encode(user("hi"), assistant("yes"), system("be brief"), user("go"))
     assert [block["text"] for block in body["messages"][2]["content"]] == ["go", "[system message]\nbe brief"]
 
 
-def test_p23_newer_models_get_system_messages_behind_the_users() -> None:
+def test_p23_newer_models_get_system_messages_after_user_messages() -> None:
     body = encode(user("hi"), system("be brief"), assistant("yes"), system("later"), user("go"),
                   model="claude-opus-4-8")
     assert [message["role"] for message in body["messages"]] == ["user", "system", "assistant", "user", "system"]
@@ -137,7 +137,7 @@ def test_a_request_of_system_text_alone_is_answered() -> None:
     assert dropped.hints == ["messages.system"]
 
 
-def test_a_conversation_of_nothing_is_refused() -> None:
+def test_an_empty_conversation_is_refused() -> None:
     with pytest.raises(BadRequest, match="add a user message"):
         encode(user(" "))
 
@@ -145,7 +145,7 @@ def test_a_conversation_of_nothing_is_refused() -> None:
 # ------------------------------------------------------------------------------------------------------------- prefill
 
 
-def test_a_prefill_stays_without_white_space_at_its_end() -> None:
+def test_a_prefill_loses_trailing_white_space() -> None:
     body = encode(user("name?"), assistant("My name is \n"))
     assert body["messages"][-1] == {"role": "assistant", "content": [{"type": "text", "text": "My name is"}]}
 
@@ -193,7 +193,7 @@ def test_documents_keep_title_and_context() -> None:
     Media("image", media_type="image/tiff", data="AAAA"), Media("image", url="http://x/a.png"),
     Media("document", file_id="file-openai"),
 ])
-def test_rule_4_media_that_cannot_go_are_told_and_named(media: Media) -> None:
+def test_rule_4_media_that_cannot_be_sent_become_a_note_and_are_named(media: Media) -> None:
     dropped = Dropped()
     body = encode(user("see", media), dropped=dropped)
     assert "not available to this model" in body["messages"][0]["content"][1]["text"]
@@ -205,7 +205,7 @@ def test_p9_media_stay_inside_results() -> None:
     assert [part["type"] for part in body["messages"][2]["content"][0]["content"]] == ["text", "image", "document"]
 
 
-def test_the_models_turns_hold_no_media() -> None:
+def test_assistant_turns_hold_no_media() -> None:
     dropped = Dropped()
     body = encode(user("draw"), Message("assistant", [PNG]), user("nice"), dropped=dropped)
     assert body["messages"][1]["content"][0]["type"] == "text"
@@ -215,7 +215,7 @@ def test_the_models_turns_hold_no_media() -> None:
 # ------------------------------------------------------------------------------------------------------ foreign blocks
 
 
-def test_blocks_of_anthropics_servers_go_back_as_they_came() -> None:
+def test_blocks_of_anthropics_servers_go_back_unchanged() -> None:
     raw = b'{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"tide"}}'
     message = Message("assistant", [Opaque("anthropic", "server_tool_use", raw, "Web search: tide"), Text("low")])
     body = encode(user("tide?"), message, user("ok"))
@@ -243,8 +243,8 @@ def test_p17_cache_marks_are_kept() -> None:
     assert body["messages"][2]["content"][0]["cache_control"] == {"type": "ephemeral"}
 
 
-def test_p17_cache_marks_keep_their_time() -> None:
-    """A mark that came inside a result holds for the whole result, with the longest time of all."""
+def test_p17_cache_marks_keep_their_lifetime() -> None:
+    """A mark inside a result applies to the whole result, with the longest lifetime."""
     body = encode(Message("user", [Text("long", cache="1h")]), Message("assistant", [ToolCall("a", "read", "{}")]),
                   Message("user", [ToolResult("a", [Text("x", cache="5m")], cache=True)]),
                   tools=[msgspec.structs.replace(TOOLS[0], cache="1h")], system=[Text("rules", cache="1h")])
@@ -254,8 +254,9 @@ def test_p17_cache_marks_keep_their_time() -> None:
         for_long, None, {"type": "ephemeral", "ttl": "5m"}]
 
 
-def test_p17_no_mark_lives_longer_than_one_before_it() -> None:
-    """Tools stand first on the wire, wherever the client had them: Anthropic refuses a long time behind a short one."""
+def test_p17_no_mark_outlives_one_before_it() -> None:
+    """Tools come first on the wire, whatever the client's order: Anthropic refuses a long lifetime after a short
+    one."""
     dropped = Dropped()
     body = encode(Message("user", [Text("long", cache="1h")]), system=[Text("rules", cache="1h")],
                   tools=[msgspec.structs.replace(TOOLS[0], cache=True)], dropped=dropped)
@@ -264,7 +265,7 @@ def test_p17_no_mark_lives_longer_than_one_before_it() -> None:
     assert dropped.hints == ["cache_control.ttl"]
 
 
-def test_p17_at_most_four_marks_the_longest_prefixes_win() -> None:
+def test_p17_of_more_than_four_marks_the_longest_prefixes_win() -> None:
     dropped = Dropped()
     texts = [Text(str(number), cache=True) for number in range(5)]
     body = encode(Message("user", [*texts]), system=[Text("a", cache=True), Text("b", cache=True)], dropped=dropped)

@@ -1,4 +1,4 @@
-"""Everything of a Messages request but its messages and thinking: head, limits, sampling, tools, formats (P15, P16)."""
+"""All of a Messages request but its messages and thinking: head, limits, sampling, tools, formats (P15, P16)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_base_urls_with_and_without_a_version(base: str, path: str) -> None:
     ("127.0.0.1:8000", None, "qwen3", "compatible"), ("127.0.0.1:8000", "kimi", "kimi-k3", "moonshot"),
     ("api.z.ai", None, "glm-5", "zai"), ("", None, "m", "anthropic"), ("openrouter.ai", "openrouter", "x/y",
                                                                        "compatible")])
-def test_which_endpoint_it_is(host: str, provider: str | None, model: str, name: str) -> None:
+def test_the_endpoint_record_of_a_host(host: str, provider: str | None, model: str, name: str) -> None:
     assert anthropic_endpoint(host, provider, model).name == name
 
 
@@ -96,7 +96,7 @@ def test_official_types_take_a_body_with_everything() -> None:
     ("claude-sonnet-4-5", 100_000, None, 64_000), ("claude-opus-4-1", 100_000, None, 32_000),
     ("claude-sonnet-5", 200_000, None, 128_000), ("claude-sonnet-5", 50_000, 8000, 8000),
     ("claude-sonnet-5", None, 8000, 8000), ("claude-sonnet-5", 0, None, 1)])
-def test_p15_max_tokens_is_always_there(model: str, limit: int | None, most: int | None, expected: int) -> None:
+def test_p15_max_tokens_is_always_present(model: str, limit: int | None, most: int | None, expected: int) -> None:
     body = encode(model=model, max_output_tokens=limit, settings={"max_output_tokens": most})
     assert body["max_tokens"] == expected
 
@@ -120,7 +120,7 @@ def test_p15_sampling_as_the_model_takes_it(model: str, given: dict[str, Any], e
     assert dropped.losses == losses
 
 
-def test_other_hosts_take_more_heat() -> None:
+def test_other_hosts_take_higher_temperatures() -> None:
     settings = {"endpoint": "api.deepseek.com"}
     assert encode(model="deepseek-v4", settings=settings, temperature=1.7, checked=False)["temperature"] == 1.7
 
@@ -130,7 +130,7 @@ def test_several_choices_are_refused() -> None:
         encode(choices=2)
 
 
-def test_stop_sequences_of_white_space_are_named() -> None:
+def test_blank_stop_sequences_are_named() -> None:
     dropped = Dropped()
     assert encode(stop=["END", "\n", "\n\nHuman:"], dropped=dropped)["stop_sequences"] == ["END", "\n\nHuman:"]
     assert dropped.losses == ["stop"]
@@ -163,7 +163,7 @@ def test_p16_choices_and_the_parallel_flag(choice: ToolChoice | None, parallel: 
     assert encode(tools=TOOLS, tool_choice=choice, parallel_tool_calls=parallel).get("tool_choice") == expected
 
 
-def test_settings_of_the_attempt_overrule_the_client() -> None:
+def test_settings_of_the_attempt_override_the_client() -> None:
     body = encode(tools=TOOLS, tool_choice=ToolChoice("none"),
                   settings={"tool_choice": "required", "parallel_tool_calls": False})
     assert body["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}
@@ -172,7 +172,7 @@ def test_settings_of_the_attempt_overrule_the_client() -> None:
 @pytest.mark.parametrize(("choice", "note"), [(ToolChoice("required"), ANY_TOOL),
                                               (ToolChoice("tool", "read"), THE_TOOL.format(name="read"))])
 @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1", "claude-unheard-of"])
-def test_p16_newest_models_are_told_what_they_cannot_be_forced_to(model: str, choice: ToolChoice, note: str) -> None:
+def test_p16_models_without_forced_choice_are_asked_in_words(model: str, choice: ToolChoice, note: str) -> None:
     dropped = Dropped()
     body = encode(model=model, tools=TOOLS, tool_choice=choice, dropped=dropped)
     assert "tool_choice" not in body
@@ -180,7 +180,7 @@ def test_p16_newest_models_are_told_what_they_cannot_be_forced_to(model: str, ch
     assert dropped.losses == ["tool_choice"]
 
 
-def test_p16_a_flag_without_effect_is_told_in_words() -> None:
+def test_p16_a_flag_without_effect_is_said_in_words() -> None:
     dropped = Dropped()
     body = encode(model="deepseek-v4", settings={"endpoint": "api.deepseek.com"}, tools=TOOLS, checked=False,
                   parallel_tool_calls=False, dropped=dropped)
@@ -242,7 +242,7 @@ def test_p7_property_names_that_the_api_refuses_are_described() -> None:
     assert "additionalProperties" not in found
 
 
-def test_server_tools_go_to_anthropic_alone() -> None:
+def test_server_tools_are_sent_to_anthropic_only() -> None:
     search = ServerTool("anthropic", "web_search_20250305", "web_search",
                         b'{"type":"web_search_20250305","name":"web_search","max_uses":3}')
     assert encode(server_tools=[search])["tools"][0]["max_uses"] == 3
@@ -267,7 +267,7 @@ def test_p17_cache_marks_on_tools() -> None:
 # ------------------------------------------------------------------------------------------------------------- formats
 
 
-def test_a_schema_is_closed_and_its_bounds_are_told() -> None:
+def test_a_schema_is_closed_and_its_bounds_are_described() -> None:
     body = encode(output_format=OutputFormat(PERSON))
     assert body["output_config"]["format"] == {"type": "json_schema", "schema": {
         "type": "object", "properties": {"name": {"type": "string", "description": "minLength: 2"},
@@ -279,21 +279,21 @@ def test_a_schema_is_closed_and_its_bounds_are_told() -> None:
     None, {"type": "object"}, {"type": "object", "additionalProperties": {"type": "string"}},
     {"type": "object", "properties": {"next": {"$ref": "#"}}}, {"type": "array", "items": {}},
     {"type": "object", "properties": {"a": {"$ref": "https://x/y.json"}}}])
-def test_what_no_grammar_can_say_goes_in_words(schema: dict[str, object] | None) -> None:
+def test_schemas_beyond_the_grammar_are_described_in_words(schema: dict[str, object] | None) -> None:
     body = encode(output_format=OutputFormat(schema))
     assert "output_config" not in body
     assert "Answer with one JSON" in body["system"][0]["text"]
 
 
-def test_older_models_and_begun_answers_get_the_format_in_words() -> None:
+def test_older_models_and_prefills_get_the_format_in_words() -> None:
     assert "output_config" not in encode(model="claude-opus-4-1", output_format=OutputFormat(PERSON))
     body = encode(user("who?"), assistant("{"), output_format=OutputFormat(PERSON))
     assert body["messages"][-1]["role"] == "assistant"
     assert "output_config" not in body
 
 
-def test_an_answer_whose_schema_leaves_out_that_it_is_an_object_is_told_so() -> None:
-    """Pydantic and zod always say it; people who write schemas by hand do not."""
+def test_an_output_schema_without_a_type_gets_type_object() -> None:
+    """Pydantic and zod always send it; people who write schemas by hand do not."""
     schema: dict[str, object] = {"properties": {"a": {"properties": {"b": {"type": "string"}}}}}
     sent = encode(output_format=OutputFormat(schema))["output_config"]["format"]["schema"]
     assert sent["type"] == sent["properties"]["a"]["type"] == "object"

@@ -1,4 +1,4 @@
-"""Messages answers, streamed and whole: what is read, when it is complete, when it is broken."""
+"""Messages responses, streamed and whole: what is read, when a response is complete, when it is broken."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_turn_with_everything(size: int, named: bool) -> None:
         "call ping", "stop", "finish tool_calls"]
 
 
-def test_ids_of_the_provider_pass_when_they_are_new() -> None:
+def test_new_ids_of_the_provider_pass() -> None:
     events = read(stream(CALL, tool_use("toolu_1", "ping"), tool_use("bad id", "ping"), stop="tool_use"))
     first, second, third = call_ids(events)
     assert first == "toolu_1"
@@ -50,7 +50,7 @@ def test_ids_of_the_provider_pass_when_they_are_new() -> None:
     assert (events[0].id, events[0].model) == ("msg_1", "claude")
 
 
-def test_arguments_stream_as_they_come() -> None:
+def test_arguments_stream_without_delay() -> None:
     decoder = AnthropicResponseDecoder(context())
     body = stream(CALL, stop="tool_use")
     at = body.index(b"rest")
@@ -66,7 +66,7 @@ def test_the_whole_input_may_come_with_the_start_of_a_call() -> None:
     assert script(read(repeated))[1:] == [*CALL_SCRIPT, "finish tool_calls"]
 
 
-def test_reasoning_whose_text_is_omitted_still_has_its_signature() -> None:
+def test_reasoning_without_text_keeps_its_signature() -> None:
     assert script(read(stream(thinking(""), "ok"))) == [
         "start", "think", "think: ", "signature c2ln", "stop", "text", "text: ok", "stop", "finish stop"]
 
@@ -116,7 +116,7 @@ def test_stop_reasons(stop: str, finish: str) -> None:
     assert script(read(stream("ok", stop=stop)))[-1] == f"finish {finish}"
 
 
-def test_the_stop_sequence_is_told() -> None:
+def test_the_stop_sequence_is_reported() -> None:
     assert script(read(stream("ok", stop="stop_sequence", stop_sequence="END")))[-1] == "finish stop_sequence END"
 
 
@@ -127,7 +127,7 @@ def test_the_usage_is_cumulative_and_the_prompt_whole() -> None:
     assert finish.usage == Usage(input=116, output=30, cached=100, cache_write=7, reasoning=12)
 
 
-def test_without_figures_there_is_an_estimate() -> None:
+def test_missing_usage_is_estimated() -> None:
     body = stream("four", usage={}).replace(b'"usage": {"input_tokens": 9, "output_tokens": 1}', b'"usage": null')
     [finish] = [one for one in read(body) if isinstance(one, Finish)]
     assert finish.usage == Usage(input=42, output=1, estimated=True)
@@ -172,7 +172,7 @@ def test_an_error_event_ends_the_stream(kind: str, failure: str, status: int) ->
     b"event: ping\ndata: {\"type\": \"ping\"}\n\n", b": keep-alive\n\n", b"data: \n\n",
     b"event: new_thing\ndata: {\"type\": \"new_thing\", \"delta\": 5}\n\n",
     b'data: {"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta", "x": 1}}\n\n'])
-def test_what_means_nothing_changes_nothing(extra: bytes) -> None:
+def test_unknown_events_are_ignored(extra: bytes) -> None:
     body = stream("Hello you")
     at = body.index(b"event: content_block_delta", body.index(b"content_block_delta") + 30)
     assert read(body[:at] + extra + body[at:]) == read(body)
@@ -184,7 +184,7 @@ def test_odd_shapes_are_read_field_by_field() -> None:
     assert script(read(body))[1:] == ["text", "text: ok", "stop", "finish stop"]
 
 
-def test_p20_bytes_that_are_no_utf8_become_replacement_characters() -> None:
+def test_p20_invalid_utf8_becomes_replacement_characters() -> None:
     body = stream("AA", tool_use("toolu_1", "ping", given={"a": "BB"}), stop="tool_use", usage={"note": "CC"})
     for plain, odd in ((b"AA", b"A\xff"), (b"BB", b"B\xe2\x82"), (b"CC", b"C\xff"), (b'"claude"', b'"\xc3"')):
         body = body.replace(plain, odd)
@@ -192,14 +192,14 @@ def test_p20_bytes_that_are_no_utf8_become_replacement_characters() -> None:
         "start", "text", "text: A\ufffd", "stop", "call ping", 'args: {"a": "B\ufffd"}', "stop", "finish tool_calls"]
 
 
-def test_p20_arguments_of_half_a_pair_are_no_call_that_is_whole() -> None:
+def test_p20_arguments_with_half_a_surrogate_pair_are_no_whole_call() -> None:
     body = stream(tool_use("toolu_1", "ping", given="XX"), stop="tool_use").replace(b"XX", b"\\ud800")
     assert script(read(body))[-1] == "finish length"
 
 
 @pytest.mark.parametrize("stop", ["end_turn", "tool_use", "stop_sequence", "pause_turn"])
 def test_rule_2_a_call_that_broke_off_ends_in_length_whatever_the_reason_says(stop: str) -> None:
-    """A stop sequence may stand in the middle of arguments."""
+    """A stop sequence may occur in the middle of arguments."""
     assert script(read(stream(tool_use("toolu_1", "ping", '{"a": "EN'), stop=stop)))[-1] == "finish length"
 
 
@@ -220,7 +220,7 @@ def test_a_whole_message() -> None:
             "call ping", "stop", "finish tool_calls"]
 
 
-def test_a_whole_message_that_was_cut() -> None:
+def test_a_truncated_whole_message() -> None:
     assert script(read(whole({"type": "text", "text": "Look."})[:-20]))[-1] == "failure server"
 
 
@@ -228,5 +228,5 @@ def test_a_whole_message_that_was_cut() -> None:
     (b'{"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}}', "overloaded"),
     (b"<html><title>Bad gateway</title></html>", "server"), (b'{"id": "x"}', "server"), (b"", "server"),
     (b"[]", "server")])
-def test_what_is_no_message(body: bytes, kind: str) -> None:
+def test_a_body_that_is_no_message(body: bytes, kind: str) -> None:
     assert script(read(body)) == [f"failure {kind}"]

@@ -1,5 +1,6 @@
-"""An OpenAI client talks to a Claude through the public API: thinking and its signature survive the client (P10), names
-and ids are restored, arguments are repaired where the configuration says so."""
+"""An OpenAI client and a Claude through the public API: thinking and its signature survive the client (P10), names and
+ids are restored, arguments are repaired where the configuration says so.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def test_p10_the_signature_comes_back_through_the_id_alone() -> None:
     assert body["thinking"]["type"] == "enabled"
 
 
-def test_p10_a_client_that_forgets_everything_goes_on_without_thinking() -> None:
+def test_p10_a_client_that_drops_everything_continues_without_thinking() -> None:
     message = first_turn()
     call = {**message["tool_calls"][0], "id": "call_1"}
     body = second_turn({"role": "assistant", "content": None, "tool_calls": [call]})

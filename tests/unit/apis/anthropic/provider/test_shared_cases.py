@@ -1,5 +1,4 @@
-"""The sample cases for streams of the Messages API, at every cut, where the folder of cases exists beside the
-checkout."""
+"""The sample cases for Messages streams, at every cut, if the folder of cases exists beside the checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thinking by the generation of the model: what is asked for, what excludes it, what goes back (P10, P24)."""
+"""Thinking by model generation: what is requested, what excludes it, what goes back (P10, P24)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUMMARIZED = {"type": "adaptive", "display": "summarized"}
 
 
 @pytest.mark.parametrize(("model", "thinking", "expected"), [
-    # no wish: the model's default
+    # no setting: the model's default
     ("claude-sonnet-4-5", None, (None, None)), ("claude-opus-5", None, (None, None)),
     # an effort of an OpenAI client
     ("claude-3-5-haiku-latest", wish(effort="high"), (None, None)),
@@ -52,7 +52,7 @@ SUMMARIZED = {"type": "adaptive", "display": "summarized"}
     ("claude-sonnet-4-6", wish("enabled", 2000), ({"type": "enabled", "budget_tokens": 2000}, None)),
     ("claude-opus-4-8", wish("enabled", 2000), (SUMMARIZED, "low")),
     ("claude-opus-4-8", wish("enabled", 20_000), (SUMMARIZED, "high")),
-    # adaptive, for models that know it and that do not
+    # adaptive, for models with and without it
     ("claude-opus-4-8", wish("adaptive"), (SUMMARIZED, None)),
     ("claude-haiku-4-5", wish("adaptive"), ({"type": "enabled", "budget_tokens": 16384}, None)),
     # off
@@ -66,14 +66,14 @@ SUMMARIZED = {"type": "adaptive", "display": "summarized"}
     ("anthropic/claude-sonnet-4.5", wish(effort="low"), ({"type": "enabled", "budget_tokens": 4096}, None)),
     ("claude-opus-4-20250514", wish(effort="low"), ({"type": "enabled", "budget_tokens": 4096}, None)),
 ])
-def test_p24_each_generation_gets_the_form_that_it_takes(model: str, thinking: ThinkingConfig | None,
+def test_p24_each_generation_gets_its_own_form(model: str, thinking: ThinkingConfig | None,
                                                          expected: tuple[Any, Any]) -> None:
     assert asked(model, thinking) == expected
 
 
 @pytest.mark.parametrize(("model", "thinking"), [
     ("claude-3-5-haiku-latest", wish(effort="high")), ("claude-opus-5-5", wish("disabled"))])
-def test_rule_4_a_wish_that_the_model_cannot_meet_is_named(model: str, thinking: ThinkingConfig) -> None:
+def test_rule_4_an_unsupported_setting_is_named(model: str, thinking: ThinkingConfig) -> None:
     dropped = Dropped()
     asked(model, thinking, dropped=dropped)
     assert dropped.losses == ["thinking"]
@@ -114,7 +114,7 @@ def test_thinking_fixes_the_sampling() -> None:
 
 
 @pytest.mark.parametrize("choice", [ToolChoice("required"), ToolChoice("tool", "read")])
-def test_a_forced_tool_comes_before_a_budget(choice: ToolChoice) -> None:
+def test_a_forced_tool_has_precedence_over_a_budget(choice: ToolChoice) -> None:
     dropped = Dropped()
     body = encode(thinking=wish("enabled", 2000), tools=TOOLS, tool_choice=choice, temperature=0.3, dropped=dropped)
     assert "thinking" not in body
@@ -162,7 +162,7 @@ def test_p10_foreign_thinking_is_dropped_never_forged(foreign: Thinking) -> None
 
 
 @pytest.mark.parametrize("after", [(), (user("and now this"),)])
-def test_p10_a_loop_without_signed_thinking_goes_on_without_a_budget(after: tuple[Message, ...]) -> None:
+def test_p10_a_loop_without_signed_thinking_continues_without_a_budget(after: tuple[Message, ...]) -> None:
     dropped = Dropped()
     body = encode(*LOOP, *after, thinking=wish("enabled", 2000), tools=TOOLS, dropped=dropped)
     assert "thinking" not in body
@@ -171,7 +171,7 @@ def test_p10_a_loop_without_signed_thinking_goes_on_without_a_budget(after: tupl
 
 
 @pytest.mark.parametrize("silent", [assistant(Thinking("hm")), assistant(" "), assistant(SIGNED)])
-def test_p10_a_turn_of_which_nothing_is_sent_does_not_end_the_loop_before_it(silent: Message) -> None:
+def test_p10_a_turn_that_is_not_sent_does_not_end_the_loop_before_it(silent: Message) -> None:
     dropped = Dropped()
     body = encode(*LOOP, user("more"), silent, user("go on"), thinking=wish("enabled", 2000), tools=TOOLS,
                   dropped=dropped)
@@ -179,13 +179,13 @@ def test_p10_a_turn_of_which_nothing_is_sent_does_not_end_the_loop_before_it(sil
     assert "thinking" in dropped.hints
 
 
-def test_p10_the_loop_began_signed_further_rounds_need_not_be() -> None:
+def test_p10_only_the_first_round_of_a_loop_needs_signed_thinking() -> None:
     body = encode(*SIGNED_LOOP, assistant(call("b")), user(result("b", "2")), thinking=wish("enabled", 2000),
                   tools=TOOLS)
     assert body["thinking"]["type"] == "enabled"
 
 
-def test_p10_an_old_loop_is_not_asked_for_its_thinking() -> None:
+def test_p10_a_closed_loop_needs_no_thinking() -> None:
     body = encode(*LOOP, assistant("done"), user("next"), thinking=wish("enabled", 2000), tools=TOOLS)
     assert body["thinking"]["type"] == "enabled"
 
@@ -195,7 +195,7 @@ def test_adaptive_thinking_takes_any_loop() -> None:
     assert asked("claude-sonnet-4-6", wish("enabled", 2000), *LOOP, tools=TOOLS)[0] == {"type": "adaptive"}
 
 
-def test_thinking_of_the_past_is_left_out_while_thinking_is_off() -> None:
+def test_past_thinking_is_left_out_while_thinking_is_off() -> None:
     dropped = Dropped()
     body = encode(user("a"), assistant(SIGNED, "b"), user("c"), dropped=dropped)
     assert [block["type"] for block in body["messages"][1]["content"]] == ["text"]

@@ -1,4 +1,4 @@
-"""Shorthand for chat requests and answers, and the official SDK as reader of what is written."""
+"""Shorthand for chat requests and responses, with the official SDK as reader."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ USER = {"role": "user", "content": "hi"}
 
 
 def decode(*messages: dict[str, Any], dropped: Dropped | None = None, **fields: Any) -> Request:
-    """A request with these messages ("hi" when there are none)."""
+    """A request with these messages ("hi" if there are none)."""
     body = json.dumps({"model": "m", "messages": list(messages) or [USER], **fields}).encode()
     return API.decode_request(body, {}, Dropped() if dropped is None else dropped, Limits())
 
@@ -54,7 +54,7 @@ def results(request: Request) -> list[ToolResult]:
 
 
 def calling(*calls: tuple[str | None, str], **fields: Any) -> dict[str, Any]:
-    """An assistant message that calls these (id, name)."""
+    """An assistant message with these calls (id, name)."""
     listed = [{"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
               for call_id, name in calls]
     return {"role": "assistant", "content": None, "tool_calls": listed, **fields}
@@ -87,7 +87,7 @@ def stream(events: list[Event], request: Request | None = None) -> bytes:
 
 
 def chunks(wire: bytes) -> list[dict[str, Any]]:
-    """The chunks of a stream that ended as it should."""
+    """The chunks of a stream that ended properly."""
     *events, done, rest = wire.decode().split("\n\n")
     assert (done, rest) == ("data: [DONE]", "")
     assert all(event.startswith("data: ") and "\n" not in event for event in events)
@@ -95,7 +95,7 @@ def chunks(wire: bytes) -> list[dict[str, Any]]:
 
 
 def accumulated(wire: bytes) -> dict[str, Any]:
-    """The message that the SDK's own accumulator makes of a stream; every chunk is of the SDK's type, strictly."""
+    """The message from the SDK's own accumulator; every chunk is strictly of the SDK's type."""
     state: ChatCompletionStreamState[Any] = ChatCompletionStreamState()
     for chunk in chunks(wire):
         state.handle_chunk(ChatCompletionChunk.model_validate(chunk, strict=True))
@@ -109,7 +109,7 @@ def accumulated(wire: bytes) -> dict[str, Any]:
 
 
 def whole(events: list[Event], request: Request | None = None) -> dict[str, Any]:
-    """The message of a whole answer, which is of the SDK's type, strictly."""
+    """The message of a whole response, strictly of the SDK's type."""
     wire = API.response_encoder(request or asked(), "msg_1", lambda: 7).events(events)
     body: dict[str, Any] = json.loads(wire)
     ChatCompletion.model_validate(body, strict=True)

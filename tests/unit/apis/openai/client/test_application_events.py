@@ -48,7 +48,7 @@ def told(events: list[Event], request: Request | None = None) -> list[dict[str, 
     return [json.loads(line.removeprefix("data: ")) for line in lines]
 
 
-def test_an_answer_in_events() -> None:
+def test_a_response_in_events() -> None:
     events = told(answer(thinking("hm", "S"), text("a", "", "b"), call("c1", "search_web", '{"q":\n', '"x"}'),
                          call("c2", "paint"), reason="tool_calls"))
     load = events[3]["id"]
@@ -69,28 +69,28 @@ def test_an_answer_in_events() -> None:
 
 
 @pytest.mark.parametrize("pieces", [(), ('{"x":',)])
-def test_a_call_that_a_limit_cut_off_only_started(pieces: tuple[str, ...]) -> None:
+def test_a_truncated_call_only_has_a_start(pieces: tuple[str, ...]) -> None:
     events = told(answer(text("a"), call("c", "f", *pieces), reason="length"))
     assert [event["type"] for event in events] == ["content", "tool_start", "usage", "done"]
     assert events[2]["finish_reason"] == "length"
 
 
-def test_a_whole_call_before_the_limit_is_told() -> None:
+def test_a_whole_call_before_the_limit_is_sent() -> None:
     events = told(answer(call("c", "f", "{}"), text("a"), reason="length"))
     assert [event["type"] for event in events] == ["tool_start", "tool_call", "content", "usage", "done"]
 
 
-def test_arguments_that_are_no_object_are_told_as_what_they_are() -> None:
+def test_arguments_that_are_no_object_are_wrapped() -> None:
     events = told(answer(call("c", "f", "[1"), text("a")))
     assert events[1]["arguments"] == {"INVALID_JSON": "[1"}
 
 
-def test_half_an_emoji_in_arguments_stays_what_it_is() -> None:
+def test_half_an_emoji_in_arguments_stays_unchanged() -> None:
     assert told(answer(call("c", "f", '{"a":\r\n "\\ud83d"}')))[1]["arguments"] == {"a": "\ud83d"}
 
 
 def exchange(provider: list[str], *, cuts: int = 1000, **fields: Any) -> list[dict[str, Any]]:
-    """All events of an exchange with an Anthropic-format provider whose events these are."""
+    """All events of an exchange whose Anthropic-format provider sends these events."""
     talk = Translation("events", "anthropic", "claude-sonnet-4-5", parallel_tool_calls="enforce")
     talk.request(json.dumps({"model": "m", "messages": [USER], **fields}).encode())
     talk.start(200, {"content-type": "text/event-stream"})
@@ -114,7 +114,7 @@ F = {"type": "function", "function": {"name": "f", "parameters": {"type": "objec
 
 
 @pytest.mark.parametrize("cuts", [1, 13, 1000])
-def test_rule_4_losses_are_told_before_the_answer_and_those_of_the_answer_at_its_end(cuts: int) -> None:
+def test_rule_4_losses_of_the_request_come_first_and_those_of_the_response_last(cuts: int) -> None:
     events = exchange([STARTS, *HELLO, *CALLS, *ENDS], cuts=cuts, tools=[F], seed=4, logit_bias={"5": 1})
     assert [event["type"] for event in events] == [
         "warning", "warning", "content", "tool_start", "tool_call", "warning", "usage", "done"]
@@ -131,7 +131,7 @@ def test_hints_are_no_warnings() -> None:
         "content", "usage", "done"]
 
 
-def test_losses_are_told_before_an_error_as_well() -> None:
+def test_losses_are_reported_before_an_error() -> None:
     events = exchange([STARTS, *HELLO], seed=4)
     assert [event["type"] for event in events] == ["warning", "content", "error"]
 
@@ -142,11 +142,11 @@ def test_p1_a_broken_stream_ends_with_the_error() -> None:
     assert events[1]["error"]["message"] == "silent"
 
 
-def test_a_tool_that_no_table_names_has_the_ordinary_label() -> None:
+def test_an_unlisted_tool_has_the_default_label() -> None:
     assert EventsApi().label("x") == ToolLabel("tool", "visible")
 
 
-def test_the_request_is_a_stream_with_figures_whatever_it_says() -> None:
+def test_the_request_always_asks_for_a_stream_with_usage() -> None:
     request = decode(stream=False)
     assert (request.stream, request.want_usage, request.extra) == (True, True, {})
     with pytest.raises(BadRequest, match=r"^n: "):
@@ -155,7 +155,7 @@ def test_the_request_is_a_stream_with_figures_whatever_it_says() -> None:
         decode(finalize="yes")
 
 
-def test_finalize_answers_open_calls_forbids_further_ones_and_asks_for_the_answer() -> None:
+def test_finalize_closes_open_calls_forbids_further_ones_and_adds_the_note() -> None:
     tool = {"type": "function", "function": {"name": "f"}}
     request = decode(USER, calling(("a", "f"), ("b", "f")), {"role": "tool", "tool_call_id": "a", "content": "1"},
                      calling(("c", "f")), tools=[tool], tool_choice="required", parallel_tool_calls=True, finalize=True)
@@ -171,14 +171,14 @@ def test_finalize_answers_open_calls_forbids_further_ones_and_asks_for_the_answe
     assert dropped == Dropped()
 
 
-def test_finalize_keeps_results_whose_calls_are_gone() -> None:
+def test_finalize_keeps_results_without_their_calls() -> None:
     request = decode(USER, {"role": "tool", "tool_call_id": "z", "name": "f", "content": "42"}, finalize=True)
     assert request.messages[1].content == [Text("[result of the tool f]"), Text("42")]
     assert not any(isinstance(block, ToolResult) for message in request.messages for block in message.content)
 
 
-def test_finalize_keeps_results_that_tell_no_call_at_all() -> None:
-    """Elsewhere they are refused by name: nobody knows which of several calls they answer."""
+def test_finalize_keeps_results_without_any_call_id() -> None:
+    """Without `finalize` they are refused by name: the call that they belong to is unknown."""
     stray = {"role": "tool", "content": "42"}
     with pytest.raises(BadRequest, match=r"^messages\[1\]\.tool_call_id: "):
         decode(USER, stray)
@@ -197,12 +197,12 @@ def test_finalize_gets_no_call_even_where_the_attempt_forces_one(upstream: str) 
     assert choice(forced) not in ("none", {"type": "none"}, "NONE")
 
 
-def test_without_finalize_nothing_is_changed() -> None:
+def test_without_finalize_nothing_changes() -> None:
     request = decode(USER, calling(("a", "f")), finalize=False)
     assert [message.role for message in request.messages] == ["user", "assistant"]
 
 
-def test_excluded_reasoning_is_not_told() -> None:
+def test_excluded_reasoning_is_not_sent() -> None:
     request = ChatRequest(model="m", messages=[], stream=True, show_reasoning=False)
     assert [event["type"] for event in told(answer(thinking("hm"), text("a")), request)] == ["content", "usage", "done"]
 
@@ -236,13 +236,13 @@ def test_a_chat_client_asks_for_the_final_answer_by_header(upstream: str) -> Non
 
 
 @pytest.mark.parametrize("upstream", list(ENDPOINTS))
-def test_results_without_a_call_are_kept_then(upstream: str) -> None:
+def test_the_header_keeps_results_without_a_call(upstream: str) -> None:
     stray = {"role": "tool", "tool_call_id": "z", "name": "f", "content": "42"}
     assert "42" in final(upstream, {"x-extproc-finalize": "true"}, {**ASKED, "messages": [USER, stray]}).body.decode()
 
 
 @pytest.mark.parametrize("upstream", list(ENDPOINTS))
-def test_false_is_as_without_the_header(upstream: str) -> None:
+def test_false_equals_no_header(upstream: str) -> None:
     whole = {**ASKED, "messages": [USER]}
     assert final(upstream, {"x-extproc-finalize": "false"}, whole) == final(upstream, {}, whole)
 
@@ -256,7 +256,7 @@ def test_another_value_is_refused(value: str) -> None:
 
 
 def test_the_note_is_that_of_the_configuration() -> None:
-    """Both ways in: the body of `/v1/events`, the header of a chat completion."""
+    """Both ways to ask: in the body of `/v1/events`, and in the header of a chat completion."""
     settings = EventSettings(final_note="Answer in Latin.")
     for path, headers, body in (("/v1/chat/completions", {"x_extproc_finalize": "true"}, ASKED),
                                 ("/v1/events", {}, {**ASKED, "finalize": True}),

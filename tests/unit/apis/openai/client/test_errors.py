@@ -41,7 +41,7 @@ def test_p14_the_providers_code_retry_after_and_request_id_are_kept() -> None:
     (Failure("authentication", "m", 401, code="UNAUTHENTICATED"), "invalid_api_key"),
     (Failure("server", "m", 500, code="api_error"), None),
     (Failure("not_found", "m", 404, code="model_not_found"), "model_not_found")])
-def test_p14_a_code_that_only_says_the_kind_is_said_in_openais_words(failure: Failure, code: str | None) -> None:
+def test_p14_a_code_that_only_repeats_the_kind_becomes_openais(failure: Failure, code: str | None) -> None:
     assert json.loads(API.error(failure).body)["error"]["code"] == code
 
 
@@ -57,7 +57,7 @@ def test_the_place_of_a_refusal_is_its_param() -> None:
     (Failure("context_length", "x", 400, prompt_tokens=700, context_limit=800, max_tokens=200), (700, 800, 200)),
     (Failure("context_length", "This model's maximum context length is 800 tokens", 400), (None, 800, None)),
     (Failure("context_length", "too big", 413), (None, None, None))])
-def test_p13_an_overflow_is_said_in_openais_words(failure: Failure, figures: tuple[int | None, ...]) -> None:
+def test_p13_an_overflow_uses_openais_words(failure: Failure, figures: tuple[int | None, ...]) -> None:
     error = API.error(failure)
     body = json.loads(error.body)["error"]
     assert (error.status, body["code"], body["param"]) == (400, "context_length_exceeded", "messages")
@@ -67,7 +67,7 @@ def test_p13_an_overflow_is_said_in_openais_words(failure: Failure, figures: tup
     assert (found.prompt_tokens, found.context_limit, found.max_tokens) == figures
 
 
-def test_a_status_that_is_no_error_becomes_one() -> None:
+def test_a_status_below_400_becomes_502() -> None:
     assert API.error(Failure("server", "odd", 200)).status == 502
 
 

@@ -41,7 +41,7 @@ AB: list[Block] = [Text("aabb", cache=True)]
     ([signed("S", (0, 0)), signed("T", (1, 4))], AB, [called("x"), called("y")], ["S:t", "'aabb'", "x", "T:t", "y"]),
     ([], AB, [called("x", ("S", 0), ("T", 2)), called("y", ("U", 4))],
      ["S:", "'aa'", "T:", "'bb'", "x", "U:", "y"]),
-    # the id tells the place of what came back without one, and is not a second copy
+    # the id gives the position of thinking that came back without one, and is no second copy
     ([signed("S"), signed("T")], AB, [called("x", ("S", 0)), called("y", ("T", 4))],
      ["S:t", "'aabb'", "x", "T:t", "y"]),
     # the client shortened the text, or left calls out

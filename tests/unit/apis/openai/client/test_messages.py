@@ -1,4 +1,4 @@
-"""Messages of chat clients in every role and with every part, and what becomes of them."""
+"""Messages of chat clients in every role and with every part, and the blocks they become."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refusal(*messages: dict[str, Any], **fields: Any) -> str:
 # --------------------------------------------------------------------------------------------------------------- roles
 
 
-def test_leading_system_messages_are_the_prompt_and_later_ones_keep_their_place() -> None:
+def test_leading_system_messages_are_the_prompt_and_later_ones_keep_their_position() -> None:
     marked = {"type": "text", "text": "b", "cache_control": {"type": "ephemeral"}}
     request = decode({"role": "system", "content": "a"}, {"role": "developer", "content": [marked]}, USER,
                      {"role": "system", "content": "c"})
@@ -48,7 +48,7 @@ def test_think_tags_in_the_history_stay_text() -> None:
     assert blocks(request)[1] == ("assistant", [Text("<think>a</think>b")])
 
 
-def test_a_refusal_of_the_past_is_what_the_assistant_said() -> None:
+def test_a_past_refusal_is_assistant_text() -> None:
     request = decode(USER, {"role": "assistant", "content": None, "refusal": "no"}, USER,
                      {"role": "assistant", "content": [{"type": "refusal", "refusal": "never"}], "refusal": None})
     assert [content for role, content in blocks(request) if role == "assistant"] == [[Text("no")], [Text("never")]]
@@ -57,12 +57,12 @@ def test_a_refusal_of_the_past_is_what_the_assistant_said() -> None:
 @pytest.mark.parametrize(("content", "kept"), [
     ("Sure, first", ["Sure, first", "no"]), ("no", ["no"]), ("", ["no"]),
     ([{"type": "text", "text": "Sure"}, {"type": "refusal", "refusal": "no"}], ["Sure", "no"])])
-def test_a_refusal_beside_content_is_said_behind_it_once(content: object, kept: list[str]) -> None:
+def test_a_refusal_beside_content_follows_it_once(content: object, kept: list[str]) -> None:
     request = decode(USER, {"role": "assistant", "content": content, "refusal": "no"}, USER)
     assert blocks(request)[1] == ("assistant", [Text(text) for text in kept])
 
 
-def test_sounds_of_messages_are_named_as_lost_and_echoed_nulls_are_not() -> None:
+def test_audio_of_messages_is_a_loss_and_echoed_nulls_are_not() -> None:
     dropped = Dropped()
     decode(USER, {"role": "assistant", "audio": {"id": "a1"}},
            {"role": "assistant", "content": "x", "audio": None, "function_call": None, "annotations": [],
@@ -75,7 +75,7 @@ def said(role: str, name: str | None, content: Any = "hi") -> dict[str, Any]:
     return {"role": role, "content": content, "name": name}
 
 
-def test_a_name_tells_nothing_while_there_is_one_voice() -> None:
+def test_the_name_of_a_single_speaker_is_dropped() -> None:
     dropped = Dropped()
     request = decode(said("system", "rules"), said("user", "ann"), said("assistant", "bot"), said("user", None),
                      dropped=dropped)
@@ -83,7 +83,7 @@ def test_a_name_tells_nothing_while_there_is_one_voice() -> None:
     assert (dropped.losses, dropped.hints) == ([], ["messages.name"])
 
 
-def test_names_that_tell_voices_apart_stay_in_the_text() -> None:
+def test_names_of_several_speakers_go_into_the_text() -> None:
     dropped = Dropped()
     image = {"type": "image_url", "image_url": {"url": "https://x/a.png"}}
     request = decode(said("system", "example_user", "2+2?"), said("system", "example_assistant", "4"),
@@ -117,7 +117,7 @@ def test_names_of_several_assistants_are_lost_and_named() -> None:
     ({"role": "assistant", "tool_calls": [{"id": "a", "type": "x"}]}, "messages[0].tool_calls[0].type"),
     ({"role": "function", "content": "x"}, "messages[0].name"),
 ])
-def test_what_is_wrong_is_said_with_its_place(message: dict[str, Any], place: str) -> None:
+def test_an_error_names_its_place(message: dict[str, Any], place: str) -> None:
     assert refusal(message).startswith(f"{place}: ")
 
 
@@ -181,7 +181,7 @@ def test_an_unknown_part_keeps_its_bytes() -> None:
     assert (block.api, block.type) == ("openai", "hologram")
 
 
-def test_a_cache_mark_on_a_message_is_one_on_its_last_block() -> None:
+def test_a_cache_mark_on_a_message_applies_to_its_last_block() -> None:
     mark = {"type": "ephemeral"}
     request = decode({"role": "user", "content": ["a", "b"], "cache_control": mark}, calling(("c", "f")),
                      {"role": "tool", "tool_call_id": "c", "content": "x", "cache_control": mark})
@@ -255,7 +255,7 @@ def test_p22_results_without_id_and_name_are_matched_in_order_when_all_are_there
     assert refusal(USER, tool).startswith("messages[1].tool_call_id: ")
 
 
-def test_p22_an_id_that_no_call_has_is_matched_by_name_or_when_one_call_waits() -> None:
+def test_p22_an_unknown_id_is_matched_by_name_or_with_the_only_open_call() -> None:
     by_name = decode(USER, calling(("call_1", "f"), ("call_2", "g")),
                      {"role": "tool", "tool_call_id": "toolu_9", "name": "g", "content": "x"},
                      {"role": "tool", "tool_call_id": "call_1", "content": "y"})
@@ -264,7 +264,7 @@ def test_p22_an_id_that_no_call_has_is_matched_by_name_or_when_one_call_waits() 
     assert [result.call_id for result in results(one)] == ["call_1"]
 
 
-def test_p22_several_unknown_ids_are_left_for_the_refusal_that_names_them() -> None:
+def test_p22_several_unknown_ids_are_refused_by_name() -> None:
     request = decode(USER, calling(("a", "f"), ("b", "g")), {"role": "tool", "tool_call_id": "x", "content": "1"},
                      {"role": "tool", "tool_call_id": "y", "content": "2"})
     assert [result.call_id for result in results(request)] == ["x", "y"]
@@ -291,7 +291,7 @@ def test_p8_a_signature_comes_back_from_the_id_of_a_call_and_of_its_result() -> 
     assert results(request)[0].call_id == "call_1"
 
 
-def test_p8_a_signature_of_googles_own_endpoint_is_not_guessed_to_be_of_this_model() -> None:
+def test_p8_a_signature_of_googles_endpoint_is_not_used_for_another_model() -> None:
     message = calling(("a", "f"))
     message["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": "c2ln"}}
     dropped = Dropped()
@@ -333,7 +333,7 @@ SECRET = {"type": "reasoning.encrypted", "data": "D", "format": "anthropic-claud
                           {"type": "redacted_thinking", "data": "D"}], "reasoning_content": "ab"},
      [Thinking("ab", "S"), Thinking("", redacted="D")]),
 ])
-def test_reasoning_of_the_past_in_every_spelling(fields: dict[str, Any], expected: list[Thinking]) -> None:
+def test_past_reasoning_in_every_spelling(fields: dict[str, Any], expected: list[Thinking]) -> None:
     request = decode(USER, {"role": "assistant", "content": "x", **fields})
     assert blocks(request)[1][1] == [*expected, Text("x")]
 
@@ -347,7 +347,7 @@ def test_thinking_inside_the_content_counts_once() -> None:
     assert blocks(request)[3][1] == [Thinking("c", "S"), Thinking("", redacted="D")]
 
 
-def test_signatures_that_nobody_here_can_use_are_named() -> None:
+def test_signatures_of_unknown_issuers_are_named() -> None:
     dropped = Dropped()
     decode(USER, {"role": "assistant", "content": "x", "reasoning_details": [
         {**SIGNED, "format": "openai-responses-v1"}, {"type": "reasoning.server_tool_call"}, {"type": 5}, "?"]},

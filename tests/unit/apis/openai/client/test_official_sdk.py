@@ -1,5 +1,6 @@
-"""The official SDK as the client, a provider of each API behind the translation: its stream helpers put answers
-together, `parse` gives typed ones, a broken stream raises, an error has its class."""
+"""The official SDK as the client, with a provider of each API behind the translation: its stream helpers assemble
+responses, `parse` returns typed ones, a broken stream raises, an error has its class.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def client(upstream: str, answer: bytes, status: int = 200, content_type: str = 
 
 
 @pytest.mark.parametrize("upstream", ANSWERS)
-def test_a_structured_answer_is_parsed(upstream: str) -> None:
+def test_a_structured_response_is_parsed(upstream: str) -> None:
     completions = client(upstream, ANSWERS[upstream]).chat.completions
     parsed = completions.parse(model="m", messages=QUESTION, response_format=Tide).choices[0].message.parsed
     assert parsed == Tide(harbor="Brest", hours=[3, 15])
@@ -74,7 +75,7 @@ def test_a_structured_answer_is_parsed(upstream: str) -> None:
 
 
 @pytest.mark.parametrize("upstream", CALLS)
-def test_parallel_calls_with_reasoning_are_put_together(upstream: str) -> None:
+def test_parallel_calls_with_reasoning_are_assembled(upstream: str) -> None:
     completions = client(upstream, CALLS[upstream]).chat.completions
     tools = [openai.pydantic_function_tool(Tide)]
     whole = completions.parse(model="m", messages=QUESTION, tools=tools).choices[0].message

@@ -80,7 +80,7 @@ def test_stop_is_a_string_or_a_list(stop: Any) -> None:
     ({"stream": True, "stream_options": {"include_usage": True, "include_obfuscation": False}}, True),
     ({"stream": True, "usage": {"include": True}}, True),
 ])
-def test_p15_figures_in_a_stream_only_when_asked(fields: dict[str, Any], wanted: bool) -> None:
+def test_p15_usage_in_a_stream_only_on_request(fields: dict[str, Any], wanted: bool) -> None:
     request = decode(**fields)
     assert request.want_usage is wanted
     assert set(request.extra) == {"usage"} & set(fields)
@@ -103,8 +103,8 @@ def test_p23_fields_without_a_place_are_kept_for_providers_of_this_api_and_named
 @pytest.mark.parametrize("extra", [
     {"store": True}, {"brand_new": 1}, {"verbosity": "low", "store": True}, {"store": True, "verbosity": "low"},
     {"store": True, "brand_new": 1, "audio": {}}])
-def test_fields_without_a_place_keep_their_order_and_bytes_wherever_they_are_found(extra: dict[str, Any]) -> None:
-    """Rule 6: a request whose fields are all known is read in one pass, any other in two."""
+def test_fields_without_a_place_keep_their_order_and_bytes(extra: dict[str, Any]) -> None:
+    """Rule 6: a request with known fields only is read in one pass, any other in two."""
     request = decode(metadata=None, **extra)
     assert [(name, bytes(value)) for name, value in request.extra.items()] == [
         (name, json.dumps(value).encode()) for name, value in extra.items()]
@@ -119,13 +119,13 @@ def test_numbers_as_most_servers_of_this_format_take_them(fields: dict[str, Any]
     assert getattr(decode(**fields), name) == value
 
 
-def test_a_tool_that_is_there_twice_counts_once() -> None:
+def test_a_repeated_tool_counts_once() -> None:
     dropped = Dropped()
     assert len(decode(tools=[FUNCTION, FUNCTION], dropped=dropped).tools) == 1
     assert dropped.hints == ["tools.repeated"]
 
 
-def test_p23_values_that_ask_for_nothing_are_not_named() -> None:
+def test_p23_neutral_values_are_not_named() -> None:
     dropped = Dropped()
     name_extras(decode(store=False, logit_bias={}, modalities=["text"], service_tier="auto", verbosity="medium",
                        min_p=0), dropped)
@@ -186,7 +186,7 @@ def test_legacy_functions() -> None:
     ({"response_format": {"type": "json_schema"}}, "response_format.json_schema: "),
     ({"temperature": "hot"}, "temperature: expected a number"),
 ])
-def test_what_is_wrong_is_said_with_its_place(fields: dict[str, Any], place: str) -> None:
+def test_an_error_names_its_place(fields: dict[str, Any], place: str) -> None:
     assert refusal(**fields).startswith(place)
 
 
@@ -223,7 +223,7 @@ def test_structured_output(wanted: dict[str, Any], expected: OutputFormat | None
     assert decode(response_format=wanted).output_format == expected
 
 
-def test_a_format_that_only_its_server_knows_is_a_loss() -> None:
+def test_an_unknown_format_is_a_loss() -> None:
     dropped = Dropped()
     decode(response_format={"type": "grammar", "grammar": "x"}, dropped=dropped)
     assert dropped.losses == ["response_format.grammar"]
@@ -244,12 +244,12 @@ def test_a_format_that_only_its_server_knows_is_a_loss() -> None:
     ({"enable_thinking": False}, ThinkingConfig("disabled")),
     ({"enable_thinking": True, "thinking_budget": 100}, ThinkingConfig("enabled", 100)),
 ])
-def test_the_wish_for_reasoning_in_every_spelling(fields: dict[str, Any], expected: ThinkingConfig | None) -> None:
+def test_reasoning_settings_in_every_spelling(fields: dict[str, Any], expected: ThinkingConfig | None) -> None:
     assert decode(**fields).thinking == expected
 
 
 @pytest.mark.parametrize("fields", [{"reasoning": {"exclude": True}}, {"include_reasoning": False}])
-def test_reasoning_that_nobody_wants_to_read(fields: dict[str, Any]) -> None:
+def test_reasoning_that_the_client_excludes(fields: dict[str, Any]) -> None:
     request = decode(**fields)
     assert isinstance(request, ChatRequest)
     assert not request.show_reasoning

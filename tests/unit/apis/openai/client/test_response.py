@@ -1,4 +1,4 @@
-"""Answers as chat clients get them: chunks and whole completions, read by the official SDK."""
+"""Responses for chat clients: chunks and whole completions, read by the official SDK."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_parallel_calls_on_the_wire_each_id_and_name_once() -> None:
 
 
 @pytest.mark.parametrize("read", [lambda events: accumulated(stream(events)), whole], ids=["stream", "whole"])
-def test_the_sdk_puts_an_answer_together(read: Any) -> None:
+def test_the_sdk_assembles_a_response(read: Any) -> None:
     message = read(answer(thinking("hm", "S"), [RedactedThinking("D"), BlockStop()], text("a", "b"),
                           call("a", "f", '{"x":', "1}"), call("b", "g"), reason="tool_calls"))
     assert message["content"] == "ab"
@@ -103,7 +103,7 @@ def test_p15_the_usage_chunk_comes_last_and_only_when_asked() -> None:
     assert not any("usage" in chunk for chunk in silent)
 
 
-def test_p15_a_provider_without_figures_leaves_the_estimate() -> None:
+def test_p15_missing_usage_is_estimated() -> None:
     assert whole(answer(text("a"), usage=Usage(0, 3)))["usage"]["prompt_tokens"] == 7
 
 
@@ -125,7 +125,7 @@ def test_p24_a_call_without_arguments_has_an_empty_object(reason: FinishReason) 
         assert [listed["function"]["arguments"] for listed in message["tool_calls"]] == ["{}", "{}"]
 
 
-def test_an_answer_of_calls_alone_has_no_content() -> None:
+def test_a_response_of_calls_only_has_no_content() -> None:
     assert whole(answer(call("a", "f", "{}")))["content"] is None
     assert whole(answer())["content"] == ""
 
@@ -141,7 +141,7 @@ def test_p1_a_failure_in_a_stream_is_an_error_and_never_an_end() -> None:
     assert b"more" not in wire
 
 
-def test_p1_a_failure_writes_no_whole_answer() -> None:
+def test_p1_a_failure_writes_no_whole_response() -> None:
     assert API.response_encoder(asked(), "msg_1", lambda: 0).events([Start(), Failure("server", "x")]) == b""
 
 
@@ -164,7 +164,7 @@ def test_a_limit_leaves_no_call_that_looks_whole() -> None:
     assert accumulated(stream(bare))["tool_calls"][0]["function"]["arguments"] == ""
 
 
-def test_excluded_reasoning_is_not_told_and_its_signature_still_comes_back() -> None:
+def test_excluded_reasoning_is_not_sent_and_its_signature_still_comes_back() -> None:
     request = ChatRequest(model="m", messages=[], stream=True, show_reasoning=False)
     events = answer(thinking("hm", "S"), call("a", "f", "{}"))
     message = accumulated(stream(events, request))
@@ -213,7 +213,7 @@ def test_legacy_clients_get_one_function_call() -> None:
 
 
 def echo(message: dict[str, Any], *fields: str) -> list[Any]:
-    """The blocks of the next turn's history when a client keeps only these fields of an answer."""
+    """The blocks of the next turn's history if a client keeps only these fields of a response."""
     kept = {key: message[key] for key in ("role", "content", "tool_calls", *fields) if key in message}
     results = [{"role": "tool", "tool_call_id": entry["id"], "content": "ok"} for entry in message["tool_calls"]]
     return list(decode(USER, kept, *results).messages[1].content)
@@ -249,7 +249,7 @@ def test_p8_several_signed_and_encrypted_blocks_survive(read: Any) -> None:
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_p8_the_calls_own_signature_comes_before_that_of_the_thinking(read: Any) -> None:
+def test_p8_the_calls_own_signature_has_precedence_over_that_of_the_thinking(read: Any) -> None:
     own = Signature("own", "abcd")
     message = read(answer(thinking("hm", "S"), [ToolCallStart("a", "f", own), ArgumentsDelta("{}"), BlockStop()]))
     (block,) = echo(message)
@@ -263,7 +263,7 @@ def test_p8_a_signature_of_another_provider_keeps_its_mark() -> None:
     assert echo(message, "reasoning_details")[0] == Thinking("hm", "xs1.abcd.sig")
 
 
-def test_p8_an_id_that_the_client_cut_off_still_pairs() -> None:
+def test_p8_a_truncated_id_still_pairs() -> None:
     message = whole(answer(thinking("hm", "S" * 200), call("a", "f", "{}")))
     cut = message["tool_calls"][0]["id"][:40]
     (block,) = decode(USER, calling((cut, "f")), {"role": "tool", "tool_call_id": cut, "content": "x"}

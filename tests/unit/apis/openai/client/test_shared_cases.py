@@ -1,5 +1,6 @@
-"""All sample cases, as an OpenAI client and a web front end get them: from the provider whose stream they are, in every
-framing and cut, streamed and whole. The folder of cases must lie beside the checkout."""
+"""All sample cases for an OpenAI client and a web front end: from the provider whose stream they are, in every framing
+and cut, streamed and whole. The folder of cases must lie beside the checkout.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def answered(pieces: list[bytes], case: dict[str, Any], client: str = "openai", 
 
 
 def byte_cuts(body: bytes) -> Iterator[list[bytes]]:
-    """Every byte for itself, and some random cuts."""
+    """Single bytes, and some random cuts."""
     yield [body[at:at + 1] for at in range(len(body))]
     rng = random.Random(len(body))
     for _ in range(4):
@@ -34,7 +35,7 @@ def byte_cuts(body: bytes) -> Iterator[list[bytes]]:
 
 
 def put_together(wire: bytes) -> dict[str, Any]:
-    """What a simple client makes of a stream: strings joined, calls by index."""
+    """The response that a simple client assembles from a stream: strings joined, calls by index."""
     got: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": [], "finish_reason": None}
     for event in wire.decode().split("\n\n")[:-1]:
         data = event.removeprefix("data: ")
@@ -58,7 +59,7 @@ def put_together(wire: bytes) -> dict[str, Any]:
 
 
 def front_end(wire: bytes) -> dict[str, Any]:
-    """What a front end makes of application events."""
+    """The response that a front end assembles from application events."""
     got: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": [], "finish_reason": None}
     *events, last = [json.loads(event.removeprefix("data: ")) for event in wire.decode().split("\n\n")[:-1]]
     for event in events:
@@ -112,7 +113,7 @@ def test_the_sdk_reads_the_stream(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_whole_answer(case: dict[str, Any]) -> None:
+def test_a_whole_response(case: dict[str, Any]) -> None:
     truncated = case.get("match", {}).get("tool_calls") == "truncated"
     for body in case_streams(case):
         got = whole(answered([body], case, streamed=False))
@@ -134,7 +135,7 @@ def test_application_events(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("streamed", [True, False])
 @pytest.mark.parametrize("case", [case for case in CASES if "raw" in case.values[0]])
-def test_model_text_in_an_answer_that_comes_whole(case: dict[str, Any], streamed: bool) -> None:
+def test_model_text_in_a_whole_response(case: dict[str, Any], streamed: bool) -> None:
     finish = case.get("options", {}).get("upstream_finish_reason", "stop")
     body = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "created": 1, "choices": [
         {"index": 0, "message": {"role": "assistant", "content": case["raw"]}, "finish_reason": finish}]}).encode()

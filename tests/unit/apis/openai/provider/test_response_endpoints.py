@@ -1,4 +1,4 @@
-"""What endpoints write into answers: reasoning in every spelling, signatures, custom calls, figures, refused calls."""
+"""What endpoints write into responses: reasoning in every spelling, signatures, custom calls, usage, refused calls."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_anthropics_signature_closes_its_block(signed):
         "start", "think", "think: hm", "signature c2ln", "stop", "text", "text: ok", "stop", "finish stop"]
 
 
-def test_p8_the_signature_of_googles_endpoint_rides_with_its_call():
+def test_p8_the_signature_of_googles_endpoint_stays_with_its_call():
     where = at("gemini-compat", "gemini-3-pro-preview")
     first = {**call(0, "a", "ping", "{}"), "extra_content": {"google": {"thought_signature": "c2ln=="}}}
     events = streamed(delta(tool_calls=[first]), delta(tool_calls=[call(1, "b", "ping", "{}")]), delta("stop"),
@@ -104,7 +104,7 @@ def test_p8_the_signature_of_gemini_behind_openrouter_comes_as_an_item_before_it
         None, "c2ln"]
 
 
-def test_a_sealed_item_rides_in_the_thinking_before_it_or_alone_but_never_behind_text():
+def test_a_sealed_item_joins_the_thinking_before_it_or_stands_alone_but_never_after_text():
     where = at("openrouter", "openai/gpt-5")
     item = {"type": "reasoning.encrypted", "id": "rs_1", "format": "openai-responses-v1", "data": "gAAA", "index": 1}
     kept = {name: value for name, value in item.items() if name != "index"}
@@ -126,7 +126,7 @@ def custom(index: int, id: str | None, name: str | None, text: str) -> dict[str,
     return {"tool_calls": [{"index": index, "id": id, "type": "custom", "custom": {"name": name, "input": text}}]}
 
 
-def test_free_text_becomes_the_arguments_that_stand_for_it():
+def test_free_text_becomes_arguments():
     events = streamed(delta(**custom(0, "a", "save_file", 'say "')), delta(**custom(0, None, None, 'hi"\n')),
                       delta("tool_calls"))
     assert script(events) == ["start", "call save_file", 'args: {"input":"say \\"hi\\"\\n"}', "stop",
@@ -137,7 +137,7 @@ def test_free_text_becomes_the_arguments_that_stand_for_it():
                                       "stop", "finish tool_calls"]
 
 
-def test_p1_free_text_that_was_cut_off_is_never_a_whole_call():
+def test_p1_truncated_free_text_is_never_a_whole_call():
     cut = streamed(delta(**custom(0, "a", "save_file", "half")), delta("length"))
     assert script(cut)[-1] == "finish length"
     assert 'args: {"input":"half"}' not in script(cut)
@@ -168,7 +168,7 @@ def test_p15_tokens_of_reasoning_are_counted_once(provider, usage, output, reaso
     {"prompt_cache_hit_tokens": 80, "prompt_tokens_details": {"cache_creation_tokens": 15}},
     {"num_cached_tokens": 80, "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 15}},
 ])
-def test_p16_cached_tokens_are_parts_of_the_prompt_whatever_they_are_called(usage):
+def test_p16_cached_tokens_are_part_of_the_prompt_under_any_name(usage):
     figures = {"prompt_tokens": 100, "completion_tokens": 1, **usage}
     last = streamed(delta(content="ok"), delta("stop"), {"choices": [], "usage": figures})[-1]
     assert isinstance(last, Finish)
@@ -186,7 +186,7 @@ def refused(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("text", [
     '{"name": "ping", "arguments": {"n": 1}}', '[{"name": "ping", "parameters": {"n": 1}}]',
     '{"type": "function", "function": {"name": "ping", "arguments": "{\\"n\\":1}"}}'])
-def test_a_call_that_its_host_refused_in_a_stream_is_read_from_the_error(text):
+def test_a_call_refused_by_its_host_is_read_from_the_error(text):
     events = streamed(delta(reasoning="hm"), refused(text), where=at("groq", "openai/gpt-oss-120b"))
     assert script(events) == ["start", "think", "think: hm", "stop", "call ping", 'args: {"n":1}', "stop",
                               "finish tool_calls"]
@@ -194,12 +194,12 @@ def test_a_call_that_its_host_refused_in_a_stream_is_read_from_the_error(text):
 
 @pytest.mark.parametrize("text", ["I cannot do that.", '{"name": "gone", "arguments": {}}', '{"name": "ping"', "[]",
                                   '[{"name": "ping", "arguments": {}}, "and more"]'])
-def test_anything_else_that_was_refused_stays_an_error(text):
+def test_any_other_refused_output_stays_an_error(text):
     assert script(streamed(refused(text), where=at("groq")))[-1] == "failure invalid_request"
     assert rescued_response(json.dumps(refused(text)).encode(), {"ping": "ping"}) is None
 
 
-def test_a_refused_call_behind_text_stays_an_error():
+def test_a_refused_call_after_text_stays_an_error():
     events = streamed(delta(content="Let me see."), refused('{"name": "ping", "arguments": {}}'), where=at("groq"))
     assert script(events)[-1] == "failure invalid_request"
 
@@ -249,7 +249,7 @@ SEALED = [
 
 
 @pytest.mark.parametrize(("model", "url", "chunks", "carried"), SEALED)
-def test_p8_what_was_sealed_comes_back_through_an_anthropic_client_byte_for_byte(model, url, chunks, carried):
+def test_p8_a_sealed_item_comes_back_through_an_anthropic_client_byte_for_byte(model, url, chunks, carried):
     tools = [{"name": "ping", "input_schema": {"type": "object", "properties": {}}}]
     first = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "go"}], "tools": tools}
     turn = Translation("anthropic", "openai", model, url=url)
@@ -268,7 +268,7 @@ def test_p8_what_was_sealed_comes_back_through_an_anthropic_client_byte_for_byte
 
 @pytest.mark.parametrize("drops", [False, True], ids=["echoes all", "drops what it does not know"])
 @pytest.mark.parametrize(("model", "url", "chunks", "carried"), SEALED)
-def test_p8_what_was_sealed_comes_back_through_an_openai_client(model, url, chunks, carried, drops):
+def test_p8_a_sealed_item_comes_back_through_an_openai_client(model, url, chunks, carried, drops):
     tools = [{"type": "function", "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}}}]
     first = {"model": "m", "messages": [{"role": "user", "content": "go"}], "tools": tools}
     turn = Translation("openai", "openai", model, url=url)

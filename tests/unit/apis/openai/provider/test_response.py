@@ -153,13 +153,13 @@ def test_legacy_function_call() -> None:
                              delta("function_call")))) == ["start", *TIDE, "finish tool_calls"]
 
 
-def test_a_namespace_before_the_name_goes() -> None:
+def test_a_namespace_before_the_name_is_removed() -> None:
     assert "call ping" in script(decode(sse(*tool_deltas(call(0, "functions.ping:0", "functions.ping", "{}")),
                                             delta("tool_calls"))))
 
 
 @pytest.mark.parametrize("name", ["functions.ping:0", "ping:12", "ping<|channel|>commentary"])
-def test_what_hosts_leave_around_a_name_goes(name: str) -> None:
+def test_remains_of_markup_around_a_name_are_removed(name: str) -> None:
     assert "call ping" in script(decode(sse(*tool_deltas(call(0, "a", name, "{}")), delta("tool_calls"))))
 
 
@@ -192,7 +192,7 @@ def test_a_message_instead_of_deltas() -> None:
 # ------------------------------------------------------------------------------------------------- ends and failures
 
 
-def test_p1_an_end_without_an_ending_is_a_failure() -> None:
+def test_p1_a_stream_that_just_ends_is_a_failure() -> None:
     for body in (sse(delta(content="Half"), done=False), sse(delta(content="Half"), done=False)[:-9],
                  sse(delta(role="assistant"), done=False), b"", b": comment\n\n"):
         assert script(decode(body))[-1] == "failure server"
@@ -225,11 +225,11 @@ def test_done_without_a_finish_reason_is_clean() -> None:
     assert script(decode(sse(delta(content="x"))))[-1] == "finish stop"
 
 
-def test_done_without_anything_is_not_an_answer() -> None:
+def test_done_without_content_is_a_failure() -> None:
     assert script(decode(sse()))[-1] == "failure server"
 
 
-def test_the_end_after_whole_calls_is_clean_after_half_a_call_it_is_not() -> None:
+def test_the_end_is_clean_after_whole_calls_and_broken_after_half_a_call() -> None:
     whole = tool_deltas(call(0, "a", "lookup_tide", '{"harbor":"Brest"}'))
     assert script(decode(sse(*whole, done=False)))[-1] == "finish tool_calls"
     half = tool_deltas(call(0, "a", "lookup_tide", '{"harbor":"Br'))
@@ -259,12 +259,12 @@ def test_a_line_past_the_limit_is_a_failure() -> None:
     assert script(decode(sse(delta(content="x" * 5000)), limits=Limits(sse_line=1000)))[-1] == "failure server"
 
 
-def test_the_stop_sequence_is_named_where_the_server_tells() -> None:
+def test_the_stop_sequence_is_reported_where_the_server_sends_it() -> None:
     chunk = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": "END"}]}
     assert script(decode(sse(delta(content="x"), chunk), stop=["END"]))[-1] == "finish stop_sequence END"
 
 
-def test_lone_surrogates_do_not_break_the_answer() -> None:
+def test_lone_surrogates_do_not_break_the_response() -> None:
     body = b'data: {"choices":[{"delta":{"content":"a\\ud83d"}}]}\n\n' + sse(delta("stop"))
     assert script(decode(body))[2] == "text: a\ufffd"
 
@@ -293,7 +293,7 @@ X, END = delta(content="x"), delta("stop")
                  id="f: in the choice"),
     pytest.param([X, {**END, "x_groq": {"usage": FIGURES}}], id="f: x_groq"),
 ])
-def test_p15_usage_wherever_it_stands(chunks: list[object]) -> None:
+def test_p15_usage_in_every_position(chunks: list[object]) -> None:
     assert usage_after(*chunks) == (1000, 70, 800, 30)
 
 
@@ -322,7 +322,7 @@ def whole(message: dict[str, object], reason: str = "stop") -> bytes:
                        "choices": [{"index": 0, "message": message, "finish_reason": reason}]}, indent=1).encode()
 
 
-def test_a_whole_answer() -> None:
+def test_a_whole_response() -> None:
     body = whole({"role": "assistant", "content": "Hi", "reasoning_content": "Hm", "tool_calls": [
         {"id": "a", "type": "function", "function": {"name": "lookup_tide", "arguments": '{"harbor":"Brest"}'}},
         {"id": "b", "type": "function", "function": {"name": "ping", "arguments": {}}}]}, "tool_calls")
@@ -335,7 +335,7 @@ def test_a_whole_answer() -> None:
 
 @pytest.mark.parametrize("body", [b'{"error":{"message":"no","code":500}}', b'{"choices":[]}', b'{"choices":[{"mess',
                                   b"[1]", b'{"object":"error","message":"no"}'])
-def test_a_whole_answer_that_is_none(body: bytes) -> None:
+def test_a_body_that_is_no_response(body: bytes) -> None:
     events = decode(body)
     assert isinstance(events[-1], Failure)
 
@@ -343,7 +343,7 @@ def test_a_whole_answer_that_is_none(body: bytes) -> None:
 @pytest.mark.parametrize(("last", "ends"), [
     (b"", "finish tool_calls"), (b": ping", "finish tool_calls"), (b"data: [DONE]", "finish tool_calls"),
     (b"da", "failure server"), (b"data: ", "failure server")])
-def test_calls_are_whole_without_a_reason_unless_something_more_had_begun(last: bytes, ends: str) -> None:
+def test_calls_are_whole_without_a_finish_reason_unless_more_had_begun(last: bytes, ends: str) -> None:
     body = sse(*tool_deltas(call(0, "a", "lookup_tide", '{"harbor":"Brest"}')), done=False)
     events = decode(body + last)
     assert script(events)[-1] == ends

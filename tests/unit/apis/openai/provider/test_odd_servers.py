@@ -1,5 +1,6 @@
 """Deviations of servers beyond the usual ones: odd shapes, errors in odd places, calls that only their name tells
-apart. Each is one short conversation, and the same in any cut."""
+apart. Each is one short conversation, and the same in any cut.
+"""
 
 from __future__ import annotations
 
@@ -65,11 +66,11 @@ def whole(finish: str | None = "stop", **message: object) -> bytes:
     pytest.param(whole(content=[{"type": "image_url", "image_url": {"url": "x"}}, {"type": "text", "text": "ab"}]),
                  id="a part that cannot be carried"),
 ])
-def test_odd_shapes_do_not_cost_the_answer(body: bytes) -> None:
+def test_odd_shapes_do_not_fail_the_response(body: bytes) -> None:
     assert script(decode(body)) == TEXT
 
 
-def test_rule_4_what_an_answer_holds_and_nobody_can_carry_is_named() -> None:
+def test_rule_4_content_that_no_client_can_take_is_named() -> None:
     asked = context()
     decoder = OpenAIResponseDecoder(asked)
     decoder.feed(whole(content=[{"type": "image_url"}, {"type": "text", "text": "x"}], images=[{"url": "y"}]))
@@ -166,5 +167,5 @@ BARE_PING, BARE_TIDE = call(None, None, "ping", ""), call(None, None, "lookup_ti
     pytest.param(sse(calls({"index": 0, "id": "a", "function": None}), calls(call(0, None, "ping", "{}")),
                      delta("tool_calls")), [("ping", "{}")], id="function null"),
 ])
-def test_calls_are_told_apart(body: bytes, expected: list[tuple[str, str]]) -> None:
+def test_calls_are_distinguished(body: bytes, expected: list[tuple[str, str]]) -> None:
     assert named(body) == expected

@@ -1,4 +1,4 @@
-"""What endpoints take of tools, formats, sampling and of an OpenAI client's own fields, and what stands in for it."""
+"""What endpoints take of tools, formats, sampling and an OpenAI client's own fields, and what replaces the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles import find_profile
 from extproc.profiles.target import Target
-from tests.unit.apis.openai.request.helpers import assistant, call, encode, result, tool, user
+from tests.unit.apis.openai.provider.helpers import assistant, call, encode, result, tool, user
 
 FREE = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 PATCH = Tool("patch", "applies", FREE, custom=True, format=msgspec.Raw(b'{"type":"text"}'))
@@ -44,7 +44,7 @@ def test_p24_mistrals_word_for_required_is_any():
 
 
 @pytest.mark.parametrize("provider", ["xai", "deepinfra", "featherless", "zai", "ollama", "minimax"])
-def test_p24_a_forced_choice_that_is_refused_is_asked_for_in_words(provider):
+def test_p24_an_unsupported_forced_choice_is_requested_in_words(provider):
     dropped = Dropped()
     body = sent(provider, "any-model", tools=TWO, tool_choice=ToolChoice("required"), dropped=dropped)
     assert body["tool_choice"] == "auto"
@@ -52,7 +52,7 @@ def test_p24_a_forced_choice_that_is_refused_is_asked_for_in_words(provider):
     assert dropped.losses == ["tool_choice"]
 
 
-def test_a_named_choice_is_required_of_the_one_tool_where_only_words_are_taken():
+def test_a_named_choice_becomes_required_with_only_that_tool():
     for provider in ("llama.cpp", "lmstudio"):
         dropped = Dropped()
         body = sent(provider, "m", tools=TWO, tool_choice=ToolChoice("tool", "write"), dropped=dropped)
@@ -66,7 +66,7 @@ def test_moonshot_gets_a_named_choice_for_required_when_there_is_one_tool():
     assert body["tool_choice"] == {"type": "function", "function": {"name": "read"}}
 
 
-def test_p24_none_where_it_is_not_known_leaves_the_tools_out():
+def test_p24_an_unsupported_none_leaves_the_tools_out():
     body = sent("zai", "glm-5", tools=TWO, tool_choice=ToolChoice("none"))
     assert "tools" not in body
     assert "tool_choice" not in body
@@ -74,7 +74,7 @@ def test_p24_none_where_it_is_not_known_leaves_the_tools_out():
 
 
 @pytest.mark.parametrize("provider", ["deepseek", "moonshot", "xai", "zai", "ollama", "lmstudio", "sglang"])
-def test_one_call_at_a_time_is_asked_for_in_words_where_the_flag_is_not_taken(provider):
+def test_one_call_at_a_time_is_requested_in_words_without_the_flag(provider):
     dropped = Dropped()
     body = sent(provider, "m", tools=TWO, settings={"parallel_tool_calls": False}, dropped=dropped)
     assert "parallel_tool_calls" not in body
@@ -83,14 +83,14 @@ def test_one_call_at_a_time_is_asked_for_in_words_where_the_flag_is_not_taken(pr
     assert "at most one" not in system_of(sent(provider, "m", tools=TWO, settings={"parallel_tool_calls": True}))
 
 
-def test_choice_and_parallel_of_the_attempt_reach_an_endpoint_that_takes_neither():
+def test_the_attempts_choice_and_flag_at_an_endpoint_that_takes_neither():
     body = sent("xai", "grok-4", tools=TWO, settings={"tool_choice": "required", "parallel_tool_calls": False})
     assert body["tool_choice"] == "auto"
     assert "calling at least one" in system_of(body)
     assert "at most one tool" in system_of(body)
 
 
-def test_allowed_tools_are_told_where_that_is_known_else_only_they_are_offered():
+def test_allowed_tools_are_sent_where_supported_else_only_they_are_offered():
     choice = ToolChoice("required", allowed=("write",))
     told = sent("openai", "gpt-5", tools=TWO, tool_choice=choice)
     assert told["tool_choice"] == {"type": "allowed_tools", "allowed_tools": {
@@ -136,7 +136,7 @@ TIDE = OutputFormat({"type": "object", "properties": {"tide": {"type": "number"}
 
 @pytest.mark.parametrize(("provider", "model"), [("xai", "grok-4"), ("fireworks", "m"), ("groq", "m"),
                                                  ("cerebras", "gpt-oss-120b")])
-def test_a_format_beside_tools_is_told_in_words_where_both_exclude_each_other(provider, model):
+def test_a_format_that_excludes_tools_is_said_in_words(provider, model):
     body = sent(provider, model, output_format=TIDE, tools=TWO)
     assert "response_format" not in body
     assert "When you do not call a tool" in system_of(body)
@@ -148,7 +148,7 @@ def test_groq_gets_no_format_in_a_stream():
     assert "response_format" not in sent("groq", "m", output_format=TIDE, stream=True)
 
 
-def test_lm_studio_gets_a_schema_where_any_object_is_wanted():
+def test_lm_studio_gets_a_schema_for_any_object():
     schema = sent("lmstudio", "m", output_format=OutputFormat(None))["response_format"]["json_schema"]["schema"]
     assert schema["type"] == "object"
 
@@ -156,7 +156,7 @@ def test_lm_studio_gets_a_schema_where_any_object_is_wanted():
 # ----------------------------------------------------------------------------------------------------------- sampling
 
 
-def test_sampling_goes_where_it_is_known():
+def test_sampling_parameters_by_endpoint():
     fields = {"seed": 7, "presence_penalty": 0.5, "frequency_penalty": 0.25, "logprobs": True, "top_logprobs": 3}
     body = sent("openai", "gpt-4o", **fields)
     assert {name: body[name] for name in fields} == fields
@@ -181,7 +181,7 @@ def test_a_temperature_above_the_endpoints_limit_is_clamped_and_named():
     assert sent("zai", "glm-5", temperature=0.5)["temperature"] == 0.5
 
 
-def test_several_answers_are_refused_clearly_where_the_provider_gives_one():
+def test_several_choices_are_refused_where_the_provider_gives_one():
     assert sent("openai", "gpt-4o", choices=3)["n"] == 3
     for provider in ("groq", "deepseek", "ollama"):
         with pytest.raises(BadRequest, match="n: 3 answers"):
@@ -196,7 +196,7 @@ def raw(**fields: str) -> dict[str, msgspec.Raw]:
     return {name: msgspec.Raw(value.encode()) for name, value in fields.items()}
 
 
-def test_p23_fields_of_an_openai_client_pass_where_they_are_known_and_are_named_elsewhere():
+def test_p23_fields_of_an_openai_client_pass_where_supported_and_are_named_elsewhere():
     extra = raw(service_tier='"flex"', logit_bias='{"1":2}', made_up="[1]")
     dropped = Dropped()
     body = sent("openai", "gpt-4o", extra=extra, api="openai", dropped=dropped)
@@ -217,7 +217,7 @@ def test_fields_of_a_client_of_another_api_never_pass():
     assert "context_management" not in body
 
 
-def test_what_the_conversation_or_the_profile_says_counts_over_a_clients_field():
+def test_the_conversation_and_the_profile_have_precedence_over_a_clients_field():
     assert sent("groq", "qwen/qwen3-32b", extra=raw(reasoning_format='"raw"'),
                 api="openai")["reasoning_format"] == "raw"
     data = encode_request(
@@ -230,7 +230,7 @@ def test_what_the_conversation_or_the_profile_says_counts_over_a_clients_field()
 # ----------------------------------------------------------------------------------------------------------- messages
 
 
-def test_p22_mistral_gets_nine_characters_and_a_bridge_behind_results():
+def test_p22_mistral_gets_nine_characters_and_a_bridge_after_results():
     body = sent("mistral", "m", user("go"), assistant(call("toolu_1")), user(result("toolu_1", "ok")), user("next"))
     roles = [message["role"] for message in body["messages"]]
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
@@ -239,7 +239,7 @@ def test_p22_mistral_gets_nine_characters_and_a_bridge_behind_results():
     assert body["messages"][2]["tool_call_id"] == call_id
 
 
-def test_p17_cache_marks_stay_on_parts_where_they_are_taken_four_at_most():
+def test_p17_at_most_four_cache_marks_stay_on_parts():
     marked = [Text(f"s{number}", cache=True) for number in range(3)]
     image = Media("image", media_type="image/png", data="iVBORw==", cache=True)
     answered = ToolResult("a", [Text("ok")], cache=True)
@@ -256,7 +256,7 @@ def test_p17_cache_marks_stay_on_parts_where_they_are_taken_four_at_most():
     assert dropped.hints == ["cache_control"]
 
 
-def test_p17_cache_marks_keep_their_time_where_it_is_known():
+def test_p17_cache_marks_keep_a_supported_lifetime():
     def marks(provider: str, model: str, dropped: Dropped, *times: bool | Literal["5m", "1h"]) -> list[object]:
         target = Target(model=model, profile=find_profile(provider, None, model))
         request = Request(model="m", messages=[user(*(Text("a", cache=time) for time in times))])
@@ -275,7 +275,7 @@ def test_p17_cache_marks_keep_their_time_where_it_is_known():
     assert dropped.hints == ["cache_control.ttl"]
 
 
-def test_p17_texts_stay_apart_when_the_mark_moves_on():
+def test_p17_texts_stay_separate_when_the_mark_moves():
     first = user(Text("a"), Text("b", cache=True))
     later = user(Text("a"), Text("b"))
     before = sent("dashscope", "qwen3-coder-plus", first)["messages"][0]["content"]

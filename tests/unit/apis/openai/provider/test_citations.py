@@ -1,5 +1,6 @@
-"""Sources of answers of models that search: an OpenAI client gets them where its API has them, others at the end of the
-text; each once, in any cut, and what has no place is named."""
+"""Citations of models with search: an OpenAI client gets them in its API's fields, others at the end of the text; each
+once, in any cut. Citations without a place are named.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ WORDS = "\n\nSources:\n- [A](https://a.example/)\n- [B](https://b.example/)\n"
 
 
 def answered(client: str, *chunks: dict[str, object], stream: bool = True, **asked: Any) -> tuple[Any, list[str]]:
-    """What the client reads, and what was named as lost. The chunks may come in any cut."""
+    """The client's text, and the named losses. The chunks may come in any cut."""
     if stream:
         body = sse(*chunks)
     else:
@@ -63,7 +64,7 @@ def test_an_openai_client_gets_annotations_in_its_message() -> None:
 
 
 def test_an_openai_client_gets_annotations_in_one_delta() -> None:
-    """However they come: with text or alone, all again in each chunk or one by one."""
+    """In every form: with text or alone, repeated in each chunk or one by one."""
     events, losses = answered("openai", delta(content="So ", annotations=[A]), delta(content="it is."),
                               delta(annotations=[A, B]), delta("stop"))
     deltas = [choice["delta"] for event in events for choice in event["choices"]]
@@ -72,8 +73,8 @@ def test_an_openai_client_gets_annotations_in_one_delta() -> None:
     assert not losses
 
 
-def test_an_openai_client_gets_lists_beside_the_choices_as_they_came() -> None:
-    """`[1]` in the text is the first of `citations`: no annotation could say where it stands."""
+def test_an_openai_client_gets_lists_beside_the_choices_unchanged() -> None:
+    """`[1]` in the text is the first of `citations`: no annotation could give its position."""
     beside: dict[str, object] = {"citations": URLS, "search_results": RESULTS}
     answer, _ = answered("openai", whole(content="So [1].", beside=beside), stream=False)
     assert (answer["citations"], answer["search_results"]) == (URLS, RESULTS)
@@ -124,7 +125,7 @@ def test_sources_without_a_place_are_named(chunks: list[dict[str, object]], aske
     assert losses == ["answer.citations"]
 
 
-def test_no_sources_are_nothing() -> None:
+def test_no_sources_add_nothing() -> None:
     for client in ("openai", "anthropic"):
         events, losses = answered(client, {**delta(content="a", annotations=[]), "citations": None},
                                   {**delta("stop", annotations=None), "citations": [], "search_results": []})

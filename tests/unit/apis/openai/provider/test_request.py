@@ -12,7 +12,7 @@ from extproc.conversation.model import OutputFormat, Request, ServerTool, Thinki
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles import find_profile
-from tests.unit.apis.openai.request.helpers import GENERIC, assistant, call, encode, result, target, tool, user
+from tests.unit.apis.openai.provider.helpers import GENERIC, assistant, call, encode, result, target, tool, user
 
 GPT_4O = find_profile("openai", None, "gpt-4o")
 GPT_5 = find_profile("openai", None, "gpt-5")
@@ -29,7 +29,7 @@ def test_the_request_goes_to_chat_completions_with_fixed_headers():
     assert whole.headers["accept"] == "application/json"
 
 
-def test_a_plain_request_holds_nothing_that_was_not_asked_for():
+def test_a_plain_request_has_no_further_fields():
     assert encode() == {"model": "some-model", "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -51,7 +51,7 @@ def test_p24_max_tokens_is_clamped_and_named_as_the_model_wants_it():
     ("gpt-4-turbo-2024-04-09", 4096), ("gpt-4-1106-preview", 4096), ("gpt-4", 8192), ("gpt-4-0613", 8192),
     ("gpt-3.5-turbo-0125", 4096), ("o1", 100_000), ("o3-mini", 100_000), ("o4-mini", 100_000), ("gpt-5", 128_000),
     ("gpt-5.2-chat-latest", 16_384), ("gpt-5.1-codex", 128_000)])
-def test_p24_openais_models_are_asked_for_no_more_than_they_can_write(model: str, most: int):
+def test_p24_openais_models_get_at_most_their_own_limit(model: str, most: int):
     """OpenAI answers 400 where others clamp; Claude Code asks every model for 32000."""
     for wanted, sent in ((1_000_000, most), (most, most), (9, 9)):
         dropped = Dropped()
@@ -78,7 +78,7 @@ def test_sampling_is_sent_top_k_is_named_and_four_stops_fit():
     assert encode(top_k=5, profile=replace(GENERIC, refuses=frozenset()))["top_k"] == 5
 
 
-def test_trap_4_a_long_user_id_becomes_a_short_hash_that_stays_the_same():
+def test_trap_4_a_long_user_id_becomes_a_stable_short_hash():
     odd = json.dumps({"device_id": "d" * 90, "session_id": "s"})
     hashed = encode(user=odd)["user"]
     assert len(hashed) <= 64
@@ -113,7 +113,7 @@ def test_thinking_becomes_the_nearest_effort_the_model_knows(thinking, generic, 
     assert encode(thinking=thinking, profile=later).get("reasoning_effort") == gpt_5_2
 
 
-def test_rule_4_thinking_a_model_cannot_do_is_named():
+def test_rule_4_unsupported_thinking_is_named():
     dropped = Dropped()
     body = encode(thinking=ThinkingConfig("enabled", 9000), profile=GPT_4O, dropped=dropped)
     assert "reasoning_effort" not in body
@@ -133,7 +133,7 @@ def test_structured_output_is_a_json_schema_where_that_is_taken():
     assert "strict" not in loose["response_format"]["json_schema"]
 
 
-def test_structured_output_below_json_schema_is_told_in_the_system_text():
+def test_structured_output_below_json_schema_is_described_in_the_system_text():
     wanted = OutputFormat({"type": "object", "properties": {"tide": {"type": "number"}}})
     body = encode(output_format=wanted, profile=replace(GENERIC, response_format="json_object"))
     assert body["response_format"] == {"type": "json_object"}
@@ -153,7 +153,7 @@ def test_a_tool_is_a_function_with_cleaned_parameters():
         "name": "read", "parameters": {"type": "object", "properties": {}}, "description": "does it"}}]
 
 
-def test_p24_without_tools_no_field_of_tools_is_sent():
+def test_p24_without_tools_no_tool_field_is_sent():
     body = encode(tools=[], tool_choice=ToolChoice("auto"), parallel_tool_calls=False)
     assert set(body) == {"model", "messages"}
 
@@ -173,7 +173,7 @@ def test_a_choice_of_a_tool_that_is_not_offered_is_refused_by_name():
         encode(tools=[tool("read")], tool_choice=ToolChoice("tool", "gone"))
 
 
-def test_a_choice_the_server_does_not_know_becomes_the_next_best():
+def test_an_unsupported_choice_becomes_the_next_best():
     few = replace(GENERIC, tool_choices=frozenset({"auto", "none"}))
     dropped = Dropped()
     body = encode(tools=[tool("read")], tool_choice=ToolChoice("tool", "read"), profile=few, dropped=dropped)
@@ -183,7 +183,7 @@ def test_a_choice_the_server_does_not_know_becomes_the_next_best():
     assert "tools" not in encode(tools=[tool("read")], tool_choice=ToolChoice("none"), profile=only)
 
 
-def test_p24_parallel_calls_are_mentioned_only_when_forbidden_and_taken():
+def test_p24_parallel_tool_calls_is_sent_only_to_forbid_and_where_taken():
     tools = [tool("read")]
     assert encode(tools=tools, parallel_tool_calls=False)["parallel_tool_calls"] is False
     assert "parallel_tool_calls" not in encode(tools=tools, parallel_tool_calls=True)
@@ -193,7 +193,7 @@ def test_p24_parallel_calls_are_mentioned_only_when_forbidden_and_taken():
     assert dropped.losses == ["parallel_tool_calls"]
 
 
-def test_the_settings_of_the_attempt_outrank_the_client():
+def test_the_settings_of_the_attempt_override_the_client():
     settings = {"tool_choice": "required", "parallel_tool_calls": True}
     body = encode(tools=[tool("read")], tool_choice=ToolChoice("none"), parallel_tool_calls=False, settings=settings)
     assert (body["tool_choice"], body["parallel_tool_calls"]) == ("required", True)

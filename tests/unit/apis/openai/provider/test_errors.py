@@ -1,4 +1,4 @@
-"""Errors of providers in every shape they come."""
+"""Errors of providers in every shape."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_p14_every_status_is_kept_and_has_its_kind(status, kind):
     assert (failure.retry_after, failure.code) == ("17", "some_code")
 
 
-def test_an_answer_that_is_no_error_status_becomes_502():
+def test_an_error_with_a_status_below_400_becomes_502():
     assert decode(302, "").status == 502
     assert decode(302, "").kind == "server"
 
@@ -75,7 +75,7 @@ def test_a_message_is_bounded_and_holds_no_stack_trace():
     assert "app.py" not in decode(500, trace).message
 
 
-def test_an_overloaded_server_is_known_by_its_words():
+def test_an_overloaded_server_is_recognised_by_its_message():
     assert decode(503, {"error": {"message": "The engine is overloaded"}}).kind == "overloaded"
     assert decode(500, {"error": {"message": "busy", "type": "overloaded_error"}}).kind == "overloaded"
 
@@ -157,7 +157,7 @@ def test_p13_a_context_overflow_is_recognised_by_its_code_and_fields():
     (400, "Invalid 'messages[3].content': string too long.", "invalid_request"),
     (400, "Missing context for tool call", "invalid_request"),
 ])
-def test_p13_other_limits_are_not_taken_for_an_overflow(status, message, kind):
+def test_p13_other_limits_are_no_overflow(status, message, kind):
     assert decode(status, {"error": {"message": message}}).kind == kind
 
 

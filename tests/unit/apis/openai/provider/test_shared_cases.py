@@ -1,4 +1,4 @@
-"""The sample cases for Chat Completions streams, where the folder of cases exists beside the checkout."""
+"""The sample cases for Chat Completions streams, if the folder of cases exists beside the checkout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.playbook import context, sse
 from tests.unit.dialects.cases import collected, mismatch, shared_cases
 
 TEXT_EMBEDDED = ("leak-002", "leak-005")
-"""Calls written as text are read by the dialects, not by the decoder alone."""
+"""The dialects read calls written as text; the decoder alone does not."""
 
 
 @pytest.mark.parametrize("case", [case for case in shared_cases(only="openai-chunks") if case.id not in TEXT_EMBEDDED])

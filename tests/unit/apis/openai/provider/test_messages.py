@@ -12,7 +12,7 @@ from extproc.conversation.model import Media, Opaque, Text, Thinking, ToolResult
 from extproc.conversation.past_arguments import arguments_text
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
-from tests.unit.apis.openai.request.helpers import (
+from tests.unit.apis.openai.provider.helpers import (
     GENERIC,
     assert_strictly_paired,
     assistant,
@@ -32,12 +32,12 @@ def roles(body):
     return [message["role"] for message in body["messages"]]
 
 
-def test_system_blocks_become_one_message_at_the_head():
+def test_system_blocks_become_one_leading_message():
     body = encode(user("hi"), system=[Text("one"), Text(""), Text("two")])
     assert body["messages"] == [{"role": "system", "content": "one\n\ntwo"}, {"role": "user", "content": "hi"}]
 
 
-def test_p23_system_before_the_first_turn_joins_the_head():
+def test_p23_system_before_the_first_turn_joins_the_leading_message():
     body = encode(system("b"), system("c"), user("hi"), system=[Text("a")])
     assert body["messages"][0] == {"role": "system", "content": "a\n\nb\n\nc"}
     assert roles(body) == ["system", "user"]
@@ -49,7 +49,7 @@ def test_p23_system_inside_the_conversation_is_sent_in_place():
     assert body["messages"][1]["content"] == "environment"
 
 
-def test_p23_system_between_calls_and_results_goes_behind_the_results():
+def test_p23_system_between_calls_and_results_moves_after_the_results():
     body = encode(user("hi"), assistant(call("a")), system("note"), user(result("a", "ok"), "next"))
     assert roles(body) == ["user", "assistant", "tool", "system", "user"]
     assert_strictly_paired(body["messages"])
@@ -79,7 +79,7 @@ def test_images_are_data_urls_or_urls():
 
 
 @pytest.mark.parametrize(("data", "kind"), [("/9j/4AAQ", "jpeg"), ("R0lGODlh", "gif"), ("UklGRg", "webp")])
-def test_an_image_without_a_type_is_known_by_its_first_bytes(data, kind):
+def test_an_image_without_a_type_is_recognised_by_its_first_bytes(data, kind):
     content = encode(user(Media("image", data=data)))["messages"][0]["content"]
     assert content[0]["image_url"]["url"] == f"data:image/{kind};base64,{data}"
 
@@ -123,7 +123,7 @@ def test_rule_4_a_foreign_block_is_sent_as_its_text_or_named():
 # ------------------------------------------------------------------------------------------------------------ thinking
 
 
-def test_p11_thinking_of_the_past_is_not_sent_and_an_empty_turn_vanishes():
+def test_p11_past_thinking_is_not_sent_and_an_empty_turn_is_removed():
     body = encode(user("hi"), assistant(Thinking("hmm", "sig")), user("so?"),
                   assistant(Thinking("", redacted="xx"), "yes"), user("go"))
     assert body["messages"] == [{"role": "user", "content": "hi"}, {"role": "user", "content": "so?"},
@@ -149,7 +149,7 @@ def test_p10_thinking_goes_back_always_in_the_field_of_the_profile():
 # --------------------------------------------------------------------------------------------------------------- tools
 
 
-def test_calls_of_the_past_have_null_content_or_empty_text_by_profile():
+def test_past_calls_have_null_or_empty_content_by_profile():
     turns = (user("hi"), assistant(call("a", arguments="")), user(result("a", "ok")))
     expected = {"role": "assistant", "content": None, "tool_calls": [
         {"type": "function", "id": "a", "function": {"name": "read", "arguments": "{}"}}]}
@@ -162,7 +162,7 @@ def test_calls_of_the_past_have_null_content_or_empty_text_by_profile():
     ('"{\\"a\\":1}"', '{"a":1}'), ('"x"', '{"arguments":"x"}'), ('{"a": "cut', '{"INVALID_JSON":"{\\"a\\": \\"cut"}'),
     ('{"a": NaN}', '{"INVALID_JSON":"{\\"a\\": NaN}"}'),
 ])
-def test_p24_arguments_of_the_past_are_always_a_json_object(arguments, sent):
+def test_p24_past_arguments_are_always_a_json_object(arguments, sent):
     assert arguments_text(arguments) == sent
     assert isinstance(json.loads(sent), dict)
 
@@ -188,7 +188,7 @@ def test_p21_an_error_stays_visible_and_an_empty_result_has_a_placeholder():
         "[tool error] no such file", "(no output)", "(no output)", "[tool error] (no output)"]
 
 
-def test_p21_media_of_a_result_that_no_part_carries_stay_in_the_result_as_words():
+def test_p21_media_of_a_result_without_a_part_become_a_note_in_the_result():
     dropped = Dropped()
     body = encode(user("hi"), assistant(call("a")),
                   user(result("a", PNG, Media("document", text="plain"))), dropped=dropped,
@@ -241,7 +241,7 @@ def test_p22_ids_of_nine_alphanumerics_and_ids_by_function_and_count():
 # ------------------------------------------------------------------------------------------------------------- pairing
 
 
-def test_p9_results_in_any_order_over_several_messages_stand_in_call_order():
+def test_p9_results_of_several_messages_are_put_in_call_order():
     dropped = Dropped()
     body = encode(user("hi"), assistant(call("a"), call("b"), call("c")), user("wait", result("c", "3")),
                   user(result("a", "1"), "more"), dropped=dropped)
@@ -251,7 +251,7 @@ def test_p9_results_in_any_order_over_several_messages_stand_in_call_order():
     assert_strictly_paired(body["messages"])
 
 
-def test_a_call_at_the_end_without_a_result_is_answered():
+def test_a_final_call_without_a_result_gets_one():
     body = encode(user("hi"), assistant(call("a")))
     assert body["messages"][-1] == {"role": "tool", "tool_call_id": "a",
                                     "content": "[tool error] no result was returned for this call"}
@@ -273,7 +273,7 @@ def test_a_repeated_result_is_sent_once_and_two_different_ones_are_joined():
     assert dropped.hints == ["tool_result.joined", "tool_result.repeated"]
 
 
-def test_rule_5_an_id_used_again_becomes_unique_and_results_go_to_the_nearest_call():
+def test_rule_5_a_repeated_id_becomes_unique_and_results_belong_to_the_nearest_call():
     body = encode(user("hi"), assistant(call("call_0", "first")), user("no result came"),
                   assistant(call("call_0", "second")), user(result("call_0", "two")),
                   assistant(call("call_0", "third"), call("call_0", "fourth")),
@@ -284,7 +284,7 @@ def test_rule_5_an_id_used_again_becomes_unique_and_results_go_to_the_nearest_ca
     assert results == ["[tool error] no result was returned for this call", "two", "three", "four"]
 
 
-def test_p17_later_turns_do_not_change_what_was_sent_for_earlier_ones():
+def test_p17_later_turns_do_not_change_the_bytes_of_earlier_ones():
     turns = [user("hi"), assistant(call("call_0")), user(result("call_0", "1")), assistant(call("call_0")),
              user(result("call_0", "2", PNG), "go")]
     short = encode(*turns[:3])["messages"]
@@ -301,7 +301,7 @@ def test_a_tool_call_of_the_user_is_refused():
         encode(user(call("a")))
 
 
-def test_a_conversation_of_nothing_is_refused():
+def test_an_empty_conversation_is_refused():
     with pytest.raises(BadRequest, match="nothing that can be sent"):
         encode(assistant(Thinking("hmm")))
 

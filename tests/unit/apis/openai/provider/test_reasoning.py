@@ -1,4 +1,4 @@
-"""Reasoning in requests: how it is asked for, what it excludes, and how that of earlier turns goes back."""
+"""Reasoning in requests: its settings, what it excludes, and how that of earlier turns goes back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from extproc.conversation.model import OutputFormat, Request, Signature, Thinkin
 from extproc.conversation.unsupported import Dropped
 from extproc.profiles import find_profile
 from extproc.profiles.target import Target
-from tests.unit.apis.openai.request.helpers import assistant, call, result, tool, user
+from tests.unit.apis.openai.provider.helpers import assistant, call, result, tool, user
 
 BUDGET = ThinkingConfig("enabled", 8000)
 HIGH = ThinkingConfig(effort="high")
@@ -72,7 +72,7 @@ def asked(provider: str, model: str, thinking: ThinkingConfig | None, **fields: 
     ("gemini-compat", "gemini-2.5-flash", OFF, {"reasoning_effort": "none"}),
     ("gemini-compat", "gemini-3-pro-preview", OFF, {}),
 ])
-def test_the_wish_is_said_in_the_words_of_the_endpoint(provider, model, thinking, said):
+def test_reasoning_settings_in_the_form_of_the_endpoint(provider, model, thinking, said):
     assert asked(provider, model, thinking) == said
 
 
@@ -83,7 +83,7 @@ def test_p10_a_budget_that_reaches_the_output_limit_becomes_an_effort():
     assert asked("openrouter", "anthropic/claude-sonnet-4.5", small)["reasoning"] == {"max_tokens": 1024}
 
 
-def test_thinking_that_no_field_can_ask_for_is_named():
+def test_thinking_without_a_field_is_named():
     dropped = Dropped()
     assert "reasoning_effort" not in sent("groq", "llama-3.3-70b-versatile", thinking=HIGH, dropped=dropped)
     assert dropped.losses == ["thinking"]
@@ -92,7 +92,7 @@ def test_thinking_that_no_field_can_ask_for_is_named():
     assert dropped.losses == [], "it always thinks"
 
 
-def test_a_model_that_thinks_in_streams_only_is_asked_for_a_stream():
+def test_a_model_that_thinks_only_in_streams_is_asked_for_a_stream():
     body = sent("dashscope", "qwen3-32b")
     assert body["stream"] is True
     assert "stream" not in sent("dashscope", "qwen3-32b", thinking=OFF)
@@ -107,7 +107,7 @@ def test_a_model_that_thinks_in_streams_only_is_asked_for_a_stream():
     ("moonshot", "kimi-k2.6", {"thinking": {"type": "disabled"}}),
     ("dashscope", "qwen3.6-plus", {"enable_thinking": False}),
 ])
-def test_a_forced_choice_switches_reasoning_off_where_both_exclude_each_other(provider, model, switch):
+def test_a_forced_choice_switches_incompatible_reasoning_off(provider, model, switch):
     dropped = Dropped()
     body = sent(provider, model, tools=READ, tool_choice=ToolChoice("tool", "read"), dropped=dropped)
     assert body["tool_choice"] == {"type": "function", "function": {"name": "read"}}
@@ -128,7 +128,7 @@ def test_a_model_that_always_thinks_is_asked_for_the_call_in_words():
     assert dropped.losses == ["tool_choice"]
 
 
-def test_a_response_format_switches_reasoning_off_where_both_exclude_each_other():
+def test_a_response_format_switches_incompatible_reasoning_off():
     wanted = OutputFormat({"type": "object", "properties": {"tide": {"type": "number"}}})
     body = sent("dashscope", "qwen3.6-plus", output_format=wanted)
     assert body["enable_thinking"] is False
@@ -160,7 +160,7 @@ HISTORY = (user("go"), assistant(Thinking("Hm."), "Let me see.", call("a")), use
      {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
                   {"type": "text", "text": "Let me see."}]}, {"content": "Here."}),
 ])
-def test_p10_reasoning_goes_back_where_and_how_the_endpoint_wants_it(provider, model, first, last):
+def test_p10_reasoning_goes_back_in_the_form_of_the_endpoint(provider, model, first, last):
     messages = [m for m in sent(provider, model, *HISTORY)["messages"] if m["role"] == "assistant"]
     plain = {"content": "Let me see."}, {"content": "Here."}
     for message, wanted in zip((messages[0], messages[-1]), (plain[0] | first, plain[1] | last), strict=True):
@@ -177,7 +177,7 @@ def test_claudes_signed_reasoning_goes_back_through_openrouter_and_unsigned_does
     assert "messages.thinking" in dropped.hints
 
 
-def test_claude_does_not_reason_over_calls_whose_signed_reasoning_was_lost():
+def test_claude_does_not_reason_after_calls_with_lost_signed_reasoning():
     unsigned = (user("go"), assistant(Thinking("of another model"), call("a")), user(result("a", "ok")))
     dropped = Dropped()
     body = sent("openrouter", "anthropic/claude-sonnet-4.5", *unsigned, thinking=BUDGET, dropped=dropped)
@@ -198,7 +198,7 @@ def test_p8_the_signature_of_a_call_goes_back_to_googles_endpoint_byte_for_byte(
     assert "extra_content" not in second
 
 
-def test_p8_a_call_of_another_model_gets_the_word_that_stands_for_a_signature():
+def test_p8_a_call_of_another_model_gets_the_placeholder_signature():
     foreign = ToolCall("a", "read", "{}", signature=Signature("c2ln", "abcd"))
     for provider, model in (("gemini-compat", "gemini-3-pro-preview"), ("openrouter", "google/gemini-3-pro-preview")):
         message = sent(provider, model, user("go"), assistant(foreign, call("b")),
@@ -214,7 +214,7 @@ def test_p8_a_call_of_another_model_gets_the_word_that_stands_for_a_signature():
     assert "extra_content" not in old["messages"][1]["tool_calls"][0]
 
 
-def test_a_sealed_item_of_another_model_goes_back_whole_and_to_nobody_else():
+def test_a_sealed_item_goes_back_whole_to_its_issuer_only():
     openai = at("openrouter", "openai/gpt-5")
     item = {"type": "reasoning.encrypted", "id": "rs_1", "format": "openai-responses-v1", "data": "gAAA"}
     told = (user("go"), assistant(Thinking("So.", pack_item(item, openai)), call("a")), user(result("a", "1")))

@@ -45,7 +45,7 @@ def target(profile: Profile = GENERIC, **settings: Any) -> Target:
 
 def encode(*messages: Message, profile: Profile = GENERIC, settings: dict[str, Any] | None = None,
            dropped: Dropped | None = None, **fields: Any) -> dict[str, Any]:
-    """The decoded body of a request with these messages ("hi" when there are none)."""
+    """The decoded body of a request with these messages ("hi" if there are none)."""
     request = Request(model="client-model", messages=list(messages) or [user("hi")], **fields)
     sent = encode_request(request, target(profile, **(settings or {})), Dropped() if dropped is None else dropped)
     body: dict[str, Any] = json.loads(sent.request.body)
@@ -53,8 +53,8 @@ def encode(*messages: Message, profile: Profile = GENERIC, settings: dict[str, A
 
 
 def assert_strictly_paired(messages: list[dict[str, Any]]) -> None:
-    """Each assistant message with tool_calls is followed at once by one tool message per call, in call order; no
-    tool message stands anywhere else; ids are unique in the conversation; no message is empty."""
+    """Asserts: directly after each assistant message with tool_calls comes one tool message per call, in call order; no
+    tool message is anywhere else; ids are unique in the conversation; no message is empty."""
     waiting: list[str] = []
     seen: set[str] = set()
     for message in messages:
