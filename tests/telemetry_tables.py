@@ -58,7 +58,7 @@ EVENTS: Mapping[str, str] = {
 
 def log_record() -> str:
     """Every field of an exchange's line."""
-    meanings = field_docstrings(record.Record, record)
+    meanings = field_docstrings(record.Record)
     return _table(("field", "meaning", "label on `/metrics`"), (
         (f"`{field.encode_name}`", _one_line(meanings[field.name]),
          f"`{ON_METRICS[field.name]}`" if field.name in ON_METRICS else "")

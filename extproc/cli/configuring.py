@@ -69,7 +69,7 @@ def check(config: ConfigOption, against: Annotated[Path | None, typer.Option(
         "--against", show_default=False,
         help="An Envoy configuration made earlier (extproc envoy-config): does it still fit?")] = None) -> None:
     """Check a configuration: every error at its path (exit code 1), unsafe settings as warnings, then Envoy's word."""
-    from extproc.config import ConfigError, load_config
+    from extproc.config import ConfigError, load_config, warnings_of
 
     try:
         loaded = load_config(config, os.environ)
@@ -77,7 +77,7 @@ def check(config: ConfigOption, against: Annotated[Path | None, typer.Option(
         for path, reason in error.problems:
             typer.echo(f"{path}: {reason}")
         raise typer.Exit(1) from None
-    for path, reason in loaded.warnings():
+    for path, reason in warnings_of(loaded):
         typer.echo(f"warning: {path}: {reason}")
     if against is not None:
         _compare(loaded, against)

@@ -1,21 +1,23 @@
 """One YAML file -> typed records, every error with its path.
 
-`load_config` reads, `Config` and its parts are what the rest of the program uses, `ConfigError.problems` names all
-that is wrong at once.
+`load_config` reads and checks a file. `ConfigError.problems` names everything that is wrong with it at once. `Config`
+and its parts are what the rest of the program uses; each topic's records stand beside their checks.
 """
 
 from __future__ import annotations
 
 from extproc.bounds import Limits
-from extproc.config.addresses import is_loopback, parse_address
-from extproc.config.backend_records import Backend, ProviderKey
-from extproc.config.limits_records import LimitKey, LimitsService, ModelLimits, TeamLimits
+from extproc.config.backends import Backend, ProviderKey
+from extproc.config.checks import key_file_warnings, warnings_of
+from extproc.config.configuration import Config, EdgeTls, Ejection, Timeouts
 from extproc.config.loading import ConfigError, load_config
-from extproc.config.observing_records import Tracing
-from extproc.config.records import Attempt, Config, ModelRule, Team, Timeouts
-from extproc.config.routing_records import EdgeTls, Ejection
-from extproc.config.tool_records import ToolSettings
+from extproc.config.models import Attempt, ModelRule
+from extproc.config.observability import Tracing
+from extproc.config.teams import LimitKey, LimitsService, ModelLimits, Team, TeamLimits
+from extproc.config.tools import EventLabel, EventSettings, ToolSettings
+from extproc.config.values import is_loopback, parse_address
 
-__all__ = ["Attempt", "Backend", "Config", "ConfigError", "EdgeTls", "Ejection", "LimitKey", "Limits", "LimitsService",
-           "ModelLimits", "ModelRule", "ProviderKey", "Team", "TeamLimits", "Timeouts", "ToolSettings", "Tracing",
-           "is_loopback", "load_config", "parse_address"]
+__all__ = ["Attempt", "Backend", "Config", "ConfigError", "EdgeTls", "Ejection", "EventLabel", "EventSettings",
+           "LimitKey", "Limits", "LimitsService", "ModelLimits", "ModelRule", "ProviderKey", "Team", "TeamLimits",
+           "Timeouts", "ToolSettings", "Tracing", "is_loopback", "key_file_warnings", "load_config", "parse_address",
+           "warnings_of"]

@@ -1,8 +1,8 @@
-"""A plain tree -> typed records, naming every error with its path.
+"""A plain tree -> typed records, with every error at its path.
 
-msgspec would stop at the first error, so the tree is walked here by msgspec's own description of the record types.
-A part that does not convert becomes None and the walk goes on: the caller may look for further problems in what is
-whole, and must throw the result away when there was any.
+msgspec stops at the first error, so this module walks the tree by msgspec's description of the record types. A part
+that does not convert becomes None, and the walk goes on. After a problem the caller may check the other parts of the
+result, and must then discard it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from extproc.config.records import Problems
-from extproc.config.source import FromEnvironment, join
+from extproc.config.source import FromEnvironment
+from extproc.config.values import Problems, join
 
 _BOOLEANS = {"true": True, "false": False}
 
 
 def convert(tree: Any, record: type[msgspec.Struct], problems: Problems) -> Any:
-    """The record of this type that the tree describes; problems are appended."""
+    """The record of this type that the tree describes. Appends to `problems`."""
     return _convert(tree, inspect.type_info(record), "", problems)
 
 
@@ -39,11 +39,16 @@ def _convert(value: Any, kind: inspect.Type, path: str, problems: Problems) -> A
     return converted
 
 
+def is_set_by_loader(field: inspect.Field) -> bool:
+    """True for a field of a record that is no key of the file (`configuration.SET_BY_LOADER`)."""
+    return isinstance(field.type, inspect.Metadata) and bool((field.type.extra or {}).get("set_by_loader"))
+
+
 def _struct(value: Any, kind: inspect.StructType, path: str, problems: Problems) -> Any:
     if not isinstance(value, dict):
         problems.append((path, f"expected a mapping, got {_show(value)}"))
         return None
-    fields = {field.encode_name: field for field in kind.fields}
+    fields = {field.encode_name: field for field in kind.fields if not is_set_by_loader(field)}
     for key in value:
         if key not in fields:
             problems.append((join(path, str(key)), _unknown_key(str(key), list(fields))))
@@ -53,7 +58,7 @@ def _struct(value: Any, kind: inspect.StructType, path: str, problems: Problems)
         if name in value:
             before = len(problems)
             converted = _convert(value[name], field.type, place, problems)
-            # Where an optional key is wrong its default stands in, so that later checks do not report it again.
+            # A wrong optional key gets its default, so that later checks do not report it again.
             if len(problems) == before or converted is not None or field.required:
                 arguments[name] = converted
         elif field.required:
@@ -87,7 +92,7 @@ def _union(value: Any, kind: inspect.UnionType, path: str, problems: Problems) -
 
 
 def _scalar(value: Any, kind: inspect.Type) -> tuple[bool, Any]:
-    """(whether the value is of this kind, the value)."""
+    """(True if the value is of this kind, the converted value)."""
     if isinstance(kind, inspect.StrType):
         return (True, str(value)) if isinstance(value, str) else (False, None)
     if isinstance(kind, inspect.LiteralType):
@@ -106,7 +111,7 @@ def _scalar(value: Any, kind: inspect.Type) -> tuple[bool, Any]:
 
 
 def _from_environment(text: str, kind: inspect.Type) -> Any:
-    """A variable is always text; where the key wants a number or a boolean the text is read as one."""
+    """A variable is always text. For a number or a boolean the text is parsed as one."""
     try:
         if isinstance(kind, inspect.BoolType):
             return _BOOLEANS.get(text.lower(), text)
@@ -137,7 +142,7 @@ def _describe(kind: inspect.Type) -> str:
 
 
 def _show(value: Any) -> str:
-    """What stands there, without its text where it may be a secret of some length."""
+    """The value for an error message; of a text, which may be a secret, at most the beginning."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -1,9 +1,9 @@
-"""A file that holds a provider's key -> the key, read again whenever the file changes.
+"""A file with a provider's key -> the key, read again whenever the file changes.
 
-Used where the processor must know a key it never sends: provider keys are scrubbed from the texts of providers, and
-`extproc check` and `extproc up` say when a file holds none. What reaches the provider is read by Envoy itself
-(`extproc.envoy_config.key_files`), by the same rule: one word of printable ASCII, white space around it ignored; where
-the file holds none for a moment, the last one stays.
+The processor never sends these keys, but must know them: it scrubs provider keys from the texts of providers, and
+`extproc check` and `extproc up` warn about a file without a key. Envoy reads the key that it sends by itself
+(`extproc.envoy_config.key_files`), by the same rule: one word of printable ASCII, white space around it ignored. While
+the file holds no key, the last one stays in use.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import stat
 import time
 from functools import lru_cache
 
-LONGEST = 65_536
-"""Bytes of a key file that are read; no key is as long."""
+LONGEST_KEY_FILE = 65_536
+"""Bytes of a key file that are read. No key is this long."""
 _KEY = re.compile(rb"[ \t\r\n\v\f]*([\x21-\x7e]+)[ \t\r\n\v\f]*")
-_REMEMBERED = 3
-"""Keys of one file that are known at a time: a provider may still quote the one before."""
+_REMEMBERED_KEYS = 3
+"""Keys of one file that are known at a time: a provider may still quote the previous one."""
 _NEVER_READ = (0, 0, 0, 0)
-_SETTLED = 100_000_000
-"""Nanoseconds after which another write gets another time of change, on any file system's clock."""
+_CLOCK_STEP = 100_000_000
+"""Nanoseconds. Two writes that are further apart have different times of change on every file system."""
 
 
 class KeyFile:
-    """One key file. Asking costs a `stat` while the file stays the same."""
+    """One key file. While the file is unchanged, a look at it costs one `stat`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -34,46 +34,46 @@ class KeyFile:
         self._keys: tuple[str, ...] = ()
 
     def keys(self) -> tuple[str, ...]:
-        """The current key and those before it, the newest first; empty while there never was one."""
-        self._look()
+        """The current key and earlier ones, the newest first; empty if there has never been one."""
+        self._refresh()
         return self._keys
 
     def problem(self) -> str | None:
-        """Why the file gives no key now; None when it does."""
-        self._look()
+        """Why the file gives no key now; None if it does."""
+        self._refresh()
         return self._problem
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         try:
-            # Follows symbolic links, so that a link that was pointed elsewhere is a change.
+            # Follows symbolic links: a link that now points elsewhere is a change.
             found = os.stat(self.path)
             if not stat.S_ISREG(found.st_mode):
-                raise OSError(None, "it is not a regular file")  # a pipe would be waited for
+                raise OSError(None, "it is not a regular file")  # reading a pipe would block
             seen = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
             if seen != self._seen:
                 with open(self.path, "rb") as file:
-                    self._take(file.read(LONGEST + 1))
-                # One that was written just now may be written once more without a trace in its times.
-                self._seen = seen if time.time_ns() - found.st_mtime_ns > _SETTLED else _NEVER_READ
+                    self._parse(file.read(LONGEST_KEY_FILE + 1))
+                # A file that was written just now may change once more without a new time of change.
+                self._seen = seen if time.time_ns() - found.st_mtime_ns > _CLOCK_STEP else _NEVER_READ
         except OSError as error:
             self._seen = _NEVER_READ
             self._problem = f"{self.path} cannot be read: {error.strerror or error}"
-        except ValueError as error:  # a path that no system takes
+        except ValueError as error:  # a path with a null byte
             self._problem = f"{self.path!r} cannot be read: {error}"
 
-    def _take(self, data: bytes) -> None:
+    def _parse(self, data: bytes) -> None:
         found = _KEY.fullmatch(data)
-        if found is None or len(data) > LONGEST:
+        if found is None or len(data) > LONGEST_KEY_FILE:
             self._problem = (f"{self.path} is empty" if not data.strip() else
                              f"{self.path} holds more than one word, or a character that a header cannot carry")
             return
         self._problem = None
         key = found[1].decode("ascii")
         if key not in self._keys[:1]:
-            self._keys = (key, *(old for old in self._keys if old != key))[:_REMEMBERED]
+            self._keys = (key, *(old for old in self._keys if old != key))[:_REMEMBERED_KEYS]
 
 
 @lru_cache(maxsize=1024)
 def key_file(path: str) -> KeyFile:
-    """The one record of this file in this process: what it remembers must outlive each exchange."""
+    """The only `KeyFile` of this path in the process, so that its earlier keys outlive each exchange."""
     return KeyFile(path)

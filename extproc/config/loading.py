@@ -1,6 +1,6 @@
-"""A path and an environment -> a checked configuration, or all that is wrong with it.
+"""A path and an environment -> a checked configuration, or a ConfigError with everything that is wrong.
 
-Called by every command and by each worker. Reads one file and nothing else.
+Called by every command and by each worker. Reads the one file only.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ from typing import Any
 
 import msgspec
 
-from extproc.config.backend_records import Backend, ProviderKey
+from extproc.config.backends import Backend, ProviderKey
 from extproc.config.builtin import builtin_config
 from extproc.config.checks import problems_of
+from extproc.config.configuration import Config, EdgeTls
 from extproc.config.convert import convert
-from extproc.config.observing_records import is_secret
-from extproc.config.records import Config, Problems
-from extproc.config.routing_records import EdgeTls
-from extproc.config.source import expand, join, parse
+from extproc.config.observability import holds_secret
+from extproc.config.source import expand, parse
+from extproc.config.values import Problems, join
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used. `problems` holds (path, reason) for everything that is wrong."""
+    """The configuration is unusable. `problems` holds (path, reason) for everything that is wrong."""
 
     def __init__(self, problems: Problems) -> None:
-        # Paths and reasons quote the file, and go to terminals.
-        self.problems = [(_visible(path), _visible(reason)) for path, reason in problems]
+        # Paths and reasons quote the file and are shown on terminals.
+        self.problems = [(_escape_controls(path), _escape_controls(reason)) for path, reason in problems]
         super().__init__("\n".join(f"{path}: {reason}" for path, reason in self.problems))
 
 
-def _visible(text: str) -> str:
-    """With control characters as escapes; lines stay."""
+def _escape_controls(text: str) -> str:
+    """The text with control characters as escapes, except line ends."""
     return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
 
 
 def load_config(path: Path | None, env: Mapping[str, str]) -> Config:
-    """The configuration of the file, or the built-in one without a path. Raises ConfigError."""
+    """The configuration of the file; without a path the built-in one. Raises ConfigError."""
     if path is not None:
-        return _from_text(_read(path), path.parent, env)
+        return _parse_config(_read_text(path), path.parent, env)
     config = builtin_config(env)
-    _refuse(problems_of(config, builtin=True))
+    _raise_problems(problems_of(config, builtin=True))
     return config
 
 
-def _refuse(problems: Problems) -> None:
+def _raise_problems(problems: Problems) -> None:
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -59,7 +59,7 @@ def _read(path: Path) -> str:
         raise ConfigError([(str(path), "is not UTF-8 text")]) from None
 
 
-def _from_text(text: str, folder: Path, env: Mapping[str, str]) -> Config:
+def _parse_config(text: str, folder: Path, env: Mapping[str, str]) -> Config:
     problems: Problems = []
     tree = parse(text, problems)
     if not isinstance(tree, dict):
@@ -67,53 +67,53 @@ def _from_text(text: str, folder: Path, env: Mapping[str, str]) -> Config:
     if any(reason == "refers to itself" for _, reason in problems):
         raise ConfigError(problems)
     config: Config = convert(expand(tree, env, problems), Config, problems)
-    _refuse([*problems, *problems_of(config)])
-    backends = {name: _with_whole_path(backend, folder) for name, backend in config.backends.items()}
-    service = config.limits_service
-    if service.counters is not None:
-        service = msgspec.structs.replace(service, counters=_whole_path(service.counters, folder))
-    tls = config.tls
+    _raise_problems([*problems, *problems_of(config)])
+    return msgspec.structs.replace(_with_absolute_paths(config, folder), literal_key_paths=_literal_key_paths(tree))
+
+
+def _with_absolute_paths(config: Config, folder: Path) -> Config:
+    """Envoy and the workers may run in another folder."""
+    def absolute(path: str | None) -> str | None:
+        return None if path is None else _absolute_path(path, folder)
+
+    def of_backend(backend: Backend) -> Backend:
+        keys = [msgspec.structs.replace(entry, key_file=absolute(entry.key_file))
+                if isinstance(entry, ProviderKey) else entry for entry in backend.keys]
+        return msgspec.structs.replace(backend, key_file=absolute(backend.key_file), ca=absolute(backend.ca), keys=keys)
+
+    service, tls, tracing = config.limits_service, config.tls, config.tracing
     if tls is not None:
-        tls = EdgeTls(certificate=_whole_path(tls.certificate, folder), key=_whole_path(tls.key, folder))
-    tracing = config.tracing
-    if tracing is not None and tracing.ca is not None:
-        tracing = msgspec.structs.replace(tracing, ca=_whole_path(tracing.ca, folder))
-    config = msgspec.structs.replace(config, backends=backends, limits_service=service, tls=tls, tracing=tracing)
-    return config.with_literal_keys(_literal_keys(tree))
+        tls = EdgeTls(certificate=_absolute_path(tls.certificate, folder), key=_absolute_path(tls.key, folder))
+    if tracing is not None:
+        tracing = msgspec.structs.replace(tracing, ca=absolute(tracing.ca))
+    return msgspec.structs.replace(
+        config, backends={name: of_backend(backend) for name, backend in config.backends.items()}, tls=tls,
+        tracing=tracing, limits_service=msgspec.structs.replace(service, counters=absolute(service.counters)))
 
 
-def _with_whole_path(backend: Backend, folder: Path) -> Backend:
-    """Envoy and the workers may run in another folder: the paths of its files from the root."""
-    def whole(path: str | None) -> str | None:
-        return None if path is None else _whole_path(path, folder)
-
-    keys = [msgspec.structs.replace(entry, key_file=whole(entry.key_file)) if isinstance(entry, ProviderKey) else entry
-            for entry in backend.keys]
-    return msgspec.structs.replace(backend, key_file=whole(backend.key_file), ca=whole(backend.ca), keys=keys)
-
-
-def _whole_path(path: str, folder: Path) -> str:
+def _absolute_path(path: str, folder: Path) -> str:
     return os.path.abspath(os.path.join(folder, os.path.expanduser(path)))
 
 
-def _literal_keys(tree: dict[Any, Any]) -> list[str]:
-    """Paths of the keys, and of proxies with a password, that the file holds itself: those that name no variable."""
+def _literal_key_paths(tree: dict[Any, Any]) -> tuple[str, ...]:
+    """Paths of the secrets that stand in the file itself instead of a variable: keys, passwords of proxies, headers for
+    the collector of traces."""
     found: list[str] = []
     for section in ("backends", "teams"):
         entries = tree.get(section)
         for name, entry in entries.items() if isinstance(entries, dict) else ():
             if isinstance(entry, dict):
-                found += _literals_of(join(section, str(name)), entry)
+                found += _literals_of_entry(join(section, str(name)), entry)
     tracing = tree.get("tracing")
     headers = tracing.get("headers") if isinstance(tracing, dict) else None
     for name, value in headers.items() if isinstance(headers, dict) else ():
-        if is_secret(str(name)) and isinstance(value, str) and "${" not in value:
+        if holds_secret(str(name)) and isinstance(value, str) and "${" not in value:
             found.append(join("tracing.headers", str(name)))
-    return found
+    return tuple(found)
 
 
-def _literals_of(path: str, entry: dict[Any, Any]) -> list[str]:
-    """Of one backend or team, whatever the form of its keys."""
+def _literals_of_entry(path: str, entry: dict[Any, Any]) -> list[str]:
+    """The same for one backend or team. Its keys may be one text, or a list of texts and mappings."""
     texts: dict[str, Any] = {}
     for name in ("key", "keys"):
         value = entry.get(name)

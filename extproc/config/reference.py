@@ -1,7 +1,7 @@
 """The configuration records -> docs/configuration.md: one table per record, with every key, type, default and meaning.
 
-Run by `python -m extproc.config.reference > docs/configuration.md`; a test says when that file is out of date. The
-meanings are the docstrings under the fields of the records, so there is one place to write them.
+Run `python -m extproc.config.reference > docs/configuration.md`; a test fails while that file is out of date. The
+meanings are the docstrings of the records' fields.
 """
 
 from __future__ import annotations
@@ -11,47 +11,45 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
 import msgspec
 from msgspec import NODEFAULT
 from msgspec import inspect as types
 
-from extproc import bounds
-from extproc.config import (
-    backend_records,
-    events,
-    limits_records,
-    observing_records,
-    records,
-    routing_records,
-    tool_records,
-)
+from extproc.bounds import Limits
+from extproc.config.backends import Backend, ProviderKey
 from extproc.config.builtin import DEMO_URL_VARIABLE, LOCAL_SERVERS, PROVIDERS
-from extproc.config.safety import CATEGORIES, THRESHOLDS
+from extproc.config.configuration import Config, EdgeTls, Ejection, Timeouts
+from extproc.config.convert import is_set_by_loader
+from extproc.config.models import Attempt, ModelRule
+from extproc.config.observability import Tracing
+from extproc.config.teams import LimitsService, ModelLimits, Team, TeamLimits
+from extproc.config.tools import EventLabel, EventSettings, ToolSettings
+from extproc.profiles.apis import API_FACTS
 
-_RECORDS: tuple[tuple[str, type[msgspec.Struct], ModuleType], ...] = (
-    ("The file", records.Config, records),
-    ("`backends.NAME`", backend_records.Backend, backend_records),
-    ("`backends.NAME.keys[]`", backend_records.ProviderKey, backend_records),
-    ("`models[]`", records.ModelRule, records),
-    ("`models[].attempts[]`", records.Attempt, records),
-    ("`tools`, `backends.NAME.tools` and `models[].attempts[].tools`", tool_records.ToolSettings, tool_records),
-    ("`teams.NAME`", records.Team, records),
-    ("`teams.NAME.limits` and `team_limits`", limits_records.TeamLimits, limits_records),
-    ("`teams.NAME.limits.models.MATCH`", limits_records.ModelLimits, limits_records),
-    ("`limits_service`", limits_records.LimitsService, limits_records),
-    ("`limits`", bounds.Limits, bounds),
-    ("`timeouts`", records.Timeouts, records),
-    ("`ejection`", routing_records.Ejection, routing_records),
-    ("`tls`", routing_records.EdgeTls, routing_records),
-    ("`events`", events.EventSettings, events),
-    ("`events.tools.PATTERN`", events.EventLabel, events),
-    ("`tracing`", observing_records.Tracing, observing_records),
+RECORDS: tuple[tuple[str, type[msgspec.Struct]], ...] = (
+    ("The file", Config),
+    ("`backends.NAME`", Backend),
+    ("`backends.NAME.keys[]`", ProviderKey),
+    ("`models[]`", ModelRule),
+    ("`models[].attempts[]`", Attempt),
+    ("`tools`, `backends.NAME.tools` and `models[].attempts[].tools`", ToolSettings),
+    ("`teams.NAME`", Team),
+    ("`teams.NAME.limits` and `team_limits`", TeamLimits),
+    ("`teams.NAME.limits.models.MATCH`", ModelLimits),
+    ("`limits_service`", LimitsService),
+    ("`limits`", Limits),
+    ("`timeouts`", Timeouts),
+    ("`ejection`", Ejection),
+    ("`tls`", EdgeTls),
+    ("`events`", EventSettings),
+    ("`events.tools.PATTERN`", EventLabel),
+    ("`tracing`", Tracing),
 )
+"""The sections of the page: a title and the record whose keys it lists."""
 
-_INTRODUCTION = """\
+INTRODUCTION = """\
 # Configuration
 
 One file, YAML or JSON. `extproc check --config FILE` names every error at its path, for example
@@ -59,9 +57,10 @@ One file, YAML or JSON. `extproc check --config FILE` names every error at its p
 
 - `${VAR}` inside a text is replaced by the environment variable after the file was parsed, so a value can never change
   the structure of the file. A variable that is not set is an error. `$${` stands for the characters `${`.
-- A key that is there twice and a key that is not known are errors.
-- `true` and `false` are the only booleans: `off`, `no` and dates are texts.
-- In patterns `*` stands for any text (slashes too) and `?` for one character; all else, brackets too, is literal.
+- A repeated key and an unknown key are errors.
+- `true` and `false` are the only booleans; `off`, `no` and dates are texts.
+- In patterns `*` stands for any text (slashes too) and `?` for one character. All other characters, also brackets, are
+  literal.
 - A bold key has no default and must be given.
 
 ```yaml
@@ -88,54 +87,54 @@ teams:
 _KEYS = """\
 ## Keys of providers
 
-A key comes from the environment (`key: "${VAR}"`) or from a file (`key_file`), and is added to a request by Envoy after
-everything else has happened to it. A token that expires belongs into a file: whoever renews it writes the file (in
-place, by rename, or as Kubernetes swaps the links of a mounted secret), and the next request carries the new one.
-The number of backends is not limited; what they cost is in [operations.md](operations.md#many-backends).
+A key comes from the environment (`key: "${VAR}"`) or from a file (`key_file`). Envoy adds it to a request as the last
+step. A token that expires belongs into a file: the program that renews it writes the file (in place, by rename, or as
+Kubernetes swaps the links of a mounted secret), and the next request carries the new token.
+The number of backends is not limited; their cost is in [operations.md](operations.md#many-backends).
 
 ```yaml
 backends:
   # AI Studio: x-goog-api-key
   studio: {api: gemini, url: "https://generativelanguage.googleapis.com/v1beta", key: "${GEMINI_API_KEY}"}
-  # Vertex AI: Authorization: Bearer, a token that something else renews
+  # Vertex AI: Authorization: Bearer, a token that another program renews
   vertex:
     api: gemini
     url: "https://europe-west1-aiplatform.googleapis.com/v1/projects/PROJECT/locations/europe-west1/publishers/google"
     key_file: /run/secrets/vertex/token
     safety: {HARM_CATEGORY_DANGEROUS_CONTENT: BLOCK_ONLY_HIGH}
-  # A proxy of your own that wants a bearer token where the API has a header of its own
+  # A proxy of your own that expects a bearer token instead of the API's own header
   proxy: {api: gemini, url: "https://llm.example.com/v1beta", key: "${PROXY_TOKEN}", auth: bearer}
 ```
 
-A file that is missing or empty is a warning of `extproc check` and at the start; until it holds a key, requests of that
-backend fail with 503 (and go to the next attempt). Once there was a key, the last one stays in use.
+A missing or empty file is a warning of `extproc check` and at the start. Until it holds a key, requests of that backend
+fail with 503 (and go to the next attempt). Once the file has held a key, the last one stays in use.
 """
 
 
 def reference() -> str:
     """The whole page, as Markdown."""
-    parts = [_INTRODUCTION]
-    for title, record, module in _RECORDS:
-        parts.append(f"## {title}\n\n{_one_line(inspect.getdoc(record) or '')}\n\n{_table(record, module)}")
+    parts = [INTRODUCTION]
+    for title, record in RECORDS:
+        parts.append(f"## {title}\n\n{_one_line(inspect.getdoc(record) or '')}\n\n{_table(record)}")
     parts += [_KEYS, f"{_safety()}\n", _without_a_file()]
     return "\n".join(parts)
 
 
-def _table(record: type[msgspec.Struct], module: ModuleType) -> str:
-    meanings = field_docstrings(record, module)
+def _table(record: type[msgspec.Struct]) -> str:
+    meanings = field_docstrings(record)
     described = types.type_info(record)
     assert isinstance(described, types.StructType)
     lines = ["| key | type | default | meaning |", "| --- | --- | --- | --- |"]
-    for field in described.fields:
+    for field in (field for field in described.fields if not is_set_by_loader(field)):
         name = f"**`{field.encode_name}`**" if field.required else f"`{field.encode_name}`"
         meaning = _one_line(meanings[field.name]).replace("|", "\\|")
         lines.append(f"| {name} | {_type(field.type)} | {_default(field)} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
-def field_docstrings(record: type[msgspec.Struct], module: ModuleType) -> dict[str, str]:
+def field_docstrings(record: type[msgspec.Struct]) -> dict[str, str]:
     """The text under each field of a record, by the field's name."""
-    tree = ast.parse(inspect.getsource(module))
+    tree = ast.parse(inspect.getsource(sys.modules[record.__module__]))
     found = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == record.__name__)
     meanings = {}
     for node, following in zip(found.body, found.body[1:], strict=False):
@@ -183,13 +182,15 @@ def _one_line(text: str) -> str:
 
 
 def _safety() -> str:
+    facts = API_FACTS["gemini"]
     return f"""\
 ## Safety settings
 
-`safety` of a backend, and of an attempt, which wins category by category. Thresholds: {_listed(THRESHOLDS)}.
-Categories, those of images and of jailbreaks on Vertex AI only:
+`safety` of a backend or of an attempt; each category of the attempt overrides that of the backend. Thresholds:
+{_listed(facts.safety_thresholds)}.
+Categories (those of images and of jailbreaks on Vertex AI only):
 
-{_listed(CATEGORIES)}"""
+{_listed(facts.safety_categories)}"""
 
 
 def _listed(values: Iterable[str]) -> str:
@@ -202,11 +203,11 @@ def _without_a_file() -> str:
     text = f"""\
         ## Without a file
 
-        `extproc up` then serves the model `demo`, a small script that works offline (`{DEMO_URL_VARIABLE}` names
-        another address of it), and the models of each provider whose key is in the environment, under the provider's
-        name: `openrouter/qwen/qwen3-coder` goes to OpenRouter as `qwen/qwen3-coder`. Servers on the same machine need
-        no key: `ollama/llama3.2` goes to Ollama as `llama3.2`, while it runs. One on another port or machine needs a
-        file.
+        Without a file `extproc up` serves the model `demo`, a small script that works offline (`{DEMO_URL_VARIABLE}`
+        names another address of it), and the models of each provider whose key is in the environment, under the
+        provider's name: `openrouter/qwen/qwen3-coder` goes to OpenRouter as `qwen/qwen3-coder`. Servers on the same
+        machine need no key: while Ollama runs, `ollama/llama3.2` goes to it as `llama3.2`. A server on another port or
+        machine needs a file.
 
         | models | key in | endpoint |
         | --- | --- | --- |

@@ -1,7 +1,7 @@
 """The text of a configuration file -> a plain tree of mappings, lists and values.
 
-Two steps, both collecting problems with their paths instead of stopping at the first: `parse` reads YAML (JSON is
-YAML too) and refuses repeated keys; `expand` replaces `${VAR}` inside strings. Called by the loader only.
+`parse` reads YAML (JSON is YAML too) and refuses repeated keys; `expand` replaces `${VAR}` inside strings. Both collect
+all problems with their paths.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from extproc.config.records import Problems
+from extproc.config.values import Problems, join
 
 _TAG = "tag:yaml.org,2002:"
 _VARIABLE = re.compile(r"\$?\$\{([^}]*)\}?")
@@ -20,7 +20,7 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML with the plain scalars of YAML 1.2: `off`, `no` and dates are text, as `style: off` needs it."""
+    """Safe YAML with the plain scalars of YAML 1.2: `off`, `no` and dates are text, as in `style: off`."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -31,20 +31,13 @@ _Loader.add_implicit_resolver(f"{_TAG}bool", re.compile(r"true|True|TRUE|false|F
 
 
 class FromEnvironment(str):
-    """A string that holds text of the environment, so that it may also stand for a number or a boolean."""
+    """A string with text from the environment. It may also stand for a number or a boolean."""
 
     __slots__ = ()
 
 
-def join(path: str, key: str | int) -> str:
-    """The path of a member: `models[0]`, `backends.local`."""
-    if isinstance(key, int):
-        return f"{path}[{key}]"
-    return f"{path}.{key}" if path else key
-
-
 def parse(text: str, problems: Problems) -> Any:
-    """The plain tree of a YAML text, None when it is not YAML."""
+    """The plain tree of a YAML text; None if it is not YAML."""
     try:
         loader = _Loader(text)
     except yaml.reader.ReaderError as error:
@@ -107,7 +100,8 @@ def expand(tree: Any, env: Mapping[str, str], problems: Problems, path: str = ""
 
 
 def _is_text(text: str) -> bool:
-    """YAML has an escape for half of a pair of UTF-16, and the environment may hold bytes that are not UTF-8."""
+    """False for lone surrogates: YAML can escape one, and Python stands them for bytes of the environment that are not
+    UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,8 +1,8 @@
-"""Names for backends that change while requests still run on the old ones: `name~2` stands beside `name`.
+"""Names for backends that change while requests still run on their old version: `name~2` beside `name`.
 
-Used by a reload only. Envoy and the workers then tell the two apart by name, so no request is translated for one and
-sent to the other, whatever meets whatever while the change is under way. `~` is not allowed in names of a
-configuration file; what an operator reads holds the plain name.
+Only a reload uses this. Envoy and the workers tell the two versions apart by name, so that during the change no request
+is translated for one and sent to the other. Names in a configuration file cannot contain `~`. Operators see the plain
+name.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from extproc.config.backend_records import Backend
-from extproc.config.records import Config
+from extproc.config.backends import Backend
+from extproc.config.configuration import Config
 
 
 def plain_name(backend: str) -> str:
@@ -23,10 +23,10 @@ def plain_name(backend: str) -> str:
 
 
 def fingerprint(backend: Backend) -> str:
-    """Changes when the backend does, except in the values of its keys: those reach the running one. The certificates
-    that it trusts count by their content."""
+    """A digest of the backend: without the values of its keys, which the running version takes over, but with the
+    content of the certificates that it trusts."""
     plain = msgspec.structs.replace(backend, key="key" if backend.key else None, keys=[
-        msgspec.structs.replace(entry, key="key" if entry.key else None) for entry in backend.several_keys])
+        msgspec.structs.replace(entry, key="key" if entry.key else None) for entry in backend.key_entries])
     trusted = b""
     if backend.ca:
         try:
@@ -36,23 +36,22 @@ def fingerprint(backend: Backend) -> str:
     return hashlib.sha256(msgspec.json.encode(plain) + trusted).hexdigest()
 
 
-def renamed(config: Config, prints: Mapping[str, str], known: Sequence[Mapping[str, str]]) -> Config:
-    """`config` with names of their own for the backends that differ from those in use. `prints` are its backends'
-    fingerprints by name; `known` those of the configurations in use, by the names there, the newest first. A backend
-    that is as it was in one of them has its name from there."""
-    names = {name: _name(name, prints[name], known) for name in config.backends}
+def rename_changed_backends(config: Config, prints: Mapping[str, str], known: Sequence[Mapping[str, str]]) -> Config:
+    """`config` with new names for the backends that differ from those in use. `prints`: its backends' fingerprints by
+    name; `known`: those of the configurations in use, by their names there, the newest first. A backend that is
+    unchanged since one of them gets its name from there."""
+    names = {name: _version_name(name, prints[name], known) for name in config.backends}
     if all(new == old for old, new in names.items()):
         return config
     rules = [msgspec.structs.replace(rule, attempts=[
         msgspec.structs.replace(attempt, backend=names[attempt.backend]) for attempt in rule.attempts])
         for rule in config.models]
-    changed = msgspec.structs.replace(
+    return msgspec.structs.replace(
         config, backends={names[name]: backend for name, backend in config.backends.items()}, models=rules,
         one_hop=None if config.one_hop is None else names[config.one_hop])
-    return changed.with_literal_keys(config.literal_keys)
 
 
-def _name(name: str, print_: str, known: Sequence[Mapping[str, str]]) -> str:
+def _version_name(name: str, print_: str, known: Sequence[Mapping[str, str]]) -> str:
     taken = set()
     for backends in known:
         for old, other in backends.items():

@@ -28,8 +28,8 @@ def differences(config: Config, envoy: str) -> list[Problem]:
     if not ways and not clusters:
         raise ValueError("holds no routes and clusters of extproc envoy-config")
     found = [(f"models[{number}]", f"Envoy has no route for {rule.match!r} and its backends; its requests get 503")
-             for number, rule in enumerate(config.models) if f"{rule.way}." not in ways]
-    known = {f"{rule.way}." for rule in config.models}
+             for number, rule in enumerate(config.models) if f"{rule.route_key}." not in ways]
+    known = {f"{rule.route_key}." for rule in config.models}
     found += [("models", f"Envoy has a route ({way.removesuffix('.')}) that no rule uses any more")
               for way in sorted(ways - known)]
     return found + [(f"backends.{name}", "Envoy has no way to it") for name in config.backends

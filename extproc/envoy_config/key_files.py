@@ -22,7 +22,7 @@ from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.filters.http.lua import v3 as lua
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 
-from extproc.config.keyfile import LONGEST
+from extproc.config.keyfile import LONGEST_KEY_FILE
 from extproc.envoy_config.rendering import pack
 from extproc.envoy_config.secrets import KeyHeader
 
@@ -65,7 +65,7 @@ def key_from_file(place: str, path: str, header: KeyHeader) -> hcm.HttpFilter:
     calls it."""
     script = _SCRIPT.format(
         path=quoted(path), header=quoted(header.name), prefix=quoted(header.prefix),
-        place=quoted(place), longest=LONGEST)
+        place=quoted(place), longest=LONGEST_KEY_FILE)
     return hcm.HttpFilter(name="provider_key", typed_config=pack(lua.Lua(
         # The route is chosen; after translation there is not all that it would take to choose it again.
         clear_route_cache=False,

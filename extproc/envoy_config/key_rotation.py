@@ -21,7 +21,7 @@ from envoy_data_plane.envoy.extensions.filters.http.upstream_codec import v3 as 
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 
 from extproc.config import Backend, ProviderKey
-from extproc.config.keyfile import LONGEST
+from extproc.config.keyfile import LONGEST_KEY_FILE
 from extproc.envoy_config.key_files import quoted
 from extproc.envoy_config.rendering import pack
 from extproc.envoy_config.resource_sources import Sources
@@ -139,9 +139,9 @@ def keys_filters(name: str, backend: Backend, sources: Sources, *, with_secrets:
         return []
     header = key_header(backend)
     entries = [_entry(name, number, entry, sources, with_secrets=with_secrets)
-               for number, entry in enumerate(backend.several_keys, 1)]
+               for number, entry in enumerate(backend.key_entries, 1)]
     script = _SCRIPT.format(header=quoted(header.name), prefix=quoted(header.prefix),
-                            place=quoted(f"backends.{name}.keys"), keys=",\n".join(entries), longest=LONGEST,
+                            place=quoted(f"backends.{name}.keys"), keys=",\n".join(entries), longest=LONGEST_KEY_FILE,
                             other_key=OTHER_KEY_HEADER, reads_400="true" if _is_googles(backend) else "false",
                             longest_error=_LONGEST_ERROR)
     return [hcm.HttpFilter(name="provider_keys", typed_config=pack(lua.Lua(

@@ -31,7 +31,7 @@ from envoy_data_plane.envoy.type.tracing import v3 as tags
 from envoy_data_plane.google import protobuf
 
 from extproc.config import Backend, Config, Tracing
-from extproc.config.observing_records import read_otlp
+from extproc.config.observability import parse_otlp
 from extproc.config.versions import plain_name
 from extproc.envoy_config.cluster_parts import endpoints, find_by, http1, http2, protocol, tls_to
 from extproc.envoy_config.local_replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID, EDGE_IS_ANTHROPIC
@@ -220,7 +220,7 @@ def _tracing(tracing: Tracing, with_secrets: bool, operation: str,
 
 
 def _exporter(tracing: Tracing, with_secrets: bool) -> trace.OpenTelemetryConfig:
-    collector = read_otlp(tracing.otlp)
+    collector = parse_otlp(tracing.otlp)
     # Over HTTP Envoy reads % as the beginning of a format. (Over gRPC no value may hold one, which is checked.)
     headers = {name: value.replace("%", "%%") if with_secrets else placeholder("tracing", name)
                for name, value in tracing.headers.items()}
@@ -259,7 +259,7 @@ def collector_clusters(config: Config, ca: str) -> list[cluster.Cluster]:
     configuration names none."""
     if config.tracing is None:
         return []
-    collector = read_otlp(config.tracing.otlp)
+    collector = parse_otlp(config.tracing.otlp)
     made = cluster.Cluster(
         name=TRACES, connect_timeout=seconds(2),
         typed_extension_protocol_options=protocol(

@@ -16,7 +16,7 @@ from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.network.tcp_proxy import v3 as tcp
 
 from extproc.config import Backend, Config
-from extproc.config.backend_records import read_proxy
+from extproc.config.backends import parse_proxy
 from extproc.envoy_config.cluster_parts import endpoints, find_by, http1, no_breakers, protocol, tls_to
 from extproc.envoy_config.rendering import pack, seconds
 
@@ -29,7 +29,7 @@ def proxy_name(backend: str) -> str:
 def proxy_listener(name: str, backend: Backend, *, with_secrets: bool) -> listener.Listener:
     """Whatever connects here is connected to the backend's host, through the proxy."""
     assert backend.proxy is not None
-    login = read_proxy(backend.proxy).login
+    login = parse_proxy(backend.proxy).login
     headers = []
     if login is not None:
         value = base64.b64encode(login.encode()).decode() if with_secrets else f"PUT-THE-LOGIN-OF-PROXY-{name}-HERE"
@@ -48,7 +48,7 @@ def proxy_listener(name: str, backend: Backend, *, with_secrets: bool) -> listen
 
 def proxy_cluster(name: str, url: str, config: Config, ca: str) -> cluster.Cluster:
     """The proxy itself."""
-    proxy = read_proxy(url)
+    proxy = parse_proxy(url)
     made = cluster.Cluster(
         name=proxy_name(name),
         connect_timeout=seconds(config.timeouts.connect),

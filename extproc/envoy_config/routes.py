@@ -54,7 +54,7 @@ def early_cluster(backend: str) -> str:
 
 def early_attempts(backend: str, config: Config) -> list[int]:
     """The numbers of the attempts in which this backend may be passed by, over all rules."""
-    return sorted({number for rule in config.models for order in rule.orders
+    return sorted({number for rule in config.models for order in rule.attempt_orders
                    for number in _early(rule, order.attempts)
                    if rule.attempts[order.attempts[number - 1]].backend == backend})
 
@@ -70,7 +70,7 @@ def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguratio
     answer itself."""
     ways: dict[str, ModelRule] = {}
     for rule in config.models:  # while a configuration changes, rules may differ in what Envoy does not look at
-        ways.setdefault(rule.way, rule)
+        ways.setdefault(rule.route_key, rule)
     keys = {KEY_AUTH: pack(team_keys(config, with_secrets=with_secrets))} if config.teams else {}
     return route.RouteConfiguration(name="edge", validate_clusters=False, virtual_hosts=[route.VirtualHost(
         name="edge", domains=["*"],
@@ -111,7 +111,7 @@ def _nothing_here() -> route.Route:
 
 def _rule_routes(rule: ModelRule, config: Config) -> list[route.Route]:
     """One route for each order of the rule's attempts. The first order comes last, for a request that names none."""
-    routes = [_rule_route(rule, number, order.attempts, config) for number, order in enumerate(rule.orders)]
+    routes = [_rule_route(rule, number, order.attempts, config) for number, order in enumerate(rule.attempt_orders)]
     return [*routes[1:], routes[0]]
 
 
@@ -122,10 +122,10 @@ def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Co
         cluster_name=hop_cluster(rule.attempts[index].backend), weight=100)])
         for number, index in enumerate(attempts, 1)]
     early = ",".join(map(str, _early(rule, attempts)))
-    chosen = [route.HeaderMatcher(name=ROUTE_HEADER, string_match=matcher.StringMatcher(prefix=f"{rule.way}.")),
+    chosen = [route.HeaderMatcher(name=ROUTE_HEADER, string_match=matcher.StringMatcher(prefix=f"{rule.route_key}.")),
               *([_exactly(ORDER_HEADER, str(order))] if order else [])]
     return route.Route(
-        name=f"{rule.way}.{order}" if order else rule.way,
+        name=f"{rule.route_key}.{order}" if order else rule.route_key,
         match=route.RouteMatch(prefix="/", headers=chosen),
         metadata=core.Metadata(filter_metadata={RULE_METADATA: protobuf.Struct.from_dict({"rule": rule.match})}),
         typed_per_filter_config=edge_limits(rule, config),

@@ -14,7 +14,7 @@ from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 
 from extproc.config import Backend, Config, ProviderKey
-from extproc.profiles.gemini import VERTEX, gemini_endpoint
+from extproc.profiles.apis import API_FACTS
 
 
 class KeyHeader(NamedTuple):
@@ -25,30 +25,11 @@ class KeyHeader(NamedTuple):
 
 
 BEARER = KeyHeader("authorization", "Bearer ")
-OWN_HEADERS = {
-    "openai": KeyHeader("api-key", ""),  # OpenAI itself has none; this is Azure's
-    "anthropic": KeyHeader("x-api-key", ""),
-    "gemini": KeyHeader("x-goog-api-key", ""),
-}
-"""For each provider API the header of its own that carries the bare key."""
-
-ANTHROPIC_WITH_BEARER = ("moonshot.ai", "moonshot.cn", "z.ai", "bigmodel.cn", "openrouter.ai", "minimax.io",
-                         "minimaxi.com")
-"""Hosts (and what is below them) whose endpoints in Anthropic's format take a bearer token: their guides for Claude
-Code say ANTHROPIC_AUTH_TOKEN, which travels as one, and not ANTHROPIC_API_KEY."""
 
 
 def key_header(backend: Backend) -> KeyHeader:
     """The header for this backend's key: as `auth` says, else as the API and the URL do."""
-    bearer = _takes_bearer(backend) if backend.auth is None else backend.auth == "bearer"
-    return BEARER if bearer else OWN_HEADERS[backend.api]
-
-
-def _takes_bearer(backend: Backend) -> bool:
-    if backend.api == "openai" or gemini_endpoint(backend.authority, backend.base_path, backend.provider) is VERTEX:
-        return True
-    return backend.api == "anthropic" and f".{backend.host}".endswith(
-        tuple(f".{known}" for known in ANTHROPIC_WITH_BEARER))
+    return BEARER if backend.takes_bearer else KeyHeader(API_FACTS[backend.api].key_header, "")
 
 
 def secret_name(backend: str) -> str:
@@ -64,7 +45,7 @@ def key_name(backend: str, number: int) -> str:
 
 def keys_in_files(name: str, backend: Backend) -> dict[str, str]:
     """The keys of the configuration that are delivered in files: name -> key."""
-    entries = (ProviderKey(key=backend.key),) if backend.key else backend.several_keys
+    entries = (ProviderKey(key=backend.key),) if backend.key else backend.key_entries
     return {key_name(name, number): entry.key for number, entry in enumerate(entries, 1) if entry.key is not None}
 
 

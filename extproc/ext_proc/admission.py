@@ -182,7 +182,7 @@ class RequestAdmission:
                 raise Refused(f'Team "{self.team}" may not use the model "{model[:200]}".', reason="model_not_allowed",
                               status=403, kind="permission")
             return rule
-        near = ", ".join(config.nearest(name, self.team))
+        near = ", ".join(config.similar_models(name, self.team))
         hint = f" The nearest names: {near}." if near else ""
         raise Refused(f'The model "{model[:200]}" is not served by this gateway.{hint}', reason="unknown_model",
                       status=404, kind="not_found", code=MODEL_NOT_FOUND)

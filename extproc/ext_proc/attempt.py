@@ -93,7 +93,7 @@ def chosen_by_route(config: Config, headers: Mapping[str, str], backend: str) ->
     number = 1 if count == "1" else min(max(int(count) if count.isdecimal() else 1, 1), len(rule.attempts))
     named = headers.get(ORDER_HEADER)
     order = int(named) if named is not None and named.isdecimal() else 0
-    attempt = rule.attempts[rule.orders[order if order < len(rule.orders) else 0].attempts[number - 1]]
+    attempt = rule.attempts[rule.attempt_orders[order if order < len(rule.attempt_orders) else 0].attempts[number - 1]]
     if attempt.backend != backend:
         raise Misrouted(f"attempt {number} of {rule.match!r} belongs to backend {attempt.backend!r}, "
                         f"but came to {backend!r}")
@@ -104,7 +104,7 @@ def chosen_order(rule: ModelRule, key: bytes) -> int:
     """Which of the rule's orders a request takes. `key`: what requests that belong together have in common, or what
     tells one request from all others; the same key takes the same order, in every worker and replica."""
     point = int.from_bytes(hashlib.blake2b(key, digest_size=8, person=b"order").digest(), "big") / 2**64
-    for number, order in enumerate(rule.orders):
+    for number, order in enumerate(rule.attempt_orders):
         point -= order.share
         if point < 0:
             return number
@@ -126,7 +126,7 @@ def make_translation(config: Config, api: str, backend: Backend, choice: Choice,
     is not translated passes as it is. Raises BadRequest where the backend cannot serve the path."""
     attempt, timeouts = choice.attempt, config.timeouts
     if backend.has_key_files:
-        backend.look_at_keys()
+        backend.remember_keys()
     if endpoint is not None and endpoint.passes_to:
         if backend.api != endpoint.api:
             raise BadRequest(f"this path needs a backend that speaks the {endpoint.api} API", kind="not_found",

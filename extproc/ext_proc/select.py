@@ -78,7 +78,7 @@ class SelectExchange(Exchange):
         self.done = self.routed = True
         self.record.outcome = "ok"
         said = {ROUTE_HEADER: found.rule.id, API_HEADER: self.api}
-        if len(found.rule.orders) > 1:
+        if len(found.rule.attempt_orders) > 1:
             said[ORDER_HEADER] = self._order(found)
         if self.config.limited_teams:
             said.update(self._limited())

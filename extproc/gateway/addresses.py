@@ -61,13 +61,12 @@ def listening(config: Config, port: int | None, now: Config | None) -> Config:
     if now is not None:
         host_now, port_now = parse_address(now.listen)
         if host == host_now and chosen in (0, port_now):
-            return msgspec.structs.replace(config, listen=now.listen).with_literal_keys(config.literal_keys)
+            return msgspec.structs.replace(config, listen=now.listen)
         if chosen == port_now:
             raise StartError(f"{host}:{chosen} and {host_now}:{port_now} cannot follow one another without a pause: "
                              "take another port, or restart")
     chosen = usable_port(host, chosen)
-    changed = msgspec.structs.replace(config, listen=show(host, chosen))
-    return changed.with_literal_keys(config.literal_keys)
+    return msgspec.structs.replace(config, listen=show(host, chosen))
 
 
 def reachable_host(host: str) -> str:

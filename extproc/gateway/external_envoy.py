@@ -24,8 +24,8 @@ def envoy_needs(before: Config, now: Config) -> str | None:
     one-hop mode Envoy knows no rules and no backends of ours."""
     if now.one_hop is not None:
         return None
-    known = {rule.way for rule in before.models}
-    unknown = [rule.match for rule in now.models if rule.way not in known]
+    known = {rule.route_key for rule in before.models}
+    unknown = [rule.match for rule in now.models if rule.route_key not in known]
     changed = [field.name for field in msgspec.structs.fields(Config)
                if field.name not in WORKERS_ONLY and getattr(before, field.name) != getattr(now, field.name)]
     if _backends(before) != _backends(now):

@@ -12,8 +12,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from extproc.config import Config, load_config, parse_address
-from extproc.config.checks import key_file_warnings
+from extproc.config import Config, key_file_warnings, load_config, parse_address
 from extproc.envoy_config.layout import RuntimeLayout
 from extproc.gateway import console
 from extproc.gateway.addresses import listening, reachable_host

@@ -25,8 +25,8 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from extproc import envoy_config
-from extproc.config import Backend, Config, ConfigError, ModelRule
-from extproc.config.versions import fingerprint, renamed
+from extproc.config import Backend, Config, ConfigError, ModelRule, warnings_of
+from extproc.config.versions import fingerprint, rename_changed_backends
 from extproc.gateway.child_processes import StartError
 from extproc.gateway.envoy_files import EnvoyFiles, Refused
 from extproc.gateway.workers import Workers
@@ -255,7 +255,8 @@ class Reloader:
     def _next(self, config: Config) -> Known:
         plain = {name: fingerprint(backend) for name, backend in config.backends.items()}
         # Where Envoy runs elsewhere it knows the plain names only.
-        named = config if self._delivery is None else renamed(config, plain, [one.prints for one in self._known])
+        named = config if self._delivery is None else rename_changed_backends(
+            config, plain, [one.prints for one in self._known])
         prints = dict(zip(named.backends, plain.values(), strict=True))
         return Known(Generation(next(self._numbers), named), prints)
 
@@ -369,14 +370,14 @@ class ConfigFile:
         for key in NEEDS_RESTART:
             if getattr(config, key) != (kept := getattr(self._reloader.plain, key)):
                 self._say(f"warning: {key}: a change needs a restart; {kept} stays")
-                config = msgspec.structs.replace(config, **{key: kept}).with_literal_keys(config.literal_keys)
+                config = msgspec.structs.replace(config, **{key: kept})
         try:
             await self._reloader.apply(config)
         except Refused as error:
             return self._ended(
                 "failed", f"the change could not be put in force, the configuration before stays: {error}")
         self._reloader.metrics.in_force(digest)
-        for path, reason in config.warnings():
+        for path, reason in warnings_of(config):
             self._say(f"warning: {path}: {reason}")
         self._ended("applied", f"in force now (generation {self._reloader.generations[0]}, {digest})")
         self._applied(config)

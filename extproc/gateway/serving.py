@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from extproc.config import Config
-from extproc.config.checks import key_file_warnings
+from extproc.config import Config, key_file_warnings
 from extproc.envoy_config.layout import RuntimeLayout
 from extproc.gateway import console
 from extproc.gateway.admin import AdminServer, shared_metrics

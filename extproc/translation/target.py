@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from extproc.profiles import find_profile
+from extproc.profiles.apis import API_FACTS
 from extproc.profiles.target import Target
-
-_DEFAULT_BASE_PATH = {"openai": "/v1", "anthropic": "/v1", "gemini": "/v1beta"}
 
 
 def make_target(upstream: str, provider: str | None, url: str | None, max_output_tokens: int | None, tool_style: str,
@@ -21,7 +20,8 @@ def make_target(upstream: str, provider: str | None, url: str | None, max_output
     """`upstream` is the provider's API, `url` the backend's; without one the API's usual path is taken."""
     parts = urlsplit(url) if url else None
     profile = find_profile(provider, parts.hostname if parts else None, model)
-    if upstream != "openai":  # these APIs have a place of their own for reasoning
+    facts = API_FACTS.get(upstream)
+    if facts is None or facts.has_reasoning_field:
         profile = replace(profile, splits_reasoning=True)
     return Target(
         model=model,
@@ -32,7 +32,7 @@ def make_target(upstream: str, provider: str | None, url: str | None, max_output
         parallel_tool_calls=parallel_tool_calls,
         max_tools=max_tools,
         only_tools=only_tools,
-        base_path=parts.path.rstrip("/") if parts else _DEFAULT_BASE_PATH[upstream],
+        base_path=parts.path.rstrip("/") if parts else API_FACTS[upstream].default_base_path,
         endpoint=parts.netloc.rpartition("@")[2].lower() if parts else "",
         provider=provider,
         safety=safety,

@@ -9,7 +9,7 @@ import pytest
 
 import extproc
 from extproc.bounds import BoundedCache, bounded_cache
-from extproc.config import addresses
+from extproc.config import values
 from extproc.conversation import tool_names
 from extproc.dialects import registry, shapes, validation
 from extproc.profiles import anthropic, find_profile, gemini, models
@@ -52,7 +52,7 @@ def test_the_text_may_stand_behind_other_arguments() -> None:
 
 
 REMEMBERED = {
-    "a host": (addresses.is_loopback, lambda text: (f"{text}.localhost",)),
+    "a host": (values.is_loopback, lambda text: (f"{text}.localhost",)),
     "a dropped name": (labels.dropped_name, lambda text: (text,)),
     "a model and its family": (models.family_of, lambda text: (f"qwen/{text}",)),
     "a model at Google": (gemini.gemini_model, lambda text: (f"gemini-2.5-{text}",)),

@@ -16,7 +16,7 @@ import pytest
 from extproc import Translation, profiles
 from extproc.apis import PROVIDER_APIS
 from extproc.cli import app
-from extproc.config import load_config
+from extproc.config import load_config, warnings_of
 from extproc.conversation.signatures import extract_from_id
 from extproc.dialects import registry
 from extproc.profiles.profile import Provider
@@ -87,7 +87,7 @@ def test_configuration_loads(page: Path, tmp_path: Path) -> None:
             text += f"models: [{{match: m, attempts: [{{backend: {used}, model: m}}]}}]\n"
         file = tmp_path / f"{number}.yaml"
         file.write_text(text, encoding="utf-8")
-        warnings = [(path, reason) for path, reason in load_config(file, Environment()).warnings()
+        warnings = [(path, reason) for path, reason in warnings_of(load_config(file, Environment()))
                     if reason != "no model uses it" and not path.endswith("key_file")]
         assert warnings == []
 

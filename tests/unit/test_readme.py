@@ -14,7 +14,7 @@ import typer
 
 from extproc import Translation
 from extproc.cli import app
-from extproc.config import ConfigError, load_config
+from extproc.config import ConfigError, load_config, warnings_of
 from extproc.demo.replies import Reply
 from extproc.demo.script import answer
 from extproc.gateway.console import served
@@ -98,7 +98,7 @@ def without_ids(text: str) -> str:
 def test_the_configuration_is_good(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text(blocks("yaml", "Configure it")[0], encoding="utf-8")
-    assert load_config(file, CONFIGURATION).warnings() == []
+    assert warnings_of(load_config(file, CONFIGURATION)) == []
 
 
 def test_the_errors_shown_are_those_of_that_configuration(tmp_path: Path) -> None:

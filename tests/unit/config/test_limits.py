@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from extproc.config import Config, ConfigError, LimitKey, load_config
+from extproc.config import Config, ConfigError, LimitKey, load_config, warnings_of
 
 HEAD = """
 backends: {b: {api: openai, url: "http://127.0.0.1:1/v1"}}
@@ -50,7 +50,7 @@ teams:
         LimitKey("blue", "claude-*", "requests_per_minute"): 6,
         LimitKey("blue", "claude-*", "concurrent_streams"): 1}
     assert config.limited_teams["red"] == {"requests_per_minute", "tokens_per_minute"}
-    assert config.warnings() == []
+    assert warnings_of(config) == []
 
 
 def test_without_limits_nobody_is_limited(tmp_path: Path) -> None:
@@ -91,11 +91,11 @@ def test_the_counters_file_belongs_to_the_configurations_folder(tmp_path: Path) 
 
 
 def test_what_will_not_work_as_meant_is_a_warning(tmp_path: Path) -> None:
-    assert load(tmp_path, "team_limits: {tokens_per_day: 1}").warnings() == [
+    assert warnings_of(load(tmp_path, "team_limits: {tokens_per_day: 1}")) == [
         ("team_limits", "has no effect without teams")]
     config = load(tmp_path, """
 limits_service: {address: "limits:8081", counters: /var/x}
 teams: {red: {key: "${RED}", models: [claude-*], limits: {concurrent_streams: 1, models: {gpt: {tokens_per_day: 1}}}}}
 """)
-    assert [path for path, _ in config.warnings()] == [
+    assert [path for path, _ in warnings_of(config)] == [
         "teams.red.limits.concurrent_streams", "limits_service.counters", "teams.red.limits.models.gpt"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc import Translation
-from extproc.config import Config, ConfigError, load_config
+from extproc.config import Config, ConfigError, load_config, warnings_of
 from extproc.profiles import find_provider
 
 GOOD = """
@@ -58,7 +58,7 @@ def test_a_good_file_becomes_records_with_defaults(tmp_path: Path) -> None:
     assert config.teams["red"].keys == ["team-red"]
     assert config.teams["red"].limits is not None
     assert config.timeouts.idle == 240
-    assert config.warnings() == []
+    assert warnings_of(config) == []
 
 
 def test_json_is_read_as_well(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ models:
   - {match: "ab*", attempts: [{backend: plain, model: x}]}
   - {match: "*b", list: [ab], attempts: [{backend: plain, model: x}]}
 """)
-    found = dict(config.warnings())
+    found = dict(warnings_of(config))
     assert "${VARIABLE}" in found["backends.plain.key"]
     assert "unencrypted" in found["backends.plain.url"]
     assert "lacks the version" in found["backends.later.url"]
@@ -217,23 +217,23 @@ models:
 
 def test_a_literal_team_key_and_a_pattern_for_nothing_are_warnings(tmp_path: Path) -> None:
     config = load(tmp_path, minimal(rest="teams: {t: {key: [lit, '${RED}'], models: [nothing]}}"))
-    assert dict(config.warnings()) == {
+    assert dict(warnings_of(config)) == {
         "teams.t.key[0]": "the key is written in the file; ${VARIABLE} keeps it out",
         "teams.t.models[0]": '"nothing" fits no model rule'}
 
 
 def test_a_style_that_nothing_writes_is_a_warning(tmp_path: Path) -> None:
-    found = {style: dict(load(tmp_path, minimal(attempt=f", tools: {{style: {style}}}")).warnings())
+    found = {style: dict(warnings_of(load(tmp_path, minimal(attempt=f", tools: {{style: {style}}}"))))
         for style in ("gemma-4", "hermes", "prompted", "native")}
     told = found.pop("gemma-4")["models[0].attempts[0].tools.style"]
-    assert "told natively" in told
+    assert "offered natively" in told
     assert "read: [gemma-4]" in told
     assert not any(found.values())
-    assert "no tool at all" in dict(load(tmp_path, minimal(rest="tools: {only: []}")).warnings())["tools.only"]
+    assert "no tool at all" in dict(warnings_of(load(tmp_path, minimal(rest="tools: {only: []}"))))["tools.only"]
     for rest, path in (("tools: {style: gemma-4}", "tools.style"),
                        ("", "backends.b.tools.style")):
         backend = 'api: openai, url: "http://127.0.0.1:1/v1"' + ("" if rest else ", tools: {style: gemma-4}")
-        assert "told natively" in dict(load(tmp_path, minimal(backend, rest)).warnings())[path]
+        assert "offered natively" in dict(warnings_of(load(tmp_path, minimal(backend, rest))))[path]
 
 
 # ------------------------------------------------------------------------------------------------------ without a file
@@ -248,7 +248,7 @@ def test_without_a_file_the_demo_is_served() -> None:
     running = config.with_backend_url("demo", "http://127.0.0.1:4000/v1")
     assert running.backends["demo"].port == 4000
     assert config.backends["demo"].is_demo
-    assert config.warnings() == []
+    assert warnings_of(config) == []
 
 
 def test_without_a_file_the_demo_may_run_elsewhere() -> None:
@@ -293,7 +293,7 @@ def test_without_a_file_featherless_and_kilo_are_served_when_their_key_is_set(va
     assert find_provider(None, backend.host) is find_provider(name, None) is not None
     talk = Translation("openai", "openai", "m", provider=backend.provider, url=backend.url)
     assert talk.request(b'{"model": "m", "messages": [{"role": "user", "content": "hi"}]}').path == path
-    assert config.warnings() == []
+    assert warnings_of(config) == []
 
 
 def test_without_a_file_providers_of_every_api_are_served() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from extproc.config import Backend, Config, ConfigError, load_config
-from extproc.config.observing_records import read_otlp
+from extproc.config import Backend, Config, ConfigError, load_config, warnings_of
+from extproc.config.observability import parse_otlp
 
 
 def loaded(folder: Path, **changes: Any) -> Config:
@@ -40,7 +40,7 @@ def test_who_is_told_of_a_trace_when_nothing_is_said(url: str, told: bool) -> No
     ("grpc://collector", ("collector", 4317, False, True, "/v1/traces")),
     ("grpcs://[::1]:4317", ("::1", 4317, True, True, "/v1/traces"))])
 def test_collectors(url: str, parts: tuple[Any, ...]) -> None:
-    assert read_otlp(url) == parts
+    assert parse_otlp(url) == parts
 
 
 @pytest.mark.parametrize(("changes", "path", "reason"), [
@@ -68,7 +68,7 @@ def test_what_is_unwise(tmp_path: Path) -> None:
     config = loaded(tmp_path, tracing={
         "otlp": "http://collector", "sampling": 0, "ca": "nowhere.pem",
         "headers": {"Authorization": "Bearer secret-1", "x-tenant": "blue", "api-key": "${TOKEN}"}})
-    assert [(path, reason.split(":")[0]) for path, reason in config.warnings()] == [
+    assert [(path, reason.split(":")[0]) for path, reason in warnings_of(config)] == [
         ("tracing.headers.Authorization", "the value is written in the file; ${VARIABLE} keeps it out"),
         ("tracing.otlp", "the key in tracing.headers travels unencrypted"),
         ("tracing.sampling", "only requests that bring a sampled traceparent are traced"),
@@ -81,6 +81,6 @@ def test_what_is_unwise(tmp_path: Path) -> None:
 
 def test_a_collectors_private_authority_is_read(tmp_path: Path) -> None:
     config = loaded(tmp_path, tracing={"otlp": "grpcs://collector", "ca": "nowhere.pem"})
-    [(path, reason)] = config.warnings()
+    [(path, reason)] = warnings_of(config)
     assert path == "tracing.ca"
     assert "Envoy does not start without it" in reason

@@ -34,10 +34,10 @@ def test_any_number_of_names_is_found_and_few_are_remembered() -> None:
         for number in range(3000):
             assert served.find_rule(f"claude-{number}") is served.models[0]
             assert served.find_rule(f"x{number}") is served.models[1]
-    assert served._rule_of.cache_info().currsize <= 1024  # type: ignore[attr-defined]
-    before = served._rule_of.cache_info().currsize  # type: ignore[attr-defined]
+    assert served.find_rule.cache_info().currsize <= 1024  # type: ignore[attr-defined]
+    before = served.find_rule.cache_info().currsize  # type: ignore[attr-defined]
     assert served.find_rule(f"x{'y' * 201}") is served.models[1]
-    assert served._rule_of.cache_info().currsize == before  # type: ignore[attr-defined]
+    assert served.find_rule.cache_info().currsize == before  # type: ignore[attr-defined]
 
 
 def test_a_rule_is_found_by_its_id() -> None:
@@ -74,16 +74,16 @@ def digest(content: bytes) -> str:
     (ModelRule(match="m", attempts=[Attempt(backend="b", model="x", weight=2)]), True, True)])
 def test_the_way_is_what_envoy_must_know_and_the_id_what_a_request_is_served_by(
         changed: ModelRule, way: bool, content: bool) -> None:
-    assert (changed.way != rule("m").way, changed.id != rule("m").id) == (way, content)
-    assert changed.id.startswith(f"{changed.way}.")
+    assert (changed.route_key != rule("m").route_key, changed.id != rule("m").id) == (way, content)
+    assert changed.id.startswith(f"{changed.route_key}.")
 
 
 def test_names_of_nobody_suggest_the_nearest() -> None:
     served = config(rule("claude-*", "claude-sonnet-4-5", "claude-opus-4-1"), rule("GPT-5"))
-    assert served.nearest("claude-sonet-45")[0] == "claude-sonnet-4-5"
-    assert served.nearest("gpt5")[0] == "GPT-5"
-    assert served.nearest("zzz") == ["claude-sonnet-4-5", "claude-opus-4-1", "GPT-5"]
-    assert len(config(*(rule(f"model-{n}") for n in range(9))).nearest("model-")) == 5
+    assert served.similar_models("claude-sonet-45")[0] == "claude-sonnet-4-5"
+    assert served.similar_models("gpt5")[0] == "GPT-5"
+    assert served.similar_models("zzz") == ["claude-sonnet-4-5", "claude-opus-4-1", "GPT-5"]
+    assert len(config(*(rule(f"model-{n}") for n in range(9))).similar_models("model-")) == 5
 
 
 def test_listed_models_have_no_duplicates_and_no_globs() -> None:
@@ -98,7 +98,7 @@ def test_a_team_sees_and_uses_its_own_models_only() -> None:
     assert served.listed_models("all") == ["claude-a", "gpt"]
     assert served.allows("red", "claude-zzz")
     assert not served.allows("red", "gpt")
-    assert served.nearest("gpt", "red") == ["claude-a"]
+    assert served.similar_models("gpt", "red") == ["claude-a"]
     assert not served.allows(None, "gpt")
     assert not served.allows("unknown", "gpt")
 

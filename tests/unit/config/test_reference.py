@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from extproc.config import load_config
-from extproc.config.reference import _INTRODUCTION, _RECORDS, field_docstrings, reference
+from extproc.config import load_config, warnings_of
+from extproc.config.reference import INTRODUCTION, RECORDS, field_docstrings, reference
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -16,12 +16,12 @@ def test_the_page_is_current() -> None:
 
 
 def test_every_key_has_a_meaning() -> None:
-    for _, record, module in _RECORDS:
-        assert set(field_docstrings(record, module)) == set(record.__struct_fields__)
+    for _, record in RECORDS:
+        assert set(field_docstrings(record)) == set(record.__struct_fields__)
 
 
 def test_the_example_is_a_good_configuration(tmp_path: Path) -> None:
     example = tmp_path / "example.yaml"
-    example.write_text(_INTRODUCTION.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+    example.write_text(INTRODUCTION.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
     config = load_config(example, {"OPENROUTER_API_KEY": "a", "GEMINI_API_KEY": "c", "RED_KEY": "b"})
-    assert config.warnings() == []
+    assert warnings_of(config) == []

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from extproc.config import Attempt, Backend, Config, ConfigError, ModelRule, load_config
-from extproc.config.backend_records import Proxy, read_proxy
-from extproc.config.routing_records import MOST_ORDERS
+from extproc.config import Attempt, Backend, Config, ConfigError, ModelRule, load_config, warnings_of
+from extproc.config.backends import Proxy, parse_proxy
+from extproc.config.models import MOST_ATTEMPT_ORDERS
 from extproc.worker.exchange_log import configured_secrets
 
 ENV = {"A": "key-a", "B": "key-b", "PROXY": "http://me:pass-word@proxy.example:3128"}
@@ -36,7 +36,7 @@ def problems(folder: Path, **given: Any) -> list[tuple[str, str]]:
 
 
 def warnings(folder: Path, **given: Any) -> list[tuple[str, str]]:
-    return load(folder, **given).warnings()
+    return warnings_of(load(folder, **given))
 
 
 # -------------------------------------------------------------------------------------------------------- several keys
@@ -45,15 +45,15 @@ def warnings(folder: Path, **given: Any) -> list[tuple[str, str]]:
 def test_keys_are_texts_or_mappings(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("from-file\n")
     backend = load(tmp_path, {"keys": ["${A}", {"key": "${B}", "weight": 3}, {"key_file": "file"}]}).backends["b"]
-    assert [(entry.key, entry.weight) for entry in backend.several_keys] == [("key-a", 1), ("key-b", 3), (None, 1)]
-    assert backend.several_keys[2].key_file == str(tmp_path / "file"), "relative to the configuration"
+    assert [(entry.key, entry.weight) for entry in backend.key_entries] == [("key-a", 1), ("key-b", 3), (None, 1)]
+    assert backend.key_entries[2].key_file == str(tmp_path / "file"), "relative to the configuration"
     assert backend.known_keys == ("key-a", "key-b", "from-file")
     assert backend.has_key
 
 
 def test_no_key_is_shown_and_all_are_scrubbed(tmp_path: Path) -> None:
     config = load(tmp_path, {"keys": ["${A}", {"key": "${B}"}], "proxy": "${PROXY}"})
-    for shown in (repr(config), repr(config.backends["b"].several_keys)):
+    for shown in (repr(config), repr(config.backends["b"].key_entries)):
         assert not [secret for secret in ("key-a", "key-b", "pass-word") if secret in shown]
     assert configured_secrets(config) == ["key-a", "key-b"]
 
@@ -116,7 +116,7 @@ def test_what_is_probably_not_meant_is_a_warning(tmp_path: Path, backend: dict[s
     ("http://me@proxy.example:1", Proxy("proxy.example", 1, False, "me:")),
 ])
 def test_a_proxy_is_taken_apart(tmp_path: Path, url: str, parts: Proxy) -> None:
-    assert read_proxy(load(tmp_path, {"proxy": url}).backends["b"].proxy or "") == parts
+    assert parse_proxy(load(tmp_path, {"proxy": url}).backends["b"].proxy or "") == parts
 
 
 @pytest.mark.parametrize(("url", "address"), [
@@ -159,7 +159,7 @@ def test_the_number_of_orders_is_bounded(tmp_path: Path) -> None:
     [(path, reason)] = problems(tmp_path, attempts=attempts)
     assert path == "models[0].attempts"
     assert str(4 ** 5) in reason
-    assert str(MOST_ORDERS) in reason
+    assert str(MOST_ATTEMPT_ORDERS) in reason
 
 
 def test_rules_keep_their_names_where_nothing_new_is_said() -> None:
@@ -167,7 +167,7 @@ def test_rules_keep_their_names_where_nothing_new_is_said() -> None:
     plain, weighted = (ModelRule(match="m", attempts=[Attempt(backend="b", model="x", weight=weight)])
                        for weight in (None, 1))
     said = hashlib.sha256(b'{"match":"m","attempts":[{"backend":"b","model":"x"}]}').hexdigest()
-    assert plain.id == f"{plain.way}.{said[:8]}"
+    assert plain.id == f"{plain.route_key}.{said[:8]}"
     assert weighted.id != plain.id
 
 
@@ -191,7 +191,7 @@ def test_files_of_a_certificate_start_at_the_configurations_folder(tmp_path: Pat
     config = load(tmp_path, tls={"certificate": "tls.crt", "key": "tls.key"})
     assert config.tls is not None
     assert (config.tls.certificate, config.tls.key) == (str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
-    assert config.warnings() == []
+    assert warnings_of(config) == []
 
 
 def test_a_certificate_that_is_not_there_yet_is_a_warning(tmp_path: Path) -> None:

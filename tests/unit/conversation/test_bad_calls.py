@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 
 from extproc import Translation
 from extproc.config import Attempt, Backend, ModelRule, ToolSettings
-from extproc.config.events import EventLabel, EventSettings
+from extproc.config.tools import EventLabel, EventSettings
 from extproc.conversation.call_counts import BadCall, CallCounts
 from extproc.ext_proc.record import Record
 from extproc.process.log import Log

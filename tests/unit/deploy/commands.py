@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from extproc.cli import app
-from extproc.config import Config, load_config
+from extproc.config import Config, load_config, warnings_of
 
 EXPECTED_WARNINGS = ("metrics and health are open", "until it holds a key", "does not exist", "cannot be read",
                      "no such file")
@@ -31,7 +31,7 @@ def options(arguments: Sequence[str]) -> dict[str, Any]:
 def loaded(path: Path, env: Mapping[str, str]) -> Config:
     """The configuration, with no warning that could be avoided."""
     config = load_config(path, dict(env))
-    said = [f"{where}: {reason}" for where, reason in config.warnings()
+    said = [f"{where}: {reason}" for where, reason in warnings_of(config)
             if not any(known in reason for known in EXPECTED_WARNINGS)]
     assert said == []
     return config

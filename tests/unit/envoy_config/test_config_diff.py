@@ -33,7 +33,7 @@ def test_what_has_no_way_is_named_at_its_path() -> None:
     now, then = configuration("n", later=BACKEND), configuration()
     assert differences(now, json.dumps(made(then))) == [
         ("models[0]", "Envoy has no route for 'n' and its backends; its requests get 503"),
-        ("models", f"Envoy has a route ({then.models[0].way}) that no rule uses any more"),
+        ("models", f"Envoy has a route ({then.models[0].route_key}) that no rule uses any more"),
         ("backends.later", "Envoy has no way to it")]
 
 

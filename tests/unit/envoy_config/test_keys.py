@@ -10,7 +10,8 @@ import pytest
 
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.envoy_config import RuntimeLayout, build, static_bootstrap, validate_with_envoy
-from extproc.envoy_config.secrets import BEARER, OWN_HEADERS, key_header
+from extproc.envoy_config.secrets import BEARER, key_header
+from extproc.profiles.apis import API_FACTS
 
 VERTEX = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers"
 
@@ -45,7 +46,7 @@ def test_the_name_vertex_says_so_behind_another_host() -> None:
 @pytest.mark.parametrize("api", ["openai", "anthropic", "gemini"])
 def test_what_the_configuration_says_wins(api: Any, url: str) -> None:
     assert key_header(Backend(api=api, url=url, auth="bearer")) == BEARER
-    assert key_header(Backend(api=api, url=url, auth="key")) == OWN_HEADERS[api]
+    assert key_header(Backend(api=api, url=url, auth="key")) == (API_FACTS[api].key_header, "")
 
 
 # ------------------------------------------------------------------------------------------------------------ key files

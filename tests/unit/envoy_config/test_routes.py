@@ -49,7 +49,7 @@ def hop(config: Config, backend: str) -> list[tuple[str, str]]:
 
 def test_each_order_of_equals_is_a_route_and_that_of_the_file_needs_no_name() -> None:
     config = configuration(("a", 3), ("b", 1), ("c", None))
-    rule = f"{config.models[0].way}."
+    rule = f"{config.models[0].route_key}."
     assert edge(config) == [
         ({"x-extproc-route": rule, "x-extproc-order": "1"}, ["hop-b", "hop-a", "hop-c"], ",1,2,"),
         ({"x-extproc-route": rule}, ["hop-a", "hop-b", "hop-c"], ",1,2,")]

@@ -69,9 +69,9 @@ def test_one_route_per_rule_and_one_group_per_attempt() -> None:
     config = one_backend("http://127.0.0.1:1/v1", models=[ModelRule(match="m", attempts=attempts)],
                          limits=Limits(replay=1000), timeouts=Timeouts(stream_idle=7))
     routes = manager(config, "edge")["route_config"]["virtual_hosts"][0]["routes"]
-    assert [route["name"] for route in routes] == ["healthz", config.models[0].way, "unknown-rule", "nothing"]
+    assert [route["name"] for route in routes] == ["healthz", config.models[0].route_key, "unknown-rule", "nothing"]
     route = routes[1]
-    way = f"{config.models[0].way}."
+    way = f"{config.models[0].route_key}."
     assert route["match"]["headers"] == [{"name": "x-extproc-route", "string_match": {"prefix": way}}]
     assert route["request_body_buffer_limit"] == 1000
     assert (route["route"]["timeout"], route["route"]["idle_timeout"]) == ("0s", "7s")

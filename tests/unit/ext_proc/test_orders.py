@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from extproc.config import Attempt, Config, ModelRule
-from extproc.config.routing_records import orders_of
+from extproc.config.models import attempt_orders
 from extproc.ext_proc.attempt import Misrouted, chosen_by_route, chosen_order
 from extproc.ext_proc.select import SelectExchange
 from tests.unit.ext_proc.playbook import Playbook, config, request_body, request_headers
@@ -45,7 +45,7 @@ def select(found: ModelRule, *, request_id: str, **body: Any) -> str | None:
 ])
 def test_each_of_the_equals_comes_first_for_its_share_and_the_heavier_follow(
         weights: list[int | None], orders: list[tuple[float, tuple[int, ...]]]) -> None:
-    assert [(order.share, order.attempts) for order in orders_of(weights)] == orders
+    assert [(order.share, order.attempts) for order in attempt_orders(weights)] == orders
 
 
 def test_requests_spread_by_weight() -> None:
@@ -79,7 +79,7 @@ def test_without_equals_no_order_is_named() -> None:
 def test_both_hops_mean_the_same_attempt() -> None:
     found = rule(1, 1, None)
     settings: Config = config(models=[found])
-    for number, order in enumerate(found.orders):
+    for number, order in enumerate(found.attempt_orders):
         for count, index in enumerate(order.attempts, 1):
             choice = chosen_by_route(settings, {
                 "x-extproc-route": found.id, "x-extproc-order": str(number), "x-envoy-attempt-count": str(count)},

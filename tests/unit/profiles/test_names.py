@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from extproc.apis import PROVIDER_APIS
 from extproc.profiles import PROVIDERS, find_provider
+from extproc.profiles.apis import API_FACTS, ApiName
 from tests.profile_tables import profile_tables
 
 
@@ -20,3 +24,7 @@ def test_every_name_and_alias_means_one_endpoint():
     assert len(names) == len(set(names))
     assert all(name == name.lower() for name in names)
     assert all(find_provider(name.upper(), None) is not None for name in names)
+
+
+def test_the_facts_of_provider_apis_name_those_of_the_registry() -> None:
+    assert set(API_FACTS) == set(get_args(ApiName)) == set(PROVIDER_APIS)

@@ -11,7 +11,7 @@ from extproc.apis.openai.client import EventsApi, ToolLabel
 from extproc.apis.openai.client.finalizing import NOT_RUN
 from extproc.apis.openai.client.request import ChatRequest
 from extproc.bounds import Limits
-from extproc.config.events import EventSettings
+from extproc.config.tools import EventSettings
 from extproc.conversation.model import (
     Event,
     Finish,

@@ -1,0 +1,219 @@
+"""Model rules: which names are served, by which attempts and in which order, and what is wrong about them.
+
+The checks also get rules that converted only in part: what did not is None there, is reported already and is skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import msgspec
+
+from extproc.config.backends import Backend, safety_problems
+from extproc.config.tools import ToolSettings
+from extproc.config.values import Problem, converted_entries, number_problems, pattern_problems
+from extproc.globs import covers, is_glob, matches, star_text
+
+Names = list[str]  # the key `list` of a rule hides the builtin inside that class
+
+STAR = "{star}"
+"""In the `model` of an attempt: the text that the first `*` of the rule's `match` matched."""
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One way to serve a model: a backend and the name of the model there."""
+
+    backend: str
+    """A name under `backends`."""
+    model: str
+    """The provider's name of the model. `"*"` passes the client's name on; `{star}` inside stands for the text that
+    the first `*` of the rule's `match` matched: with `match: "openrouter/*"`, `"{star}"` sends the name without the
+    prefix."""
+    max_output_tokens: int | None = None
+    """Larger requests are clamped to this many tokens."""
+    weight: int | None = None
+    """Neighbouring attempts with a weight share the requests: each is the first one for its share, and the others
+    follow when it fails. Requests that name their user or conversation (`metadata.user_id`, `prompt_cache_key`) stay
+    with one of them, so that prompt caches hit. An attempt without a weight keeps its place."""
+    first_token_timeout: float | None = None
+    """Seconds that this attempt has for the first token of a streamed response; `timeouts.first_token` when unset.
+    Where a further attempt remains, the response head is withheld for this time, whatever `timeouts.commit_after`
+    says."""
+    tools: ToolSettings = ToolSettings()
+    """How tools are offered to this model. Each key overrides that of the backend."""
+    safety: dict[str, str] = {}
+    """Safety thresholds for this attempt. Each category overrides that of its backend."""
+
+    def provider_model(self, match: str, client_model: str) -> str:
+        """The model's name for the provider, where `match` is the pattern of the rule that chose this attempt."""
+        if self.model == "*":
+            return client_model
+        if STAR in self.model:
+            return self.model.replace(STAR, star_text(match, client_model))
+        return self.model
+
+
+Attempts = list[Attempt]
+
+
+# ------------------------------------------------------------------------------------------------- order of attempts
+
+
+class AttemptOrder(msgspec.Struct, frozen=True):
+    """One order in which the attempts of a rule are made: the share of requests that take it (all shares add up to 1),
+    and the indexes of the attempts."""
+
+    share: float
+    attempts: tuple[int, ...]
+
+
+MOST_ATTEMPT_ORDERS = 256
+"""Each order is a route of Envoy's."""
+
+
+def weighted_groups(weights: Sequence[int | None]) -> list[list[int]]:
+    """The indexes of attempts in failover order: neighbours with a weight form a group, one without stands alone."""
+    groups = itertools.groupby(range(len(weights)), lambda index: -1 if weights[index] is not None else index)
+    return [list(members) for _, members in groups]
+
+
+def attempt_orders(weights: Sequence[int | None]) -> tuple[AttemptOrder, ...]:
+    """Every order in which attempts of these weights are made. Each attempt of a group is its first one for the share
+    of its weight; the others follow, the heavier first."""
+    choices = [[AttemptOrder(
+        _weight(weights, first) / sum(_weight(weights, one) for one in group),
+        (first, *sorted((one for one in group if one != first), key=lambda one: -_weight(weights, one))))
+        for first in group] for group in weighted_groups(weights)]
+    orders = []
+    for parts in itertools.product(*choices):
+        share = 1.0
+        for part in parts:
+            share *= part.share
+        orders.append(AttemptOrder(share, tuple(index for part in parts for index in part.attempts)))
+    return tuple(orders)
+
+
+def count_attempt_orders(weights: Sequence[int | None]) -> int:
+    """How many orders `attempt_orders` would make."""
+    count = 1
+    for group in weighted_groups(weights):
+        count *= len(group)
+    return count
+
+
+def _weight(weights: Sequence[int | None], index: int) -> int:
+    return weights[index] or 1
+
+
+# ------------------------------------------------------------------------------------------------------------- rules
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:8]
+
+
+class ModelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
+    """Which model names are served, and by what. The first rule that matches wins."""
+
+    match: str
+    """An exact model name or a glob: `*` stands for any text, `?` for one character. Case matters."""
+    attempts: Attempts
+    """Where the request goes, in failover order. The same backend may appear again with another model."""
+    list: Names = []
+    """For a glob: the names that `/v1/models` shows."""
+
+    @cached_property
+    def route_key(self) -> str:
+        """What Envoy routes by: a header-safe name that changes only with the match, the backends of the attempts or
+        their weights. After other changes an Envoy that runs elsewhere needs no new configuration."""
+        slug = re.sub(r"[^a-z0-9]+", "-", self.match.lower()).strip("-")[:40] or "any"
+        routed = [self.match, [(attempt.backend, attempt.weight) for attempt in self.attempts]]
+        return f"{slug}-{_digest(routed)}"
+
+    @cached_property
+    def id(self) -> str:
+        """`ROUTE.CONTENT`: the route key, and a digest that changes whenever requests would be served differently.
+        Keys at their defaults are not part of the digest, so a later version with further keys gives the same ids."""
+        return f"{self.route_key}.{_digest(msgspec.structs.replace(self, list=[]))}"
+
+    def matches(self, model: str) -> bool:
+        """True if this rule's pattern matches the client's model name."""
+        return matches(self.match, model)
+
+    @cached_property
+    def attempt_orders(self) -> tuple[AttemptOrder, ...]:
+        """The orders in which the attempts are made: one, unless some have weights. The first is that of the file."""
+        return attempt_orders([attempt.weight for attempt in self.attempts])
+
+    @property
+    def listed_names(self) -> Names:
+        """The names that this rule shows in `/v1/models`."""
+        return self.list if is_glob(self.match) else [self.match]
+
+
+# ------------------------------------------------------------------------------------------------------------ checks
+
+
+def rule_problems(path: str, rule: ModelRule, backends: Mapping[str, Backend]) -> Iterator[Problem]:
+    """What makes the rule unusable, as (path, reason)."""
+    if rule.match is not None:
+        yield from pattern_problems(f"{path}.match", rule.match)
+        for index, name in converted_entries(rule.list):
+            if is_glob(name):
+                yield f"{path}.list[{index}]", f'"{name}" is a glob: list exact names'
+            elif not matches(rule.match, name):
+                yield f"{path}.list[{index}]", f'"{name}" does not match "{rule.match}"'
+    if rule.attempts is not None and not rule.attempts:
+        yield f"{path}.attempts", "is empty: name at least one"
+    for index, attempt in converted_entries(rule.attempts):
+        yield from _attempt_problems(f"{path}.attempts[{index}]", attempt, rule, backends)
+    count = count_attempt_orders([attempt.weight if attempt is not None else None for attempt in rule.attempts or ()])
+    if count > MOST_ATTEMPT_ORDERS:
+        yield (f"{path}.attempts", f"there are {count} orders of weighted attempts, at most {MOST_ATTEMPT_ORDERS} are "
+               "possible: give fewer of them a weight")
+
+
+def _attempt_problems(path: str, attempt: Attempt, rule: ModelRule, backends: Mapping[str, Backend],
+                      ) -> Iterator[Problem]:
+    yield from number_problems(path, attempt)
+    if attempt.backend is not None and attempt.backend not in backends:
+        yield f"{path}.backend", f'no backend "{attempt.backend}"; known: {", ".join(sorted(backends)) or "none"}'
+    elif (backend := backends.get(attempt.backend)) is not None:
+        yield from safety_problems(f"{path}.safety", attempt.safety, backend.api)
+    if attempt.model is not None:
+        yield from pattern_problems(f"{path}.model", attempt.model)
+        if "*" in attempt.model and attempt.model != "*":
+            yield f"{path}.model", f'"*" stands alone; {STAR} stands for what the star of match matched'
+        if STAR in attempt.model and rule.match is not None and "*" not in rule.match:
+            yield f"{path}.model", f"{STAR} needs a match with a *"
+
+
+def rule_warnings(path: str, rule: ModelRule, idle_timeout: float) -> Iterator[Problem]:
+    """Settings without effect."""
+    for number, attempt in enumerate(rule.attempts):
+        deadline = attempt.first_token_timeout
+        if deadline is not None and deadline >= idle_timeout:
+            yield (f"{path}.attempts[{number}].first_token_timeout",
+                   "has no effect: timeouts.idle ends the attempt first")
+    for group in weighted_groups([attempt.weight for attempt in rule.attempts]):
+        if len(group) == 1 and rule.attempts[group[0]].weight is not None:
+            yield (f"{path}.attempts[{group[0]}].weight", "has no effect: the attempts beside it have no weight, so it "
+                   "is always made in its place")
+
+
+def unreachable_warnings(rules: Sequence[ModelRule]) -> Iterator[Problem]:
+    """Rules and listed names that an earlier rule hides."""
+    for index, rule in enumerate(rules):
+        path = f"models[{index}]"
+        by = next((earlier for earlier in range(index) if covers(rules[earlier].match, rule.match)), None)
+        if by is not None:
+            yield f"{path}.match", f'never reached: models[{by}] ("{rules[by].match}") matches first'
+            continue
+        for number, name in enumerate(rule.list):
+            taken = next((earlier for earlier in range(index) if rules[earlier].matches(name)), None)
+            if taken is not None:
+                yield f"{path}.list[{number}]", f'"{name}" is served by models[{taken}] ("{rules[taken].match}")'

@@ -1,0 +1,101 @@
+"""What the configuration must know of each provider API: one record per API, data only, quick to load.
+
+The codecs of an API are its folder under `extproc/apis/`. This table has the facts that are needed without them: when a
+configuration is checked, and when Envoy is told how to send a key. A test holds its names against the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from extproc.profiles import PROVIDERS
+from extproc.profiles.anthropic import KNOWN_NAMES
+from extproc.profiles.gemini import VERTEX, gemini_endpoint
+
+ApiName = Literal["openai", "anthropic", "gemini"]
+"""What `api:` of a backend may say."""
+
+EndpointTest = Callable[[str, str, str | None], bool]
+"""(host with a port if the URL has one, base path, `provider` of the configuration) -> bool."""
+
+
+def _always(authority: str, base_path: str, provider: str | None) -> bool:
+    return True
+
+
+class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One API of providers."""
+
+    default_base_path: str
+    """The base path where no URL is given."""
+    key_header: str
+    """The API's own header for a key, without a prefix (`auth: key`)."""
+    takes_bearer: EndpointTest
+    """Whether an endpoint expects `Authorization: Bearer KEY` unless `auth` says otherwise."""
+    provider_names: tuple[str, ...]
+    """Names that `provider` may have for this API."""
+    safety_categories: tuple[str, ...] = ()
+    """The categories of `safety`; empty: the API has no such setting."""
+    safety_thresholds: tuple[str, ...] = ()
+    """The values of `safety`."""
+    url_mistake: Callable[[str, str, str | None], str | None] = lambda authority, base_path, provider: None
+    """What is wrong with a base URL that leads nowhere; the arguments are those of `EndpointTest`."""
+    has_reasoning_field: bool = True
+    """Reasoning has a place of its own in the API, whatever the model."""
+
+
+ANTHROPIC_WITH_BEARER = ("moonshot.ai", "moonshot.cn", "z.ai", "bigmodel.cn", "openrouter.ai", "minimax.io",
+                         "minimaxi.com")
+"""Hosts, with all below them, whose endpoints in Anthropic's format take a bearer token. Source: their guides for
+Claude Code name ANTHROPIC_AUTH_TOKEN, which is sent as one, and not ANTHROPIC_API_KEY."""
+
+
+def _is_vertex(authority: str, base_path: str, provider: str | None) -> bool:
+    return gemini_endpoint(authority, base_path, provider) is VERTEX
+
+
+def _anthropic_takes_bearer(authority: str, base_path: str, provider: str | None) -> bool:
+    known = tuple(f".{host}" for host in ANTHROPIC_WITH_BEARER)
+    return _is_vertex(authority, base_path, provider) or f".{authority.partition(':')[0]}".endswith(known)
+
+
+def _gemini_url_mistake(authority: str, base_path: str, provider: str | None) -> str | None:
+    """Google's own pages show whole URLs, or those of another API."""
+    if base_path.endswith(("/openai", "/endpoints/openapi")):
+        return "is the endpoint in OpenAI's format: say api: openai, or leave out what follows the version"
+    if "/models" in base_path:
+        return "must end before /models"
+    if _is_vertex(authority, base_path, provider):
+        return None if "/publishers/" in base_path else (
+            "lacks the publisher: .../v1/projects/PROJECT/locations/LOCATION/publishers/google")
+    return None if base_path else "lacks the version, such as /v1beta"
+
+
+API_FACTS: dict[str, ApiFacts] = {
+    "openai": ApiFacts(
+        default_base_path="/v1",
+        key_header="api-key",  # OpenAI itself has none; this is Azure's
+        takes_bearer=_always,
+        provider_names=tuple(name for known in PROVIDERS for name in (known.name, *known.aliases)),
+        has_reasoning_field=False),
+    "anthropic": ApiFacts(
+        default_base_path="/v1",
+        key_header="x-api-key",
+        takes_bearer=_anthropic_takes_bearer,
+        provider_names=KNOWN_NAMES),
+    "gemini": ApiFacts(
+        default_base_path="/v1beta",
+        key_header="x-goog-api-key",
+        takes_bearer=_is_vertex,
+        provider_names=("gemini", "google", "aistudio", "vertex"),
+        # The enums HarmCategory and HarmBlockThreshold of generateContent, without UNSPECIFIED, which is refused.
+        safety_categories=tuple(f"HARM_CATEGORY_{name}" for name in (
+            "HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT", "CIVIC_INTEGRITY",
+            # Vertex only.
+            "JAILBREAK", "IMAGE_HATE", "IMAGE_DANGEROUS_CONTENT", "IMAGE_HARASSMENT", "IMAGE_SEXUALLY_EXPLICIT")),
+        safety_thresholds=("OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE"),
+        url_mistake=_gemini_url_mistake),
+}
