@@ -90,7 +90,6 @@ KNOWN = {
     "envoy_config/rendering.py", "envoy_config/local_replies.py",  # parts of Envoy's configuration
     "globs.py", "config/keyfile.py",  # patterns and paths of the configuration
     "dialects/json/value.py", "dialects/scan_plan.py",  # marks of the dialects; names as providers take them
-    "ext_proc/messages.py",  # names of our own figures
     "transport/http2/headers.py",  # statuses
     "profiles/gemini.py", "profiles/telemetry.py",  # endpoints of the configuration
     "apis/anthropic/passthrough/request.py",  # types of blocks
