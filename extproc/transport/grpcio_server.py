@@ -1,8 +1,7 @@
 """The transport on grpcio: its streams -> the calls of `extproc.transport.rpc`.
 
-The server that everybody knows, kept beside our own (`extproc.transport.native`) as the reference: whatever holds on
-one must hold on the other. Per stream one task reads; what is sent goes out by that task, or by a short one when
-nothing is being read.
+The widely used server, kept beside our own (`extproc.transport.native`) as the reference: both must behave the same.
+One task per stream reads. Messages are sent by that task, or by a short-lived one while nothing is read.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from extproc.transport.rpc import Call, Method, Methods, Status
 OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # Envoy pings every few seconds, also on silent streams; by default grpc closes such a connection.
+    # Envoy pings every few seconds, also on silent streams. By default grpc closes such a connection.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -29,11 +28,11 @@ OPTIONS: list[tuple[str, int]] = [
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _GONE = (grpc.RpcError, grpc.aio.UsageError, grpc.aio.InternalError, asyncio.InvalidStateError)
-"""What grpcio raises when something is sent on a stream that has ended."""
+"""The exceptions of grpcio when something is sent on a stream that has ended."""
 
 
 class GrpcioServer:
-    """Serves `methods`; raw bytes both ways."""
+    """Serves `methods`. Messages are bytes in both directions."""
 
     def __init__(self, methods: Methods) -> None:
         self._server = grpc.aio.server(options=OPTIONS)
@@ -41,67 +40,67 @@ class GrpcioServer:
         self.port = 0
 
     async def start(self, address: str) -> None:
-        """Listens on `unix:/path` or `host:port`. Raises RuntimeError when the address cannot be used."""
+        """Listens on `unix:/path` or `host:port`. Raises RuntimeError if the address cannot be used."""
         self.port = self._server.add_insecure_port(address)
         if not self.port:
             raise RuntimeError(f"cannot listen on {address}")
         await self._server.start()
 
     async def stop(self, grace: float) -> None:
-        """Takes nothing new and gives running streams `grace` seconds. May be called again with less patience."""
+        """Accepts nothing new and gives running streams `grace` seconds. May be called again with a shorter time."""
         await self._server.stop(grace)
 
 
 class _Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """The methods, as grpcio asks for them."""
+    """Finds the method for grpcio."""
 
     def __init__(self, methods: Methods) -> None:
-        self._methods = {path: grpc.stream_stream_rpc_method_handler(_serving(method))
+        self._methods = {path: grpc.stream_stream_rpc_method_handler(_handler_for(method))
                          for path, method in methods.items()}
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         return self._methods.get(details.method)
 
 
-def _serving(method: Method) -> Callable[[object, grpc.aio.ServicerContext], object]:
+def _handler_for(method: Method) -> Callable[[object, grpc.aio.ServicerContext], object]:
     async def serve(_messages: object, context: grpc.aio.ServicerContext) -> None:
         metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
         peer = _Peer(context)
         call = method(metadata, peer)
         try:
             try:
-                await _read(call, peer, context)
+                await _read_messages(call, peer, context)
             except asyncio.CancelledError:
                 if not peer.ended:
                     raise
             await peer.finish()
         finally:
-            peer.gone = True
+            peer.closed_by_client = True
             call.closed()
 
     return serve
 
 
-async def _read(call: Call, peer: _Peer, context: grpc.aio.ServicerContext) -> None:
-    """Until the call has ended the RPC."""
+async def _read_messages(call: Call, peer: _Peer, context: grpc.aio.ServicerContext) -> None:
+    """Delivers messages until the call has ended the RPC."""
     while not peer.ended:
-        peer.waits = Waits.FOR_MESSAGES
+        peer.waits_for = Waiting.FOR_MESSAGES
         data = await context.read()
-        peer.waits = Waits.NO
+        peer.waits_for = Waiting.NOT
         if data is grpc.aio.EOF:
             call.half_closed()
-            await peer.until(lambda: peer.ended)
+            await peer.wait_until(lambda: peer.ended)
             return
         if call.message(data):
             await peer.flush()
         else:
-            await peer.until(peer.is_resumed)
+            await peer.wait_until(peer.is_resumed)
 
 
-class Waits(Enum):
-    """What a stream's task waits for."""
+class Waiting(Enum):
+    """What the task of a stream waits for."""
 
-    NO = auto()
+    NOT = auto()
     """It runs, and sends what was queued before it waits again."""
     FOR_MESSAGES = auto()
     FOR_THE_CALL = auto()
@@ -113,48 +112,48 @@ class _Peer:
     def __init__(self, context: grpc.aio.ServicerContext) -> None:
         self._context = context
         self._queue: deque[bytes] = deque()
-        self._turn = asyncio.Lock()
-        self._stirred = asyncio.Event()
+        self._write_lock = asyncio.Lock()
+        self._changed = asyncio.Event()
         self._resumed = False
         self._status: tuple[Status, str] | None = None
         self._task = asyncio.current_task()
         self._sending: asyncio.Task[None] | None = None
-        self.waits = Waits.NO
-        self.gone = False
+        self.waits_for = Waiting.NOT
+        self.closed_by_client = False
 
     @property
     def ended(self) -> bool:
         return self._status is not None
 
-    # ------------------------------------------------------------------------------------------------ what a call calls
+    # --------------------------------------------------------------------------------------------- the interface `Peer`
 
     def send(self, message: bytes) -> None:
-        if self.gone or self.ended:
+        if self.closed_by_client or self.ended:
             return
         self._queue.append(message)
-        if self.waits is not Waits.NO and (self._sending is None or self._sending.done()):
+        if self.waits_for is not Waiting.NOT and (self._sending is None or self._sending.done()):
             self._sending = asyncio.get_running_loop().create_task(self._send_quietly())
 
     def end(self, status: Status = Status.OK, text: str = "") -> None:
-        if self.gone or self.ended:
+        if self.closed_by_client or self.ended:
             return
         self._status = (status, text)
-        self._stirred.set()
-        if self.waits is Waits.FOR_MESSAGES and self._task is not None:
+        self._changed.set()
+        if self.waits_for is Waiting.FOR_MESSAGES and self._task is not None:
             self._task.cancel()
 
-    def calm(self) -> None:
-        """Every stream is a task here, and nobody waits for a turn."""
+    def lower_priority(self) -> None:
+        """Every stream is a task here, and none has priority."""
 
     def resume(self) -> None:
         self._resumed = True
-        self._stirred.set()
+        self._changed.set()
 
-    # ------------------------------------------------------------------------------------------ what its task calls
+    # ------------------------------------------------------------------------------------ called by the stream's task
 
     async def flush(self) -> None:
-        """Everything that was sent is with grpcio, which waits for the client's window."""
-        async with self._turn:
+        """Passes everything that was sent to grpcio, which waits for the client's window."""
+        async with self._write_lock:
             while self._queue:
                 await self._context.write(self._queue.popleft())
 
@@ -162,25 +161,25 @@ class _Peer:
         try:
             await self.flush()
         except _GONE:
-            return  # The client has gone; the stream's task learns it by itself.
+            return  # the client is gone, which the stream's task learns by itself
 
     def is_resumed(self) -> bool:
-        """Whether the call takes messages again, asked once."""
+        """True if the call accepts messages again. Resets the answer."""
         resumed, self._resumed = self._resumed, False
         return resumed or self.ended
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Waits for the call; what it sent before has left."""
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Waits for the call. What it has sent before has left."""
         await self.flush()
-        self.waits = Waits.FOR_THE_CALL
+        self.waits_for = Waiting.FOR_THE_CALL
         while not condition():
-            await self._stirred.wait()
-            self._stirred.clear()
-        self.waits = Waits.NO
+            await self._changed.wait()
+            self._changed.clear()
+        self.waits_for = Waiting.NOT
         await self.flush()
 
     async def finish(self) -> None:
-        """The last messages and the status."""
+        """Sends the last messages and the status."""
         await self.flush()
         if self._status is not None and self._status[0] is not Status.OK:
             await self._context.abort(_CODES[int(self._status[0])], self._status[1])

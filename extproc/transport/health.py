@@ -1,8 +1,7 @@
-"""The health service of gRPC (`grpc.health.v1.Health`) on the seam of `extproc.transport.rpc`, for every transport
-alike.
+"""The gRPC health service (`grpc.health.v1.Health`) on the seam of `extproc.transport.rpc`, for both transports.
 
-A question about a service in, SERVING or NOT_SERVING out; `Watch` says so again whenever the answer changes. It knows
-nothing of the worker: `check` tells what holds.
+A service name in, SERVING or NOT_SERVING out. `Watch` reports again whenever the status changes. `check` knows the
+status; this module knows nothing of the worker.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from extproc.transport.rpc import Methods, Peer, Status
 
 _PATH = "/grpc.health.v1.Health/"
 
-_Answer = health_pb2.HealthCheckResponse
-_SAID = {None: _Answer(status=_Answer.SERVICE_UNKNOWN).SerializeToString(),
-         True: _Answer(status=_Answer.SERVING).SerializeToString(),
-         False: _Answer(status=_Answer.NOT_SERVING).SerializeToString()}
+_Response = health_pb2.HealthCheckResponse
+_RESPONSES = {None: _Response(status=_Response.SERVICE_UNKNOWN).SerializeToString(),
+         True: _Response(status=_Response.SERVING).SerializeToString(),
+         False: _Response(status=_Response.NOT_SERVING).SerializeToString()}
 
 MAX_WATCHERS = 1000
-"""Streams that watch at the same time; more are refused."""
+"""Concurrent `Watch` streams. More are refused."""
 
 
 class Health:
-    """`check`: whether this service serves; None for one that does not exist."""
+    """`check`: True if this service serves, False if not, None if it does not exist."""
 
     def __init__(self, check: Callable[[str], bool | None]) -> None:
         self._check = check
@@ -37,10 +36,10 @@ class Health:
         """`Check` and `Watch` by their paths."""
         return {f"{_PATH}Check": self._open_check, f"{_PATH}Watch": self._open_watch}
 
-    def changed(self) -> None:
+    def notify_watchers(self) -> None:
         """Something that `check` looks at has changed."""
         for watcher in tuple(self._watchers):
-            watcher.tell()
+            watcher.report()
 
     def _open_check(self, _metadata: Mapping[str, str], peer: Peer) -> _Check:
         return _Check(self._check, peer)
@@ -49,8 +48,8 @@ class Health:
         return _Watch(self._check, peer, self._watchers)
 
 
-class _Question:
-    """Reads the one message of the call."""
+class _HealthCall:
+    """Reads the one request of the call."""
 
     def __init__(self, check: Callable[[str], bool | None], peer: Peer) -> None:
         self._check = check
@@ -59,14 +58,14 @@ class _Question:
 
     def message(self, data: bytes) -> bool:
         if self._service is not None:
-            self._peer.end(Status.INVALID_ARGUMENT, "one message is enough")
+            self._peer.end(Status.INVALID_ARGUMENT, "only one message is allowed")
             return True
         try:
             self._service = health_pb2.HealthCheckRequest.FromString(data).service
         except DecodeError:
             self._peer.end(Status.INVALID_ARGUMENT, "the message is no HealthCheckRequest")
             return True
-        self._answer(self._service)
+        self._respond(self._service)
         return True
 
     def half_closed(self) -> None:
@@ -74,46 +73,46 @@ class _Question:
             self._peer.end(Status.INVALID_ARGUMENT, "a message is missing")
 
     def closed(self) -> None:
-        """Nothing to clear away."""
+        """Holds nothing to release."""
 
-    def _answer(self, service: str) -> None:
+    def _respond(self, service: str) -> None:
         raise NotImplementedError
 
 
-class _Check(_Question):
-    """One question, one answer."""
+class _Check(_HealthCall):
+    """One request, one response."""
 
-    def _answer(self, service: str) -> None:
+    def _respond(self, service: str) -> None:
         serves = self._check(service)
         if serves is None:
             self._peer.end(Status.NOT_FOUND, "unknown service")
             return
-        self._peer.send(_SAID[serves])
+        self._peer.send(_RESPONSES[serves])
         self._peer.end()
 
 
-class _Watch(_Question):
-    """One question, an answer now and at every change, until the other side has enough."""
+class _Watch(_HealthCall):
+    """One request, a response now and at every change, until the client ends the call."""
 
     def __init__(self, check: Callable[[str], bool | None], peer: Peer, watchers: set[_Watch]) -> None:
         super().__init__(check, peer)
         self._watchers = watchers
-        self._told: bool | str | None = "nothing yet"
+        self._last_reported: bool | str | None = "nothing yet"
 
     def closed(self) -> None:
         self._watchers.discard(self)
 
-    def tell(self) -> None:
-        """Says how it stands, unless that was said already."""
+    def report(self) -> None:
+        """Sends the status unless it was the last one sent."""
         assert self._service is not None
         serves = self._check(self._service)
-        if serves != self._told:
-            self._told = serves
-            self._peer.send(_SAID[serves])
+        if serves != self._last_reported:
+            self._last_reported = serves
+            self._peer.send(_RESPONSES[serves])
 
-    def _answer(self, service: str) -> None:
+    def _respond(self, service: str) -> None:
         if len(self._watchers) >= MAX_WATCHERS:
-            self._peer.end(Status.RESOURCE_EXHAUSTED, "too many watch already")
+            self._peer.end(Status.RESOURCE_EXHAUSTED, "too many watchers")
             return
         self._watchers.add(self)
-        self.tell()
+        self.report()

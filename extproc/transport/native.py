@@ -1,7 +1,7 @@
-"""The transport of our own: sockets and time for `extproc.transport.http2`, on asyncio or uvloop.
+"""Our own transport: sockets and time for `extproc.transport.http2`, on asyncio or uvloop.
 
-`NativeServer` listens on a Unix socket or a TCP port; each connection is read into an `http2.Connection`, and what that
-wants to say leaves in one write per wake-up, for all of its streams together. Nothing is decided here.
+`NativeServer` listens on a Unix socket or a TCP port. Each connection's bytes go into an `http2.Connection`, whose
+output leaves in one write per wake-up, for all of its streams together. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 from contextlib import suppress
 from typing import cast
 
-from extproc.transport.http2.abuse_budget import Limits
+from extproc.transport.http2.abuse_budget import ConnectionLimits
 from extproc.transport.http2.connection import Connection, Log
 from extproc.transport.rpc import Methods
 
@@ -22,28 +22,28 @@ BACKLOG = 1024
 """Connections that wait to be accepted. Envoy opens one per thread and 1024 streams."""
 
 HIGH, LOW = 256 * 1024, 64 * 1024
-"""Bytes that the transport holds for a peer that reads slowly before nothing more is cut, and until it is again."""
+"""Bytes in the socket's write buffer above which no more frames are cut, and below which cutting continues."""
 
-_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-"""`localhost` may have an address of a kind that this machine has not."""
+_UNAVAILABLE_FAMILY = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""`localhost` may have an address of a family that this machine does not support."""
 
 CONNECTIONS = 1024
-"""At the same time. Envoy has one or two for each of its threads; a port may be open to others as well."""
+"""Concurrent connections. Envoy has one or two for each of its threads; a port may be open to others as well."""
 LINGER = 1.0
-"""Seconds in which the last bytes may leave for a peer that reads slowly."""
+"""Seconds in which the last bytes may leave to a peer that reads slowly."""
 
 
 class NativeServer:
-    """Serves `methods` on at most so many `connections` at once. `log(event, **details)` hears of broken connections
-    and of calls that raised."""
+    """Serves `methods` on at most `connections` concurrent connections. `log(event, **details)` receives broken
+    connections and calls that raised."""
 
-    def __init__(self, methods: Methods, *, limits: Limits | None = None, log: Log | None = None,
+    def __init__(self, methods: Methods, *, limits: ConnectionLimits | None = None, log: Log | None = None,
                  connections: int = CONNECTIONS) -> None:
         self._methods = methods
-        self._most = connections
-        self._crowded = False
-        """It was said already that there are too many."""
-        self._limits = limits or Limits()
+        self._max_connections = connections
+        self._limit_logged = False
+        """The connection limit was logged already."""
+        self._limits = limits or ConnectionLimits()
         self._log = log
         self._servers: list[asyncio.Server] = []
         self._files: list[tuple[str, os.stat_result]] = []
@@ -51,11 +51,11 @@ class NativeServer:
         self._empty = asyncio.Event()
         self._empty.set()
         self.port = 0
-        """Of TCP; 0 on a Unix socket."""
+        """The TCP port; 0 on a Unix socket."""
 
     async def start(self, address: str) -> None:
-        """Listens on `unix:/path` or `host:port`. A socket file that lies there is replaced. Raises RuntimeError when
-        the address cannot be used."""
+        """Listens on `unix:/path` or `host:port`. Replaces an existing socket file. Raises RuntimeError if the address
+        cannot be used."""
         loop = asyncio.get_running_loop()
         try:
             for one in await self._bind(address):
@@ -65,8 +65,8 @@ class NativeServer:
             raise RuntimeError(f"cannot listen on {address}: {error}") from error
 
     async def stop(self, grace: float) -> None:
-        """Listens no more and gives running streams `grace` seconds; then, or at once, they end as UNAVAILABLE. May be
-        called again with less patience."""
+        """Stops listening and gives running streams `grace` seconds; then, or at once, they end as UNAVAILABLE. May be
+        called again with a shorter time."""
         self._remove_files()
         for server in self._servers:
             server.close()
@@ -74,13 +74,13 @@ class NativeServer:
         if grace > 0:
             for one in tuple(self._connections):
                 one.drain()
-            await self._until_empty(grace)
+            await self._wait_until_empty(grace)
         for one in tuple(self._connections):
-            one.shut()
-        await self._until_empty(LINGER)
+            one.shut_down()
+        await self._wait_until_empty(LINGER)
         for one in tuple(self._connections):
             one.abort()
-        await self._until_empty(LINGER)
+        await self._wait_until_empty(LINGER)
 
     # -------------------------------------------------------------------------------------------------------- listening
 
@@ -99,7 +99,7 @@ class NativeServer:
             try:
                 sockets.append(self._bind_port(family, (place[0], self.port or int(port), *place[2:])))
             except OSError as error:
-                if error.errno not in _NOT_HERE:
+                if error.errno not in _UNAVAILABLE_FAMILY:
                     for one in sockets:
                         one.close()
                     raise
@@ -113,7 +113,7 @@ class NativeServer:
     def _bind_port(self, family: int, place: tuple[object, ...]) -> socket.socket:
         one = socket.socket(family, socket.SOCK_STREAM)
         try:
-            # A port in TIME_WAIT may be used again. It is never shared: that would balance connections, not streams.
+            # A port in TIME_WAIT may be reused. It is never shared: that would balance connections, not streams.
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, place[0] != "::")
@@ -124,18 +124,19 @@ class NativeServer:
         return one
 
     def _bind_file(self, path: str) -> socket.socket:
-        """Listens under another name first: whoever connects to `path` meanwhile finds the predecessor there."""
+        """Listens under a temporary path and renames it, so that clients which connect to `path` meanwhile reach the
+        predecessor."""
         with suppress(FileNotFoundError):
             if not stat.S_ISSOCK(os.lstat(path).st_mode):
                 raise FileExistsError(errno.EEXIST, "something else has this name")
-        unborn = path[:-1] + "~"  # no longer than the path itself: what a socket's path may hold is short
+        temporary = path[:-1] + "~"  # no longer than `path`: the length of a socket's path is limited
         with suppress(FileNotFoundError):
-            os.unlink(unborn)
+            os.unlink(temporary)
         one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            one.bind(unborn)
+            one.bind(temporary)
             one.listen(BACKLOG)
-            os.rename(unborn, path)
+            os.rename(temporary, path)
         except OSError:
             one.close()
             raise
@@ -143,7 +144,7 @@ class NativeServer:
         return one
 
     def _remove_files(self) -> None:
-        """Unless a successor listens there meanwhile."""
+        """Removes our socket files, unless a successor has replaced them."""
         for path, ours in self._files:
             with suppress(OSError):
                 if os.path.samestat(os.lstat(path), ours):
@@ -155,51 +156,51 @@ class NativeServer:
     def _accept(self) -> _Protocol:
         return _Protocol(self, self._methods, self._limits, self._log)
 
-    def joined(self, one: _Protocol) -> bool:
-        """A connection is there. False: it must go, there are too many."""
-        if len(self._connections) >= self._most:
-            if self._log is not None and not self._crowded:
+    def register(self, one: _Protocol) -> bool:
+        """Adds a connection. Returns False if there are too many; it must then be closed."""
+        if len(self._connections) >= self._max_connections:
+            if self._log is not None and not self._limit_logged:
                 self._log("too_many_connections", connections=len(self._connections))
-            self._crowded = True
+            self._limit_logged = True
             return False
         self._connections.add(one)
         self._empty.clear()
         return True
 
-    def left(self, one: _Protocol) -> None:
-        """It is gone."""
+    def unregister(self, one: _Protocol) -> None:
+        """The connection is closed."""
         if one not in self._connections:
             return
         self._connections.remove(one)
-        self._crowded = False
+        self._limit_logged = False
         if not self._connections:
             self._empty.set()
 
-    async def _until_empty(self, patience: float) -> None:
+    async def _wait_until_empty(self, patience: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._empty.wait()
 
 
 class _Protocol(asyncio.Protocol):
-    """One connection's socket and timer."""
+    """The socket and timer of one connection."""
 
-    def __init__(self, server: NativeServer, methods: Methods, limits: Limits, log: Log | None) -> None:
+    def __init__(self, server: NativeServer, methods: Methods, limits: ConnectionLimits, log: Log | None) -> None:
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self._connection = Connection(methods, limits, self._loop.time(), self._wake, log)
+        self._connection = Connection(methods, limits, self._loop.time(), self._schedule_flush, log)
         self._log = log
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
         self._closing = False
 
-    # ---------------------------------------------------------------------------------------------- what the loop calls
+    # ---------------------------------------------------------------------------------------- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(HIGH, LOW)
-        if not self._server.joined(self):
+        if not self._server.register(self):
             transport.abort()
             return
         self._flush()
@@ -216,27 +217,27 @@ class _Protocol(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        self._connection.pause(True)
+        self._connection.set_write_paused(True)
 
     def resume_writing(self) -> None:
-        self._connection.pause(False)
+        self._connection.set_write_paused(False)
         self._flush()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._transport = None
-        self._connection.lost()
-        self._server.left(self)
+        self._connection.on_connection_lost()
+        self._server.unregister(self)
 
-    # -------------------------------------------------------------------------------------------- what the server calls
+    # -------------------------------------------------------------------------------------------- called by the server
 
     def drain(self) -> None:
         self._connection.drain(self._loop.time())
         self._flush()
 
-    def shut(self) -> None:
-        self._connection.shut()
+    def shut_down(self) -> None:
+        self._connection.shut_down()
         self._flush()
 
     def abort(self) -> None:
@@ -245,18 +246,18 @@ class _Protocol(asyncio.Protocol):
 
     # ----------------------------------------------------------------------------------------------------------- output
 
-    def _wake(self) -> None:
+    def _schedule_flush(self) -> None:
         self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """One write of everything that goes out now."""
+        """Writes all current output at once."""
         connection, transport = self._connection, self._transport
         if transport is None:
-            connection.take()
+            connection.take_output()
             return
         try:
-            data = connection.take()
-        except Exception as error:  # frames may have waited for this
+            data = connection.take_output()
+        except Exception as error:  # it may process postponed frames
             self._crashed(error)
             return
         if data:
@@ -264,13 +265,13 @@ class _Protocol(asyncio.Protocol):
         if connection.finished:
             self._close()
             return
-        if connection.more:
-            self._wake()
+        if connection.has_output:
+            self._schedule_flush()
         if connection.next_deadline < self._due:
             self._set_timer()
 
     def _crashed(self, error: Exception) -> None:
-        """A bug of ours must not leave streams that never end."""
+        """A bug here must not leave streams that never end."""
         if self._log is not None:
             self._log("connection_crashed", reason=f"{type(error).__name__}: {error}")
         self.abort()
@@ -285,9 +286,9 @@ class _Protocol(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._due = self._connection.next_deadline
-        self._timer = self._loop.call_at(self._due, self._ring)
+        self._timer = self._loop.call_at(self._due, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer, self._due = None, float("inf")
-        self._connection.on_time(self._loop.time())
+        self._connection.on_timer(self._loop.time())
         self._flush()

@@ -1,9 +1,9 @@
-"""The seam between the transport and what runs on it: a stream of messages in, a stream of messages out, as bytes.
+"""The seam between a transport and what runs on it: streams of messages in both directions, as bytes.
 
-A transport (grpcio, or the one of `extproc.transport.native`) makes a `Call` for every RPC with the method it was asked
-for, hands it each message as it arrives and the end of the stream; the call answers through its `Peer`. Nothing here
-knows protobuf, and nothing waits: a call that is busy says so, and the transport holds back what follows, by not
-granting the sender more bytes.
+A transport (grpcio, or `extproc.transport.native`) creates a `Call` for every RPC with the requested method, and
+delivers each message as it arrives and the end of the stream. The call sends through its `Peer`. Nothing here knows
+protobuf, and nothing blocks: a busy call says so, and the transport holds back further messages by granting the sender
+no window.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class Status(IntEnum):
-    """The codes of gRPC that are used here."""
+    """The gRPC status codes that are used here."""
 
     OK = 0
     CANCELLED = 1
@@ -29,40 +29,47 @@ class Status(IntEnum):
 
 
 class Peer(Protocol):
-    """The other end of one RPC, as its call sees it. All methods are called on the event loop's thread only; none of
-    them blocks or raises, also not when the stream is gone already (then they do nothing)."""
+    """The client of one RPC, as its call sees it.
+
+    All methods are called on the event loop's thread only. None of them blocks or raises. They do nothing if the stream
+    is gone already.
+    """
 
     def send(self, message: bytes) -> None:
-        """One message, in order. It leaves with everything else that is sent during the same wake-up of the loop;
-        what the other side's windows do not take yet is kept, and no further messages are read from it meanwhile."""
+        """Sends one message, in order.
+
+        It leaves with everything else that is sent during the same wake-up of the event loop. What the client's windows
+        do not accept yet is kept, and meanwhile no further messages are delivered to the call.
+        """
 
     def end(self, status: Status = Status.OK, text: str = "") -> None:
-        """Ends the RPC after what was sent. `text` goes into `grpc-message`."""
+        """Ends the RPC after everything that was sent. `text` becomes `grpc-message`."""
 
-    def calm(self) -> None:
-        """What is waited for has been sent: from now on the call's messages and answers may wait for their turn. Until
-        then the transport may work on them before those of others."""
+    def lower_priority(self) -> None:
+        """The first response has been sent: from now on messages of this call may wait for their turn. Until then the
+        transport may process them before those of other calls."""
 
     def resume(self) -> None:
-        """The call takes messages again (after `message` returned False)."""
+        """The call accepts messages again, after `message` has returned False."""
 
 
 class Call(Protocol):
-    """One running RPC. The transport calls it on the event loop's thread, one method at a time; a call never raises."""
+    """One running RPC. The transport calls it on the event loop's thread, one method at a time. A call never raises."""
 
     def message(self, data: bytes) -> bool:
-        """One whole message. True: ready for the next; False: hold back what follows until `Peer.resume`."""
+        """One whole message. Returns True if the call accepts the next one, False to hold back further ones until
+        `Peer.resume`."""
 
     def half_closed(self) -> None:
-        """The other side sends no further message. Comes after its last message was taken."""
+        """The client sends no further message. Called after its last message was accepted."""
 
     def closed(self) -> None:
-        """The stream is gone: both sides have ended it, it was reset, its deadline passed or its connection was
-        lost. Comes exactly once, whatever happened before, and nothing comes after it."""
+        """The stream is gone: both sides have ended it, it was reset, its deadline passed or its connection was lost.
+        Called exactly once, as the last method."""
 
 
 Method = Callable[[Mapping[str, str], Peer], Call]
-"""A new RPC: its metadata (lower-case names, no pseudo-headers, no binary ones) and its peer -> the call."""
+"""A new RPC: its metadata (lower-case names, no pseudo-headers, no binary fields) and its peer -> the call."""
 
 Methods = Mapping[str, Method]
-"""The path of a method (`/package.Service/Name`) -> what serves it. Other paths are UNIMPLEMENTED."""
+"""The path of a method (`/package.Service/Name`) -> its implementation. Other paths are UNIMPLEMENTED."""

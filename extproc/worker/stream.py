@@ -184,7 +184,7 @@ class Stream:
             self._send(answers)
             if self._urgent and exchange.record.ms_first_token is not None:
                 self._urgent = False
-                self._peer.calm()
+                self._peer.lower_priority()
         if exchange.due_sooner or exchange.can_prepare:
             self._see_to_the_rest()
         return True

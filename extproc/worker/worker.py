@@ -97,7 +97,7 @@ class Worker:
             return
         self.streams.take(accepted)
         self._digest = digest
-        self._health.changed()
+        self._health.notify_watchers()
         if self._serving:
             self._metrics.configured(accepted.serving.number)
         self._log.write_event("info", "configured", generation=accepted.serving.number, streams=self.streams.active)
@@ -114,7 +114,7 @@ class Worker:
         `timeouts.drain` is over."""
         self._serving = False
         self._metrics.leaving()
-        self._health.changed()
+        self._health.notify_watchers()
         self._log.write_event("info", "draining", streams=self.streams.active)
         await self._unnoticed()
         await self._close(self.streams.accepted.serving.config.timeouts.drain)

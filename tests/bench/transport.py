@@ -22,7 +22,7 @@ from pathlib import Path
 import hpack
 import uvloop
 
-from extproc.transport.http2.abuse_budget import Limits
+from extproc.transport.http2.abuse_budget import ConnectionLimits
 from extproc.transport.http2.connection import Connection
 from extproc.transport.http2.wire import (
     DATA,
@@ -80,22 +80,22 @@ def message(stream: int, size: int = SIZE) -> bytes:
 
 def core(streams: int, together: int) -> float:
     """Seconds of CPU per message, in and out, when so many arrive in one read."""
-    connection = Connection({PATH: Echo}, Limits(streams=10_000), 0.0, lambda: None)
+    connection = Connection({PATH: Echo}, ConnectionLimits(streams=10_000), 0.0, lambda: None)
     connection.receive(hello(streams), 0.0)
-    connection.take()
+    connection.take_output()
     reads = [b"".join(message(2 * ((first + i) % streams) + 1) for i in range(together))
              for first in range(0, streams, together)]
     reads *= max(1, ROUNDS // (len(reads) * together))
     began = time.process_time()
     for read in reads:
         connection.receive(read, 0.0)
-        connection.take()
+        connection.take_output()
     return (time.process_time() - began) / (len(reads) * together)
 
 
 def opened(count: int = 5000) -> float:
     """Seconds of CPU for a stream with one message each way, as Envoy opens and resets it."""
-    connection = Connection({PATH: Echo}, Limits(), 0.0, lambda: None)
+    connection = Connection({PATH: Echo}, ConnectionLimits(), 0.0, lambda: None)
     connection.receive(hello(0), 0.0)
     encoder = hpack.Encoder()
     reads = [frame(HEADERS, END_HEADERS, stream, encoder.encode([*HEAD, ("x-request-id", f"{stream:040}")]))
@@ -103,25 +103,25 @@ def opened(count: int = 5000) -> float:
     began = time.process_time()
     for number, read in enumerate(reads):
         connection.receive(read, 0.0)
-        connection.take()
+        connection.take_output()
         connection.receive(frame(RST_STREAM, 0, 2 * number + 1, bytes(4)), 0.0)
-        connection.take()
+        connection.take_output()
     assert not connection.finished
     return (time.process_time() - began) / count
 
 
 def body(size: int) -> float:
     """Seconds of CPU for one message of this size in frames of 16 KB, in and out."""
-    connection = Connection({PATH: Echo}, Limits(), 0.0, lambda: None)
+    connection = Connection({PATH: Echo}, ConnectionLimits(), 0.0, lambda: None)
     connection.receive(hello(1), 0.0)
-    connection.take()
+    connection.take_output()
     data = PREFIX.pack(0, size) + bytes(size)
     frames = b"".join(frame(DATA, 0, 1, data[at:at + 16384]) for at in range(0, len(data), 16384))
     reads = [frames[at:at + 65536] for at in range(0, len(frames), 65536)]
     began = time.process_time()
     for read in reads:
         connection.receive(read, 0.0)
-        while connection.take():
+        while connection.take_output():
             pass
     return time.process_time() - began
 
@@ -146,7 +146,7 @@ def wire(streams: int, together: int) -> float:
 
     async def serve() -> None:
         nonlocal spent
-        server = NativeServer({PATH: Echo}, limits=Limits(streams=10_000))
+        server = NativeServer({PATH: Echo}, limits=ConnectionLimits(streams=10_000))
         await server.start(f"unix:{path}")
         began = time.thread_time()
         await asyncio.to_thread(client)

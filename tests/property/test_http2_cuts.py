@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.transport.http2 import Limits
+from extproc.transport.http2 import ConnectionLimits
 from extproc.transport.http2.wire import (
     CONTINUATION,
     DATA,
@@ -26,13 +26,13 @@ from extproc.transport.http2.wire import (
 from tests.unit.transport.http2.peer import HEAD, Call, Talk, packed
 from tests.unit.transport.http2.test_frames import literal, word
 
-LIMITS = Limits(stream_window=200_000, connection_window=70_000, unsent=3000, message=5000)
+LIMITS = ConnectionLimits(stream_window=200_000, connection_window=70_000, unsent=3000, message=5000)
 
 
 def react(call: Call, data: bytes) -> None:
     """Says it back, twice; is busy at times, in no hurry any more from some time on; ends when told."""
     if data[:1] == b"c":
-        call.peer.calm()
+        call.peer.lower_priority()
     call.peer.send(data)
     call.peer.send(data)
     if data[:1] == b"b":
@@ -84,7 +84,7 @@ def heard(data: bytes, cuts: list[int]) -> tuple[list[list[bytes | str]], bytes,
     for cut in [*sorted(set(cuts)), len(data)]:
         talk.server.receive(data[last:cut], talk.now)
         last = cut
-        while written := talk.server.take():
+        while written := talk.server.take_output():
             at = 0
             while at < len(written):
                 size, kind = int.from_bytes(written[at:at + 3]), written[at + 3]

@@ -8,13 +8,13 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.transport.http2 import Limits
+from extproc.transport.http2 import ConnectionLimits
 from extproc.transport.http2.wire import END_HEADERS, GOAWAY, HEADERS, LARGEST_MAX_FRAME, PREFACE, frame, settings
 from tests.unit.transport.http2.peer import HEAD, Call, Talk, packed
 from tests.unit.transport.http2.test_frames import literal
 
-LIMITS = Limits(streams=5, stream_window=2000, connection_window=70_000, unsent=3000, message=5000, buffered=3000,
-                control=5000, header_list=400, header_block=1000)
+LIMITS = ConnectionLimits(streams=5, stream_window=2000, connection_window=70_000, unsent=3000, message=5000,
+                          buffered=3000, control=5000, header_list=400, header_block=1000)
 START = PREFACE + settings({}) + b"".join(frame(HEADERS, END_HEADERS, stream, literal(HEAD)) for stream in (1, 3))
 
 
@@ -34,11 +34,11 @@ def check(data: bytes, cuts: list[int]) -> None:
     for number, cut in enumerate([*sorted({cut % len(data) for cut in cuts}), len(data)]):
         talk.server.receive(data[last:cut], talk.now)
         last = cut
-        talk.server.pause(number % 3 == 2)
+        talk.server.set_write_paused(number % 3 == 2)
         for _ in range(1000):
-            part = talk.server.take()
+            part = talk.server.take_output()
             written += part
-            if not part and not talk.server.more:
+            if not part and not talk.server.has_output:
                 break
         else:
             raise AssertionError("it never ends")
@@ -46,12 +46,12 @@ def check(data: bytes, cuts: list[int]) -> None:
             if not call.takes:
                 call.peer.resume()
         assert len(talk.server.streams) <= LIMITS.streams
-    talk.server.pause(False)
-    written += talk.server.take()
-    talk.server.on_time(talk.now + 1000)
-    talk.server.shut()
-    written += talk.server.take()
-    talk.server.lost()
+    talk.server.set_write_paused(False)
+    written += talk.server.take_output()
+    talk.server.on_timer(talk.now + 1000)
+    talk.server.shut_down()
+    written += talk.server.take_output()
+    talk.server.on_connection_lost()
     assert all(call.heard.count("closed") == 1 and call.heard[-1] == "closed" for call in talk.calls)
     assert not talk.server.streams
     assert not any(event == "call_crashed" for event, _ in talk.lines)

@@ -1,8 +1,9 @@
-"""One connection: bytes from the peer -> frames -> the calls of its streams; what they answer -> bytes to write.
+"""One connection: bytes from the peer -> frames -> calls of its streams; messages of the calls -> bytes to write.
 
-No I/O and no clock: whoever owns the socket calls `receive` with what it read, `on_time` when `next_deadline` is over
-and `take` after each of them or when `wake` was called, writes what `take` returns, and closes when `finished` is true.
-None of these raises. DATA is understood here, this is the hot path; other frames in `control` and `opening`.
+No I/O and no clock. The owner of the socket calls `receive` with what it has read, `on_timer` when `next_deadline` is
+over, and `take_output` after each of them or when `wake` was called. It writes what `take_output` returns and closes
+the socket when `finished` is true. None of these methods raises. DATA is handled here because it is the hot path; other
+frames are handled in `control` and `opening`.
 """
 
 from __future__ import annotations
@@ -10,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from extproc.transport.http2 import control, opening
-from extproc.transport.http2.abuse_budget import COST_EMPTY, COST_LATE, COST_REFUSED, AbuseBudget, Limits
+from extproc.transport.http2.abuse_budget import COST_EMPTY, COST_LATE, COST_REFUSED, AbuseBudget, ConnectionLimits
 from extproc.transport.http2.connection_timers import ConnectionTimers
-from extproc.transport.http2.data_runs import run
 from extproc.transport.http2.frame_scheduler import FrameScheduler
 from extproc.transport.http2.headers import HeaderReader
 from extproc.transport.http2.interfaces import HeaderBlock
 from extproc.transport.http2.receive_budget import ReceiveBudget
 from extproc.transport.http2.send_scheduler import SendScheduler
-from extproc.transport.http2.stream import NOBODY, Stream
+from extproc.transport.http2.stream import NO_CALL, Stream
 from extproc.transport.http2.wire import (
     ACK,
     CONTINUATION,
@@ -42,6 +42,7 @@ from extproc.transport.http2.wire import (
     ProtocolError,
     StreamError,
     goaway,
+    read_data_run,
     rst_stream,
     settings,
     window_update,
@@ -49,149 +50,150 @@ from extproc.transport.http2.wire import (
 from extproc.transport.rpc import Methods, Status
 
 Log = Callable[..., None]
-"""A line of the log: what happened, and details by name."""
+"""Writes one line of the log: an event name, then details by keyword."""
 
 _MASK = LARGEST_ID
-"""The highest bit of a stream's number means nothing."""
+"""The highest bit of a stream id is reserved (RFC 9113 section 4.1)."""
 
 _FRAMES: dict[int, Callable[[Connection, int, int, bytes], None]]
 
 
 class Connection:
-    """`now` is any clock in seconds, the same one in all calls. `wake`: there is something to `take`, not called from
-    inside the methods of this class."""
+    """`now` is any clock in seconds, the same one in all calls. `wake` is called when there is output to take, never
+    from inside the methods of this class."""
 
-    def __init__(self, methods: Methods, limits: Limits, now: float, wake: Callable[[], None], log: Log | None = None
-                 ) -> None:
+    def __init__(self, methods: Methods, limits: ConnectionLimits, now: float, wake: Callable[[], None],
+                 log: Log | None = None) -> None:
         self.methods = methods
         self.limits = limits
         self.log = log or (lambda _event, **_details: None)
-        self.now = self.heard = now
+        self.now = self.last_received = now
         self.out = SendScheduler(wake)
         self.streams: dict[int, Stream] = {}
-        self.calm = 0
-        """So many of them are in no hurry."""
+        self.low_priority_streams = 0
+        """The number of streams whose client no longer waits for a first response."""
         self.last_id = 0
         self.last_served = LARGEST_ID
-        """The last stream that is served at all; smaller once we have said goodbye."""
+        """The last stream that is served at all. Smaller once the final GOAWAY was sent."""
         self.reader = HeaderReader(limits.header_block)
-        self.block: HeaderBlock | None = None
-        """Headers of which CONTINUATION is still to come."""
-        self.plain = False
-        """Any frame may come: the first SETTINGS did, and no header block is open."""
+        self.header_block: HeaderBlock | None = None
+        """A header block whose CONTINUATION frames are still to come."""
+        self.accepts_any_frame = False
+        """The first SETTINGS frame has arrived and no header block is open."""
         self.deadlines: dict[int, float] = {}
-        self.holding = ReceiveBudget(limits.buffered)
-        self.life = ConnectionTimers(self)
-        self.next_deadline = self.life.due
+        self.receive_budget = ReceiveBudget(limits.buffered)
+        self.timers = ConnectionTimers(self)
+        self.next_deadline = self.timers.due
         self.finished = False
-        """Write what is left and close."""
-        self._allowance = AbuseBudget(now)
-        self._inbox = FrameScheduler()
+        """The owner must write the remaining output and close the socket."""
+        self._abuse_budget = AbuseBudget(now)
+        self._frame_scheduler = FrameScheduler()
         self._preface = PREFACE
-        """What is still to come of it."""
-        self._begun = False
+        """The part of the connection preface that is still to come."""
+        self._settings_received = False
         """The first SETTINGS have come."""
-        self._window = limits.connection_window
-        self._low = limits.connection_window // 2
-        self._stream_low = limits.stream_window // 2
-        self._largest_whole = min(SMALLEST_MAX_FRAME - PREFIX_SIZE, limits.message)
-        self._stirred: list[Stream] = []
-        self._gone: list[Stream] = []
+        self._receive_window = limits.connection_window
+        self._window_threshold = limits.connection_window // 2
+        self._stream_window_threshold = limits.stream_window // 2
+        self._max_fast_message = min(SMALLEST_MAX_FRAME - PREFIX_SIZE, limits.message)
+        self._scheduled: list[Stream] = []
+        self._dropped: list[Stream] = []
         self.out.parts.append(settings({
             MAX_CONCURRENT_STREAMS: limits.streams, INITIAL_WINDOW_SIZE: limits.stream_window,
             MAX_HEADER_LIST_SIZE: limits.header_list}))
         self.out.parts.append(window_update(0, limits.connection_window - DEFAULT_WINDOW))
 
-    # ------------------------------------------------------------------------------------------------- what I/O calls
+    # ------------------------------------------------------------------------------------ called by the socket's owner
 
     def receive(self, data: bytes, now: float) -> None:
-        """What was read from the peer."""
+        """Processes bytes that were read from the peer."""
         if self.finished:
             return
-        self.now = self.heard = now
-        self.out.awake = True
-        choosing = self.plain and self.calm > 0
-        self._work(self._inbox.received(data, self.streams, self.last_id, self.limits.streams, choosing=choosing))
+        self.now = self.last_received = now
+        self.out.flush_pending = True
+        reorder = self.accepts_any_frame and self.low_priority_streams > 0
+        self._process_data(self._frame_scheduler.schedule_frames(
+            data, self.streams, self.last_id, self.limits.streams, reorder=reorder))
 
-    def _work(self, data: bytes) -> None:
+    def _process_data(self, data: bytes) -> None:
         try:
-            used = self._frames(data, self._skip_preface(data) if self._preface else 0)
+            used = self._process_frames(data, self._skip_preface(data) if self._preface else 0)
             if used < len(data):
-                self._inbox.keep(data[used:])
-            if self._stirred or self._gone or self.holding.stopped:
-                self._settle()
-            if self.out.waiting > self.limits.control and self.out.paused:
+                self._frame_scheduler.keep_partial_frame(data[used:])
+            if self._scheduled or self._dropped or self.receive_budget.stopped:
+                self._run_scheduled()
+            if self.out.control_bytes > self.limits.control and self.out.paused:
                 raise ProtocolError(Code.ENHANCE_YOUR_CALM, "read what you asked for")
         except ProtocolError as error:
-            self._break(error)
+            self._close_on_error(error)
 
-    def take(self) -> bytes:
-        """What is to be written now, in one piece; empty when there is nothing, or while the transport takes
-        nothing."""
+    def take_output(self) -> bytes:
+        """The bytes to write now, in one piece. Empty if there are none or the socket accepts none."""
         out = self.out
-        out.awake = True
-        if self._stirred or self._gone or self.holding.stopped:
-            self._settle()
-        if out.queued:
-            out.pump()
-            self._settle()
-        if self._inbox.more and (data := self._inbox.postponed(silent=not out.parts)):
-            self._work(data)
-            out.pump()
-            self._settle()
-        out.awake = False
-        return b"" if out.paused and not self.finished else out.take()
+        out.flush_pending = True
+        if self._scheduled or self._dropped or self.receive_budget.stopped:
+            self._run_scheduled()
+        if out.ready:
+            out.cut_frames()
+            self._run_scheduled()
+        frames = self._frame_scheduler
+        if frames.has_postponed and (data := frames.take_postponed(nothing_to_send=not out.parts)):
+            self._process_data(data)
+            out.cut_frames()
+            self._run_scheduled()
+        out.flush_pending = False
+        return b"" if out.paused and not self.finished else out.take_output()
 
     @property
-    def more(self) -> bool:
-        """Whether `take` would give more at once."""
-        return bool(self._stirred) or self._inbox.more or self.out.more
+    def has_output(self) -> bool:
+        """True if `take_output` would return more at once."""
+        return bool(self._scheduled) or self._frame_scheduler.has_postponed or self.out.has_output
 
-    def on_time(self, now: float) -> None:
+    def on_timer(self, now: float) -> None:
         """`next_deadline` is over."""
         if self.finished:
             return
         self.now = now
-        self.out.awake = True
+        self.out.flush_pending = True
         for stream_id, due in list(self.deadlines.items()):
             if due <= now and (stream := self.streams.get(stream_id)) is not None:
                 stream.fail(Status.DEADLINE_EXCEEDED, "the deadline is over")
         try:
-            self.life.on_time()
+            self.timers.on_timer()
         except ProtocolError as error:
-            self._break(error)
-        self.next_deadline = min([self.life.due, *self.deadlines.values()])
-        self._settle()
+            self._close_on_error(error)
+        self.next_deadline = min([self.timers.due, *self.deadlines.values()])
+        self._run_scheduled()
 
-    def pause(self, paused: bool) -> None:
-        """The transport takes nothing more, or takes again (then `take`)."""
-        self.out.pause(paused)
+    def set_write_paused(self, paused: bool) -> None:
+        """The socket's write buffer is full, or accepts data again (then call `take_output`)."""
+        self.out.set_paused(paused)
 
     def drain(self, now: float) -> None:
-        """Takes no new streams soon; `finished` when the last one has ended."""
+        """Announces that no new streams are accepted. `finished` becomes true with the end of the last stream."""
         if not self.finished:
             self.now = now
-            self.life.drain()
-            self.next_deadline = min(self.next_deadline, self.life.due)
-            self.out.wake()
+            self.timers.drain()
+            self.next_deadline = min(self.next_deadline, self.timers.due)
+            self.out.request_flush()
 
-    def shut(self) -> None:
-        """Ends everything now, as far as the peer listens."""
+    def shut_down(self) -> None:
+        """Ends all streams and the connection now."""
         if self.finished:
             return
-        self.out.awake = True
+        self.out.flush_pending = True
         for stream in list(self.streams.values()):
             stream.fail(Status.UNAVAILABLE, "the server is stopping")
-        self.bid_farewell()
+        self.send_goaway()
         self.finish()
-        self.out.awake = False
-        self.out.wake()
+        self.out.flush_pending = False
+        self.out.request_flush()
 
-    def lost(self) -> None:
-        """The connection is gone."""
-        self.out.awake = True
+    def on_connection_lost(self) -> None:
+        """The socket is closed."""
+        self.out.flush_pending = True
         self.finish()
-        self._settle()
+        self._run_scheduled()
 
     # -------------------------------------------------------------------------------------------------------- frames
 
@@ -202,35 +204,36 @@ class Connection:
         self._preface = self._preface[len(seen):]
         return len(seen)
 
-    def _frames(self, data: bytes, at: int) -> int:
-        """Works on every whole frame from `at` on. Returns where the rest begins."""
+    def _process_frames(self, data: bytes, at: int) -> int:
+        """Processes every whole frame from `at` on. Returns the offset of the rest."""
         streams, size = self.streams, len(data)
-        low, largest = self._stream_low, self._largest_whole
+        threshold, largest = self._stream_window_threshold, self._max_fast_message
         while size - at >= HEADER_SIZE:
-            if size - at >= HEADER_SIZE + PREFIX_SIZE and self.plain:
-                # The common cases: one whole message in a frame of an open stream whose call takes it, and, where
-                # bodies are large, one frame of a message after the other.
+            if size - at >= HEADER_SIZE + PREFIX_SIZE and self.accepts_any_frame:
+                # The common cases: a frame of an open stream that holds one whole message which its call accepts,
+                # and consecutive frames of one large message.
                 word, flags, stream_id, compressed, length = MESSAGE_HEADER.unpack_from(data, at)
                 stream = streams.get(stream_id)
                 if stream is not None and not flags:
-                    if (stream.swift and word == length + PREFIX_SIZE << 8 and not compressed
+                    if (stream.fast_path and word == length + PREFIX_SIZE << 8 and not compressed
                             and length <= largest):
                         after = at + HEADER_SIZE + PREFIX_SIZE + length
                         if after > size:
                             break
-                        self._window -= length + PREFIX_SIZE
+                        self._receive_window -= length + PREFIX_SIZE
                         stream.receive_window -= length + PREFIX_SIZE
-                        if self._window < self._low:
-                            self._grant()
+                        if self._receive_window < self._window_threshold:
+                            self._grant_window()
                         if stream.receive_window < 0:
                             self._stream_error(StreamError(stream_id, Code.FLOW_CONTROL_ERROR, "over the window"))
                         else:
-                            stream.hand(data[at + HEADER_SIZE + PREFIX_SIZE:after])
-                            if stream.receive_window < low:
-                                stream.grant()
+                            stream.deliver_message(data[at + HEADER_SIZE + PREFIX_SIZE:after])
+                            if stream.receive_window < threshold:
+                                stream.grant_window()
                         at = after
                         continue
-                    if stream.takes and not word & 0xFF and (after := self._run(stream, data, at)) > at:
+                    if (stream.accepts_messages and not word & 0xFF
+                            and (after := self._process_data_run(stream, data, at)) > at):
                         at = after
                         continue
             if self.finished:
@@ -243,48 +246,49 @@ class Connection:
             if after > size:
                 break
             try:
-                self._frame(word & 0xFF, flags, stream_id & _MASK, data, at + HEADER_SIZE, after)
+                self._process_frame(word & 0xFF, flags, stream_id & _MASK, data, at + HEADER_SIZE, after)
             except StreamError as error:
                 self._stream_error(error)
             at = after
         return at
 
-    def _run(self, stream: Stream, data: bytes, at: int) -> int:
-        """Takes frames that carry a large body together. Returns where they end: `at`, if there are none."""
-        pieces, after = run(data, at, stream.id, stream.receive_window, self._stream_low)
+    def _process_data_run(self, stream: Stream, data: bytes, at: int) -> int:
+        """Delivers consecutive frames of a large body together. Returns the offset behind them: `at` if there are none.
+        """
+        pieces, after = read_data_run(data, at, stream.id, stream.receive_window, self._stream_window_threshold)
         if pieces:
             used = after - at - HEADER_SIZE * len(pieces)
-            self._window -= used
+            self._receive_window -= used
             stream.receive_window -= used
-            if self._window < self._low:
-                self._grant()
-            stream.fill(pieces)
-            if stream.receive_window < self._stream_low:
-                stream.grant()
+            if self._receive_window < self._window_threshold:
+                self._grant_window()
+            stream.append_payloads(pieces)
+            if stream.receive_window < self._stream_window_threshold:
+                stream.grant_window()
         return after
 
-    def _frame(self, kind: int, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
-        if not self._begun:
+    def _process_frame(self, kind: int, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
+        if not self._settings_received:
             if kind != SETTINGS or flags & ACK:
                 raise ProtocolError(Code.PROTOCOL_ERROR, "SETTINGS come first")
-            self._begun = self.plain = True
-            self.life.begin()
-        if self.block is not None and (kind != CONTINUATION or stream_id != self.block.stream_id):
+            self._settings_received = self.accepts_any_frame = True
+            self.timers.on_settings_received()
+        if self.header_block is not None and (kind != CONTINUATION or stream_id != self.header_block.stream_id):
             raise ProtocolError(Code.PROTOCOL_ERROR, "a frame inside a header block")
         if kind == DATA:
-            self._data(flags, stream_id, data, start, end)
+            self._process_data_frame(flags, stream_id, data, start, end)
         elif (work := _FRAMES.get(kind)) is not None:
             work(self, flags, stream_id, data[start:end])
         else:
             self.spend(COST_EMPTY)
 
-    def _data(self, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
-        """DATA, where it is not the common case."""
+    def _process_data_frame(self, flags: int, stream_id: int, data: bytes, start: int, end: int) -> None:
+        """A DATA frame outside the fast path."""
         if stream_id == 0:
             raise ProtocolError(Code.PROTOCOL_ERROR, "DATA on stream 0")
-        self._window -= end - start
-        if self._window < self._low:
-            self._grant()
+        self._receive_window -= end - start
+        if self._receive_window < self._window_threshold:
+            self._grant_window()
         size = end - start
         if flags & PADDED:
             if start == end or data[start] >= end - start:
@@ -295,7 +299,7 @@ class Connection:
             self.spend(COST_EMPTY)
         stream = self.streams.get(stream_id)
         if stream is None:
-            self.late(stream_id)
+            self.spend_on_closed_stream(stream_id)
             return
         if stream.remote_ended:
             raise StreamError(stream_id, Code.STREAM_CLOSED, "DATA after the end")
@@ -305,97 +309,98 @@ class Connection:
         if flags & END_STREAM:
             stream.remote_ended = True
         stream.feed(data, start, end)
-        if stream.receive_window < self._stream_low:
-            stream.grant()
+        if stream.receive_window < self._stream_window_threshold:
+            stream.grant_window()
 
-    def late(self, stream_id: int) -> None:
-        """A frame of a stream that is not open: it may have ended meanwhile, or crossed our GOAWAY. Raises
-        ProtocolError."""
+    def spend_on_closed_stream(self, stream_id: int) -> None:
+        """Accounts for a frame of a stream that is not open: the stream may have ended meanwhile, or the frame may have
+        crossed our GOAWAY. Raises ProtocolError for a stream that never was open."""
         if not stream_id % 2 or self.last_id < stream_id <= self.last_served:
             raise ProtocolError(Code.PROTOCOL_ERROR, "a frame on an idle stream")
         self.spend(COST_LATE)
 
     def spend(self, cost: int) -> None:
-        """The peer did something that brings nothing. Raises ProtocolError."""
-        if not self._allowance.spend(cost, self.now, self.out.frames, self.out.sent):
+        """Accounts for a frame that costs work and achieves nothing. Raises ProtocolError past the abuse budget."""
+        if not self._abuse_budget.spend(cost, self.now, self.out.frames, self.out.sent):
             raise ProtocolError(Code.ENHANCE_YOUR_CALM, "too many frames that bring nothing")
 
-    def _grant(self) -> None:
-        if self._window < 0:
+    def _grant_window(self) -> None:
+        if self._receive_window < 0:
             raise ProtocolError(Code.FLOW_CONTROL_ERROR, "over the connection's window")
         whole = self.limits.connection_window
-        self.out.control(window_update(0, whole - self._window))
-        self._window = whole
+        self.out.send_control(window_update(0, whole - self._receive_window))
+        self._receive_window = whole
 
     def _stream_error(self, error: StreamError) -> None:
         self.spend(COST_REFUSED)
-        self.out.control(rst_stream(error.stream_id, error.code))
+        self.out.send_control(rst_stream(error.stream_id, error.code))
         stream = self.streams.get(error.stream_id)
         if stream is not None:
             self.log("http2_stream", reason=str(error), code=error.code.name)
             self.drop(stream)
 
-    def _break(self, error: ProtocolError) -> None:
-        """The last frame says why."""
+    def _close_on_error(self, error: ProtocolError) -> None:
+        """Ends the connection. The GOAWAY frame carries the reason."""
         self.log("http2_connection", reason=str(error), code=error.code.name, streams=len(self.streams))
         self.out.parts.append(goaway(self.last_id, error.code, str(error)))
         self.finish()
-        self._settle()
+        self._run_scheduled()
 
     # ------------------------------------------------------------------------------------------------------- streams
 
-    def stir(self, stream: Stream) -> None:
-        """This stream goes on in `settle`."""
-        self._stirred.append(stream)
-        self.out.wake()
+    def schedule(self, stream: Stream) -> None:
+        """This stream continues in `_run_scheduled`."""
+        self._scheduled.append(stream)
+        self.out.request_flush()
 
     def drop(self, stream: Stream) -> None:
-        """The stream is gone; its call learns it in `settle`."""
-        if stream.gone:
+        """Removes the stream. Its call learns of it in `_run_scheduled`."""
+        if stream.dropped:
             return
-        stream.leave()
-        self.calm -= not stream.urgent
+        stream.release()
+        self.low_priority_streams -= not stream.urgent
         self.streams.pop(stream.id, None)
         self.deadlines.pop(stream.id, None)
-        self.holding.forget(stream)
+        self.receive_budget.forget(stream)
         self.out.forget(stream)
-        self._gone.append(stream)
-        self.out.wake()
+        self._dropped.append(stream)
+        self.out.request_flush()
         if not self.streams:
-            self.life.on_last_stream()
+            self.timers.on_last_stream()
 
-    def crashed(self, stream: Stream, error: Exception) -> None:
-        """A call raised, which it must not."""
+    def on_call_crashed(self, stream: Stream, error: Exception) -> None:
+        """A call has raised, which its contract forbids."""
         self.log("call_crashed", reason=f"{type(error).__name__}: {error}")
         stream.fail(Status.UNKNOWN, "the call failed", Code.INTERNAL_ERROR)
 
-    def _settle(self) -> None:
-        """What must not happen inside a call: messages that waited, and farewells."""
-        while self._stirred or self._gone or self.holding.stopped:
-            if self.holding.stopped and not self.holding.release() and not (self._stirred or self._gone):
+    def _run_scheduled(self) -> None:
+        """Does what must not happen inside a call: delivers messages that waited, and closes calls."""
+        while self._scheduled or self._dropped or self.receive_budget.stopped:
+            if (self.receive_budget.stopped and not self.receive_budget.release_one()
+                    and not (self._scheduled or self._dropped)):
                 return
-            stirred, self._stirred = self._stirred, []
-            for stream in stirred:
-                stream.settle()
-            gone, self._gone = self._gone, []
-            for stream in gone:
-                call, stream.call = stream.call, NOBODY
+            scheduled, self._scheduled = self._scheduled, []
+            for stream in scheduled:
+                stream.continue_after_block()
+            dropped, self._dropped = self._dropped, []
+            for stream in dropped:
+                call, stream.call = stream.call, NO_CALL
                 try:
                     call.closed()
-                except Exception as error:  # as above
-                    self.crashed(stream, error)
+                except Exception as error:  # other streams must not suffer from it
+                    self.on_call_crashed(stream, error)
 
     # ---------------------------------------------------------------------------------------------------- the end
 
-    def bid_farewell(self) -> None:
-        """The last GOAWAY: what came until now is served."""
+    def send_goaway(self) -> None:
+        """Sends the final GOAWAY. Streams up to this moment are served."""
         self.last_served = min(self.last_served, self.last_id)
-        self.out.control(goaway(self.last_id, Code.NO_ERROR))
+        self.out.send_control(goaway(self.last_id, Code.NO_ERROR))
 
     def finish(self) -> None:
-        """No stream lives any longer."""
+        """Ends all streams and the connection."""
         self.finished = True
-        self._inbox.clear()
+        self._frame_scheduler.clear()
         self.out.clear()
         for stream in list(self.streams.values()):
             self.drop(stream)

@@ -1,4 +1,4 @@
-"""The times of a connection: the wait for its preface, whether the peer is still there, and its graceful end."""
+"""The timers of a connection: waiting for its preface, checking that the peer is alive, and its graceful end."""
 
 from __future__ import annotations
 
@@ -6,83 +6,83 @@ from extproc.transport.http2.interfaces import ConnectionState
 from extproc.transport.http2.wire import LARGEST_ID, PING, Code, ProtocolError, frame, goaway
 
 _ALIVE, _LEAVING = b"alive  ?", b"leaving?"
-"""What our PINGs carry."""
+"""The payloads of our PINGs."""
 
 
 class ConnectionTimers:
-    """`due`: when `on_time` wants to be called."""
+    """`due`: when `on_timer` must be called."""
 
     def __init__(self, connection: ConnectionState) -> None:
         self._connection = connection
         self._limits = connection.limits
-        self._begun = False
-        self._asked: float | None = None
-        """When we asked whether the peer is there."""
-        self._goodbye: float | None = None
+        self._settings_received = False
+        self._ping_sent_at: float | None = None
+        """When the peer was pinged; None if no reply is expected."""
+        self._final_goaway_due: float | None = None
         """When the second GOAWAY follows the first one anyway."""
-        self._last = False
-        """No new stream is taken, the connection ends with its last one."""
+        self._ends_with_last_stream = False
+        """No new stream is accepted; the connection ends with its last one."""
         self.due = connection.now + self._limits.preface
 
-    def begin(self) -> None:
-        """The peer has said hello."""
-        self._begun = True
-        self._plan()
+    def on_settings_received(self) -> None:
+        """The peer's preface is complete."""
+        self._settings_received = True
+        self._update_due()
 
-    def on_time(self) -> None:
-        """Raises ProtocolError."""
+    def on_timer(self) -> None:
+        """Raises ProtocolError if the peer is silent for too long."""
         connection, limits, now = self._connection, self._limits, self._connection.now
         if now < self.due:
             return
-        if not self._begun:
+        if not self._settings_received:
             raise ProtocolError(Code.SETTINGS_TIMEOUT, "no HTTP/2 preface")
-        if self._goodbye is not None and now >= self._goodbye:
-            self._say_last()
-        if now < connection.heard + limits.keepalive:
-            self._asked = None
-        elif self._asked is None:
-            self._asked = now
-            connection.out.control(frame(PING, 0, 0, _ALIVE))
-        elif now - self._asked >= limits.keepalive_timeout:
+        if self._final_goaway_due is not None and now >= self._final_goaway_due:
+            self._send_final_goaway()
+        if now < connection.last_received + limits.keepalive:
+            self._ping_sent_at = None
+        elif self._ping_sent_at is None:
+            self._ping_sent_at = now
+            connection.out.send_control(frame(PING, 0, 0, _ALIVE))
+        elif now - self._ping_sent_at >= limits.keepalive_timeout:
             raise ProtocolError(Code.NO_ERROR, "the peer is silent")
-        self._plan()
+        self._update_due()
 
     def drain(self) -> None:
-        """First says that no new streams are wanted, then, when the peer has read that, which one was the last."""
-        if self._goodbye is not None or self._last:
+        """Announces the end with a first GOAWAY. When the peer has read it, a second one names the last stream."""
+        if self._final_goaway_due is not None or self._ends_with_last_stream:
             return
-        if not self._begun:
-            self._connection.bid_farewell()
+        if not self._settings_received:
+            self._connection.send_goaway()
             self._connection.finish()
             return
-        self._goodbye = self._connection.now + self._limits.drain_round_trip
-        self._connection.out.control(goaway(LARGEST_ID, Code.NO_ERROR))
-        self._connection.out.control(frame(PING, 0, 0, _LEAVING))
-        self._plan()
+        self._final_goaway_due = self._connection.now + self._limits.drain_round_trip
+        self._connection.out.send_control(goaway(LARGEST_ID, Code.NO_ERROR))
+        self._connection.out.send_control(frame(PING, 0, 0, _LEAVING))
+        self._update_due()
 
     def on_ping_answered(self, payload: bytes) -> None:
-        """Any PING of ours, or what pretends to be one."""
-        if payload == _LEAVING and self._goodbye is not None:
-            self._say_last()
-            self._plan()
+        """A PING with ACK, of ours or forged."""
+        if payload == _LEAVING and self._final_goaway_due is not None:
+            self._send_final_goaway()
+            self._update_due()
 
-    def on_peer_leaves(self) -> None:
+    def on_peer_goaway(self) -> None:
         """The peer opens no further stream."""
-        self._last = True
+        self._ends_with_last_stream = True
         self.on_last_stream()
 
     def on_last_stream(self) -> None:
         """No stream is open."""
-        if self._last and not self._connection.streams:
+        if self._ends_with_last_stream and not self._connection.streams:
             self._connection.finish()
 
-    def _say_last(self) -> None:
-        self._goodbye, self._last = None, True
-        self._connection.bid_farewell()
+    def _send_final_goaway(self) -> None:
+        self._final_goaway_due, self._ends_with_last_stream = None, True
+        self._connection.send_goaway()
         self.on_last_stream()
 
-    def _plan(self) -> None:
+    def _update_due(self) -> None:
         limits = self._limits
-        heard, asked = self._connection.heard, self._asked
-        due = heard + limits.keepalive if asked is None else asked + limits.keepalive_timeout
-        self.due = due if self._goodbye is None else min(due, self._goodbye)
+        last_received, ping_sent_at = self._connection.last_received, self._ping_sent_at
+        due = last_received + limits.keepalive if ping_sent_at is None else ping_sent_at + limits.keepalive_timeout
+        self.due = due if self._final_goaway_due is None else min(due, self._final_goaway_due)

@@ -1,10 +1,10 @@
-"""Bytes of a connection that were read -> the frames to work on now: first those of streams in a hurry.
+"""Bytes that were read on a connection -> the frames to process now: first those of urgent streams.
 
-A request on its way in and the first token of an answer are waited for by a person; a token in the middle of an answer
-is not. Where many streams share a connection their frames arrive together, and whoever is in a hurry would wait for the
-work of the others, and again for the write that takes all their answers along. Streams are independent (RFC 9113
-section 5), so only the order of work changes: the frames of one stream keep theirs, header blocks keep theirs, nobody
-is overtaken twice, and where anything unusual is among the frames they stay as they came. No frame is judged here.
+A person waits for a request on its way in and for the first token of a response, but not for a token in the middle of a
+response. If many streams share a connection, their frames arrive together, and an urgent one would wait for the work on
+the others and for the write of all their output. Streams are independent (RFC 9113 section 5), so only the order of
+work changes: the frames of one stream keep their order, header blocks keep theirs, and no frame is overtaken twice. If
+there is anything unusual among the frames, they stay as they came. No frame is validated here.
 """
 
 from __future__ import annotations
@@ -27,58 +27,63 @@ _OF_A_STREAM = frozenset((DATA, RST_STREAM, WINDOW_UPDATE))
 
 
 class FrameScheduler:
-    """What was read and not worked on yet."""
+    """Bytes that were read and not processed yet."""
 
-    __slots__ = ("_rest", "_taken", "more")
+    __slots__ = ("_pending", "_postponed_asked", "has_postponed")
 
     def __init__(self) -> None:
-        self._rest = b""
-        self.more = False
-        """Frames wait here until the answers to those before them have left."""
-        self._taken = True
-        """They were asked for."""
+        self._pending = b""
+        self.has_postponed = False
+        """Frames wait here until the output of those before them has left."""
+        self._postponed_asked = True
+        """`take_postponed` was called since the last read."""
 
-    def received(self, data: bytes, streams: Mapping[int, QueuedStream], last_id: int, most: int, *,
-                 choosing: bool) -> bytes:
-        """What to work on now that this was read. `last_id`: the last stream that was opened; `most`: so many may be
-        open; `choosing`: some streams are in no hurry, and any frame may come."""
-        if self._rest:
-            data, self._rest = self._rest + data, b""
-        self._taken = False
-        if self.more:
-            self.more = False
-        elif choosing and (found := urgent_first(data, streams, last_id, most - len(streams))) is not None:
-            data, self._rest = found
-            self.more = True
+    def schedule_frames(self, data: bytes, streams: Mapping[int, QueuedStream], last_id: int, most: int, *,
+                 reorder: bool) -> bytes:
+        """The bytes to process now, after `data` was read.
+
+        `last_id`: the last stream that was opened. `most`: how many may be open. `reorder`: some streams have low
+        priority, and any frame is allowed.
+        """
+        if self._pending:
+            data, self._pending = self._pending + data, b""
+        self._postponed_asked = False
+        if self.has_postponed:
+            self.has_postponed = False
+        elif reorder and (found := urgent_first(data, streams, last_id, most - len(streams))) is not None:
+            data, self._pending = found
+            self.has_postponed = True
         return data
 
-    def keep(self, data: bytes) -> None:
-        """No whole frame: more of it is to come."""
-        self._rest = data + self._rest
+    def keep_partial_frame(self, data: bytes) -> None:
+        """Keeps the beginning of a frame until the rest arrives."""
+        self._pending = data + self._pending
 
-    def postponed(self, *, silent: bool) -> bytes:
-        """What to work on, asked before each write: b"" in the one that takes the first answers, unless there are
-        none."""
-        if not self._taken and not silent:
-            self._taken = True
+    def take_postponed(self, *, nothing_to_send: bool) -> bytes:
+        """The postponed bytes, asked for before each write. b"" before the write that carries the first output, unless
+        there is nothing to send."""
+        if not self._postponed_asked and not nothing_to_send:
+            self._postponed_asked = True
             return b""
-        data, self._rest, self.more = self._rest, b"", False
+        data, self._pending, self.has_postponed = self._pending, b"", False
         return data
 
     def clear(self) -> None:
         """The connection ends."""
-        self._rest, self.more = b"", False
+        self._pending, self.has_postponed = b"", False
 
 
 def urgent_first(data: bytes, streams: Mapping[int, QueuedStream], last_id: int,
                  room: int) -> tuple[bytes, bytes] | None:
-    """The frames of `data` that are worked on first, and the rest of it; None when there is nothing to choose.
-    `last_id`: the last stream that was opened; `room`: so many more may be."""
+    """Splits `data` into the frames to process first and the rest. None if there is nothing to choose.
+
+    `last_id`: the last stream that was opened. `room`: how many more may be.
+    """
     size, at = len(data), 0
     if size < HEADER_SIZE or HEADER.unpack_from(data)[0] >> 8 >= size - HEADER_SIZE:
         return None  # one frame
+    # Offsets at which the priority changes: low before the first, urgent behind it, and so on.
     turns: list[int] = []
-    """Where the hurry changes: frames of others are before the first, those in a hurry behind it, and so on."""
     opened: set[int] = set()
     urgent = False
     while size - at >= HEADER_SIZE:
@@ -88,15 +93,15 @@ def urgent_first(data: bytes, streams: Mapping[int, QueuedStream], last_id: int,
             break
         kind, stream = word & 0xFF, streams.get(number)
         if kind in _OF_A_STREAM and (stream is not None or number <= last_id):
-            # The connection's window first: it holds back everybody.
-            hurries = stream.urgent if stream is not None else not number or number in opened
+            # Stream 0 is urgent: the connection's window holds back all streams.
+            is_urgent = stream.urgent if stream is not None else not number or number in opened
         elif kind == HEADERS and flags & END_HEADERS and last_id < number <= LARGEST_ID and room > 0:
-            hurries, last_id, room = True, number, room - 1
+            is_urgent, last_id, room = True, number, room - 1
             opened.add(number)
         else:
             return None
-        if hurries is not urgent:
-            urgent = hurries
+        if is_urgent is not urgent:
+            urgent = is_urgent
             turns.append(at)
         at = after
     if not turns or turns == [0]:

@@ -1,8 +1,8 @@
 """Header blocks in -> checked request heads; status and text -> header blocks out.
 
-Reading uses `hpack` with bounds; of a peer that opens all its streams with the same block, as Envoy does, it is read
-once. What we write is the same few fields every time, so it is written by hand and enters no table: the peer may shrink
-its table as it likes, and a block costs nothing to make.
+Blocks are read by `hpack`, with bounds. A peer such as Envoy opens all its streams with the same block, which is then
+decoded once. Our own blocks hold the same few fields every time, so they are written by hand and use no HPACK table:
+the peer may shrink its table, and a block costs nothing to make.
 """
 
 from __future__ import annotations
@@ -23,60 +23,60 @@ _NAME = re.compile(rb":?[!-9;-@\[-~]+")
 _BAD_VALUE = re.compile(rb"[\0\r\n]|\A[ \t]|[ \t]\Z")
 _PSEUDO = frozenset((b":method", b":scheme", b":path", b":authority"))
 _OF_CONNECTIONS = frozenset((b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"))
-"""Fields that HTTP/2 has no use for (section 8.2.2)."""
+"""Fields that HTTP/2 does not allow (section 8.2.2)."""
 _OURS = frozenset((b"te", b"content-type"))
-"""Fields that are the transport's, not metadata; besides those of `grpc-`."""
+"""Fields of the transport that are not metadata; besides them, all of `grpc-`."""
 
 _TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])")
 _UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 
 MAX_TEXT = 1024
-"""Bytes of `grpc-message`: trailers stay far below the smallest frame and what peers take."""
+"""Bytes of `grpc-message`: trailers stay far below the smallest frame and below what peers accept."""
 
 
 class MalformedError(ValueError):
-    """A head that HTTP/2 does not allow."""
+    """A header block that HTTP/2 does not allow."""
 
 
 class Head(NamedTuple):
     """The head of a request."""
 
     status: int
-    """200, or that of the refusal: 405 for another method than POST, 415 for what is no gRPC."""
+    """200, or the status of the refusal: 405 for a method other than POST, 415 for a content type other than gRPC."""
     path: str
     timeout: float | None
-    """Seconds; None without one, negative for one that nobody can read."""
+    """Seconds; None without one, negative for a malformed one."""
     metadata: dict[str, str]
 
 
 class Headers:
-    """One header block, decoded. Several streams may share it."""
+    """One decoded header block. Several streams may share it."""
 
     def __init__(self, fields: Fields) -> None:
         self.fields = fields
         self.size = sum(len(name) + len(value) + 32 for name, value in fields)
-        """As SETTINGS_MAX_HEADER_LIST_SIZE counts."""
+        """Counted as SETTINGS_MAX_HEADER_LIST_SIZE counts."""
         self._head: Head | None = None
 
     def head(self) -> Head:
-        """Of a request. Raises MalformedError."""
+        """The head of a request. Raises MalformedError."""
         if self._head is None:
             self._head = read_request(self.fields)
         return self._head
 
 
 class HeaderReader:
-    """The HPACK state of what the peer sends, for the life of a connection. `largest`: of a block, decoded."""
+    """The HPACK state of the peer's blocks, for the lifetime of a connection. `largest`: bytes of a decoded block."""
 
     def __init__(self, largest: int) -> None:
         self._decoder = hpack.Decoder(max_header_list_size=largest)
         self._seen: dict[bytes, Headers] = {}
-        """Blocks that left the peer's table as it is, since it last changed: they mean the same again."""
+        """Blocks that left the table unchanged since its last change: they still mean the same."""
         self._table: tuple[object, ...] = ()
 
     def read(self, block: bytes) -> Headers:
-        """Every block must come through here, also that of a stream which nobody wants: it changes the state. Raises
-        ProtocolError."""
+        """Decodes a block. Every block must come through here, also that of an unwanted stream, because it changes the
+        state. Raises ProtocolError."""
         seen = self._seen.get(block)
         if seen is not None:
             return seen
@@ -93,8 +93,8 @@ class HeaderReader:
         return headers
 
     def _has_changed(self) -> bool:
-        """Whether the table is another one than at the last block. What is added stands in front, as an object of its
-        own; what is thrown out, by that or by a smaller bound, shortens it."""
+        """True if the table differs from that after the last block. New entries stand in front as objects of their own;
+        evicted entries shorten the table."""
         table = self._decoder.header_table
         entries = table.dynamic_entries
         now = (entries[0] if entries else None, len(entries), table.maxsize)
@@ -103,11 +103,11 @@ class HeaderReader:
 
 
 _SEEN, _SMALL = 32, 1024
-"""Bounds of what a connection remembers: blocks, and bytes of one."""
+"""Bounds of `_seen`: blocks, and bytes of one."""
 
 
 def read_request(fields: Fields) -> Head:
-    """Raises MalformedError. `content-length` is not compared with anything: gRPC messages have their own lengths."""
+    """Raises MalformedError. `content-length` is not compared with anything: gRPC messages carry their own lengths."""
     pseudo: dict[bytes, bytes] = {}
     plain: dict[bytes, bytes] = {}
     for name, value in fields:
@@ -133,7 +133,7 @@ def read_request(fields: Fields) -> Head:
 
 
 def check_trailers(fields: Fields) -> None:
-    """Raises MalformedError. Nothing in them is of use."""
+    """Raises MalformedError. Their content is ignored."""
     for name, value in fields:
         _check(name, value)
         if name[:1] == b":":
@@ -146,7 +146,7 @@ def _check(name: bytes, value: bytes) -> None:
 
 
 def _metadata(fields: dict[bytes, bytes]) -> dict[str, str]:
-    """Without binary fields and without what is no text, as grpcio hands it to us too."""
+    """Metadata without binary and non-text fields, as grpcio provides it."""
     found = {}
     for name, value in fields.items():
         if name in _OURS or name.startswith(b"grpc-") or name.endswith(b"-bin"):
@@ -166,27 +166,27 @@ def _timeout(value: bytes | None) -> float | None:
 
 
 def _is_grpc(content_type: bytes) -> bool:
-    """`application/grpc`, also with a subtype or parameters."""
+    """`application/grpc`, possibly with a subtype or parameters."""
     return content_type.startswith(b"application/grpc") and content_type[16:17] in (b"", b"+", b";")
 
 
-# ------------------------------------------------------------------------------------------------------ what is written
+# ------------------------------------------------------------------------------------------------------------ writing
 
 NO_TABLE = b"\x20"
-"""In front of the first block: we use no dynamic table, whatever size the peer allows it (RFC 7541 section 6.3)."""
+"""In front of the first block: we use no dynamic table, whatever size the peer allows (RFC 7541 section 6.3)."""
 
 RESPONSE = b"\x88\x0f\x10\x10application/grpc"
-""":status 200 and the content type (static names 8 and 31, RFC 7541 appendix A)."""
+"""`:status` 200 and the content type (static names 8 and 31, RFC 7541 appendix A)."""
 
 
 @cache
 def refusal(http_status: int) -> bytes:
-    """The head of an answer that is not gRPC."""
+    """The head of a response that is not gRPC."""
     return b"\x08\x03%d" % http_status
 
 
 def trailers(status: Status, text: str = "") -> bytes:
-    """`grpc-status` and, where there is something to say, `grpc-message`."""
+    """`grpc-status` and, if there is a text, `grpc-message`."""
     code = b"%d" % status
     block = b"\x00\x0bgrpc-status" + bytes((len(code),)) + code
     if text:
@@ -196,7 +196,7 @@ def trailers(status: Status, text: str = "") -> bytes:
 
 
 def _percent(text: str) -> bytes:
-    """As gRPC encodes it: visible ASCII and spaces, but for `%`, stay."""
+    """Percent-encoding as gRPC defines it: visible ASCII and spaces, except `%`, stay."""
     parts, size = [], 0
     for byte in text.encode(errors="replace"):
         part = b"%c" % byte if 0x20 <= byte <= 0x7E and byte != 0x25 else b"%%%02X" % byte

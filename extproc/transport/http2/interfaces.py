@@ -1,13 +1,13 @@
-"""What the frame handlers know of a connection: the interface that `Connection` fulfils.
+"""What the frame handlers know of a connection: the interface that `Connection` implements.
 
-`control`, `opening` and `life` work on it; `connection` calls them. So the arrows between these modules point one way.
+`control`, `opening` and `connection_timers` use it, and `connection` calls them. This keeps their imports one-way.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from extproc.transport.http2.abuse_budget import Limits
+from extproc.transport.http2.abuse_budget import ConnectionLimits
 from extproc.transport.http2.headers import HeaderReader
 from extproc.transport.http2.send_scheduler import SendScheduler
 from extproc.transport.http2.stream import Stream, StreamOwner
@@ -15,7 +15,7 @@ from extproc.transport.rpc import Methods
 
 
 class HeaderBlock:
-    """A header block of which the end has not come yet. `flags`: those of its HEADERS frame."""
+    """A header block whose end has not arrived. `flags` are those of its HEADERS frame."""
 
     def __init__(self, stream_id: int, flags: int, first: bytes) -> None:
         self.stream_id = stream_id
@@ -25,32 +25,32 @@ class HeaderBlock:
 
 
 class PeerEvents(Protocol):
-    """What the timers of a connection are told of its peer."""
+    """Events of the peer that the connection's timers need."""
 
     def on_ping_answered(self, payload: bytes) -> None: ...
-    def on_peer_leaves(self) -> None: ...
+    def on_peer_goaway(self) -> None: ...
 
 
 class ConnectionState(StreamOwner, Protocol):
-    """One connection. `Connection` says what each member means."""
+    """One connection. `Connection` documents the members."""
 
     now: float
-    heard: float
+    last_received: float
     last_id: int
     last_served: int
     next_deadline: float
-    plain: bool
-    block: HeaderBlock | None
+    accepts_any_frame: bool
+    header_block: HeaderBlock | None
     deadlines: dict[int, float]
     streams: dict[int, Stream]
     methods: Methods
-    limits: Limits
+    limits: ConnectionLimits
     out: SendScheduler
     reader: HeaderReader
 
     @property
-    def life(self) -> PeerEvents: ...
+    def timers(self) -> PeerEvents: ...
     def spend(self, cost: int) -> None: ...
-    def late(self, stream_id: int) -> None: ...
-    def bid_farewell(self) -> None: ...
+    def spend_on_closed_stream(self, stream_id: int) -> None: ...
+    def send_goaway(self) -> None: ...
     def finish(self) -> None: ...

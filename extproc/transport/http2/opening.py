@@ -1,7 +1,7 @@
 """HEADERS and CONTINUATION -> a new stream with its call, or a refusal; trailers of the client.
 
-Where HTTP/2 is broken the stream or the connection ends with an error code; where the request is fine but no gRPC call
-of ours, it gets an answer.
+A violation of HTTP/2 ends the stream or the connection with an error code. A valid request that is no gRPC call of ours
+gets a response.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from extproc.transport.rpc import Status
 
 
 def headers(connection: ConnectionState, flags: int, stream_id: int, payload: bytes) -> None:
-    """HEADERS. Raises ProtocolError, StreamError."""
+    """A HEADERS frame. Raises ProtocolError or StreamError."""
     if not stream_id % 2:
         raise ProtocolError(Code.PROTOCOL_ERROR, "clients use odd stream numbers")
     start, end = 0, len(payload)
@@ -39,12 +39,13 @@ def headers(connection: ConnectionState, flags: int, stream_id: int, payload: by
     if flags & END_HEADERS:
         _on_block(connection, stream_id, flags, payload[start:end])
     else:
-        connection.block, connection.plain = HeaderBlock(stream_id, flags, payload[start:end]), False
+        connection.header_block, connection.accepts_any_frame = HeaderBlock(stream_id, flags, payload[start:end]), False
 
 
 def continuation(connection: ConnectionState, flags: int, _stream_id: int, payload: bytes) -> None:
-    """CONTINUATION, which the connection lets through only inside a block of the same stream. Raises as above."""
-    block = connection.block
+    """A CONTINUATION frame, which the connection accepts only inside a block of the same stream. Raises ProtocolError
+    or StreamError."""
+    block = connection.header_block
     if block is None:
         raise ProtocolError(Code.PROTOCOL_ERROR, "CONTINUATION of nothing")
     block.parts.append(payload)
@@ -52,25 +53,25 @@ def continuation(connection: ConnectionState, flags: int, _stream_id: int, paylo
     if block.size > connection.limits.header_block or len(block.parts) > CONTINUATIONS:
         raise ProtocolError(Code.ENHANCE_YOUR_CALM, "too many headers")
     if flags & END_HEADERS:
-        connection.block, connection.plain = None, True
+        connection.header_block, connection.accepts_any_frame = None, True
         _on_block(connection, block.stream_id, block.flags, b"".join(block.parts))
 
 
 def _on_block(connection: ConnectionState, stream_id: int, flags: int, block: bytes) -> None:
-    """`flags`: those of the HEADERS that it began with."""
+    """A complete header block. `flags`: those of its HEADERS frame."""
     fields = connection.reader.read(block)
     stream = connection.streams.get(stream_id)
     if stream is not None:
         _on_trailers(stream, flags, fields)
     elif stream_id <= connection.last_id:
         if any(name == b":method" for name, _ in fields.fields):
-            raise ProtocolError(Code.PROTOCOL_ERROR, "a request on a stream that has been")
-        connection.spend(COST_LATE)  # Trailers that crossed our end of the stream.
+            raise ProtocolError(Code.PROTOCOL_ERROR, "a request on a closed stream")
+        connection.spend(COST_LATE)  # trailers that crossed our end of the stream
     elif stream_id <= connection.last_served:
         connection.last_id = stream_id
         _open(connection, stream_id, flags, fields)
     else:
-        connection.spend(COST_LATE)  # It crossed our GOAWAY: the peer knows that it is not served.
+        connection.spend(COST_LATE)  # it crossed our GOAWAY: the peer knows that it is not served
 
 
 def _on_trailers(stream: Stream, flags: int, fields: Headers) -> None:
@@ -83,7 +84,7 @@ def _on_trailers(stream: Stream, flags: int, fields: Headers) -> None:
     except MalformedError as error:
         raise StreamError(stream.id, Code.PROTOCOL_ERROR, f"malformed: {error}") from error
     stream.remote_ended = True
-    stream.deliver()
+    stream.deliver_messages()
 
 
 def _open(connection: ConnectionState, stream_id: int, flags: int, fields: Headers) -> None:
@@ -95,9 +96,9 @@ def _open(connection: ConnectionState, stream_id: int, flags: int, fields: Heade
         raise StreamError(stream_id, Code.PROTOCOL_ERROR, f"malformed: {error}") from error
     if head.status != 200:
         connection.spend(COST_REFUSED)
-        connection.out.headers(stream_id, END_STREAM, refusal(head.status))
+        connection.out.send_headers(stream_id, END_STREAM, refusal(head.status))
         if not flags & END_STREAM:
-            connection.out.control(rst_stream(stream_id, Code.NO_ERROR))
+            connection.out.send_control(rst_stream(stream_id, Code.NO_ERROR))
         return
     stream = Stream(stream_id, connection, connection.out, connection.limits.stream_window)
     stream.remote_ended = bool(flags & END_STREAM)
@@ -113,10 +114,10 @@ def _open(connection: ConnectionState, stream_id: int, flags: int, fields: Heade
         connection.next_deadline = min(connection.next_deadline, due)
     try:
         stream.call = connection.methods[head.path](head.metadata, stream)
-    except Exception as error:  # as for every call: other streams must not pay for it
-        connection.crashed(stream, error)
+    except Exception as error:  # other streams must not suffer from it
+        connection.on_call_crashed(stream, error)
         return
-    stream.deliver()
+    stream.deliver_messages()
 
 
 def _reason_to_refuse(connection: ConnectionState, head: Head, fields: Headers) -> tuple[Status, str] | None:

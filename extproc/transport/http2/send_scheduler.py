@@ -1,8 +1,8 @@
-"""What leaves on one connection: frames in the order in which they go, and the streams whose answers wait.
+"""The output of one connection: frames in sending order, and the streams whose messages wait.
 
-A message that fits all windows goes straight into the next write where nobody waits for a turn (`Stream.send` does that
-itself, this is the hot path). What does not fit waits with its stream; `pump` then cuts DATA frames, one of each stream
-in turn, as far as the windows, the bound of one write and the transport allow.
+A message that fits all windows goes straight into the next write if nothing else waits (`Stream.send` does that itself:
+the hot path). Other messages wait with their stream. `cut_frames` then cuts DATA frames from the waiting streams in
+turn, as far as the windows, the bound of one write and the socket allow.
 """
 
 from __future__ import annotations
@@ -16,155 +16,170 @@ from extproc.transport.http2.headers import NO_TABLE
 from extproc.transport.http2.wire import DEFAULT_WINDOW, END_HEADERS, HEADER, HEADER_SIZE, HEADERS, SMALLEST_MAX_FRAME
 
 WRITE = 256 * 1024
-"""Bytes of DATA in one write: enough to fill a socket's buffer, little enough that the loop sees to others."""
+"""Bytes of DATA in one write: enough to fill a socket's buffer, small enough that the event loop serves others
+meanwhile."""
 
 
 class QueuedStream(Protocol):
-    """A stream, as the queues of its connection see it. `Stream` says what each member means."""
+    """A stream, as the queues of its connection see it. `Stream` documents the members."""
 
     id: int
     urgent: bool
-    waits: bool
-    queued: int
+    in_send_queue: bool
+    queued_bytes: int
     send_window: int
 
     @property
-    def unfinished(self) -> bool: ...
+    def has_partial_message(self) -> bool: ...
     @property
-    def answered(self) -> bool: ...
-    def begin(self) -> None: ...
-    def cut(self, size: int, count: int, parts: list[bytes | memoryview]) -> None: ...
-    def sent_all(self) -> None: ...
-    def grant(self) -> None: ...
+    def response_started(self) -> bool: ...
+    def send_response_headers(self) -> None: ...
+    def cut_data_frames(self, size: int, count: int, parts: list[bytes | memoryview]) -> None: ...
+    def on_queue_empty(self) -> None: ...
+    def grant_window(self) -> None: ...
 
 
 class SendScheduler:
-    """`wake` is called once when something begins to wait while nobody is about to `take` it."""
+    """`wake` is called once when output begins to wait and no flush is pending."""
 
-    __slots__ = ("_lead", "_parked", "_wake", "awake", "frames", "granted", "initial_window", "max_frame", "parts",
-                 "paused", "queued", "room", "waiting", "window")
+    __slots__ = (
+        "_table_size_update",
+        "_wake",
+        "_window_blocked",
+        "control_bytes",
+        "flush_pending",
+        "frames",
+        "granted",
+        "initial_window",
+        "max_frame",
+        "parts",
+        "paused",
+        "ready",
+        "window",
+        "write_room",
+    )
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self.awake = False
-        """Somebody is about to `take`."""
+        self.flush_pending = False
+        """`take_output` will be called soon anyway."""
         self.parts: list[bytes | memoryview] = []
-        self.waiting = 0
+        self.control_bytes = 0
         """Bytes of frames other than DATA in `parts`."""
-        self.room = WRITE
-        """Bytes of DATA that still go into this write; 0 while the transport takes nothing."""
+        self.write_room = WRITE
+        """Bytes of DATA that still fit into this write. 0 while the socket accepts none."""
         self.paused = False
         self.window = self.granted = DEFAULT_WINDOW
-        """What the peer takes on the connection: left, and ever. The difference is what it was sent."""
+        """The connection's send window: what is left, and the sum of all grants. The difference is what was sent."""
         self.frames = 0
-        """Frames of DATA since the beginning, without those that the peer's windows made tiny."""
+        """The number of DATA frames so far, except those that the peer's windows made tiny."""
         self.initial_window = DEFAULT_WINDOW
         self.max_frame = SMALLEST_MAX_FRAME
-        self.queued: deque[QueuedStream] = deque()
-        """Those whose answers wait for nothing but their turn."""
-        self._parked: list[QueuedStream] = []
-        """Those that wait for the connection's window."""
-        self._lead = NO_TABLE
+        self.ready: deque[QueuedStream] = deque()
+        """Streams that only wait for their turn."""
+        self._window_blocked: list[QueuedStream] = []
+        """Streams that wait for the connection's window."""
+        self._table_size_update = NO_TABLE
 
     @property
     def sent(self) -> int:
-        """Bytes of DATA since the beginning."""
+        """Bytes of DATA sent so far."""
         return self.granted - self.window
 
     @property
-    def more(self) -> bool:
-        """Whether `take` has something to give."""
-        return bool(self.parts or self.queued) and not self.paused
+    def has_output(self) -> bool:
+        """True if `take_output` has something to return."""
+        return bool(self.parts or self.ready) and not self.paused
 
-    def wake(self) -> None:
-        """There is something to take."""
-        if not self.awake:
-            self.awake = True
+    def request_flush(self) -> None:
+        """Asks for a call of `take_output`, unless one is pending."""
+        if not self.flush_pending:
+            self.flush_pending = True
             self._wake()
 
     # ----------------------------------------------------------------------------------------------------- frames
 
-    def control(self, frame: bytes) -> None:
-        """Any frame that no window holds back."""
+    def send_control(self, frame: bytes) -> None:
+        """Queues a frame that no window holds back."""
         self.parts.append(frame)
-        self.waiting += len(frame)
-        self.wake()
+        self.control_bytes += len(frame)
+        self.request_flush()
 
-    def headers(self, stream_id: int, flags: int, block: bytes) -> None:
-        """HEADERS of a whole block."""
-        if self._lead:
-            block, self._lead = self._lead + block, b""
-        self.control(HEADER.pack(len(block) << 8 | HEADERS, flags | END_HEADERS, stream_id) + block)
+    def send_headers(self, stream_id: int, flags: int, block: bytes) -> None:
+        """Queues a HEADERS frame with a whole block."""
+        if self._table_size_update:
+            block, self._table_size_update = self._table_size_update + block, b""
+        self.send_control(HEADER.pack(len(block) << 8 | HEADERS, flags | END_HEADERS, stream_id) + block)
 
     # ------------------------------------------------------------------------------------------------ waiting streams
 
-    def queue(self, stream: QueuedStream) -> None:
-        """This stream has something that did not go straight out."""
-        if not stream.waits:
-            stream.waits = True
-            self.queued.append(stream)
-        self.wake()
+    def enqueue(self, stream: QueuedStream) -> None:
+        """The stream has bytes that could not be sent directly."""
+        if not stream.in_send_queue:
+            stream.in_send_queue = True
+            self.ready.append(stream)
+        self.request_flush()
 
     def forget(self, stream: QueuedStream) -> None:
-        """The stream is gone: what the peer does not let go must not pile up."""
-        if stream.waits:
-            stream.waits = False
-            for waiting in (self.queued, self._parked):
+        """Removes a dropped stream from the queues."""
+        if stream.in_send_queue:
+            stream.in_send_queue = False
+            for waiting in (self.ready, self._window_blocked):
                 if stream in waiting:
                     waiting.remove(stream)
 
-    def widen(self, increment: int) -> None:
+    def grow_window(self, increment: int) -> None:
         """The connection's window has grown."""
         self.window += increment
         self.granted += increment
-        if self._parked and self.window > 0:
-            self.queued.extend(self._parked)
-            self._parked.clear()
-            self.wake()
+        if self._window_blocked and self.window > 0:
+            self.ready.extend(self._window_blocked)
+            self._window_blocked.clear()
+            self.request_flush()
 
-    def pump(self) -> None:
-        """Cuts frames of what waits."""
-        ready, parts = self.queued, self.parts
-        while ready and self.room > 0:
+    def cut_frames(self) -> None:
+        """Cuts DATA frames from the waiting streams."""
+        ready, parts = self.ready, self.parts
+        while ready and self.write_room > 0:
             stream = ready.popleft()
-            if not stream.queued:
-                stream.waits = False
-                stream.sent_all()
+            if not stream.queued_bytes:
+                stream.in_send_queue = False
+                stream.on_queue_empty()
                 continue
-            size = min(stream.queued, self.max_frame, stream.send_window, self.window)
+            size = min(stream.queued_bytes, self.max_frame, stream.send_window, self.window)
             if size > 0:
-                if not stream.answered:
-                    stream.begin()
-                # One frame where others wait for their turn, else as many full ones as go out now.
-                whole = min(stream.queued, stream.send_window, self.window) // size
-                count = 1 if ready else min(whole, -(-self.room // (size + HEADER_SIZE)))
-                if size == stream.queued or size >= TINY:
+                if not stream.response_started:
+                    stream.send_response_headers()
+                # One frame if other streams wait for their turn, else as many full ones as can leave now.
+                whole = min(stream.queued_bytes, stream.send_window, self.window) // size
+                count = 1 if ready else min(whole, -(-self.write_room // (size + HEADER_SIZE)))
+                if size == stream.queued_bytes or size >= TINY:
                     self.frames += count
                 self.window -= size * count
-                self.room -= (size + HEADER_SIZE) * count
-                stream.cut(size, count, parts)
+                self.write_room -= (size + HEADER_SIZE) * count
+                stream.cut_data_frames(size, count, parts)
                 ready.append(stream)
             elif stream.send_window > 0:
-                self._parked.append(stream)
+                self._window_blocked.append(stream)
             else:
-                stream.waits = False  # until its own window grows
+                stream.in_send_queue = False  # until its own window grows
 
-    def take(self) -> bytes:
-        """All that is to be written now. More of it may wait: see `more`."""
+    def take_output(self) -> bytes:
+        """All bytes to write now. More may wait: see `has_output`."""
         parts = self.parts
         data = b"".join(parts) if len(parts) != 1 else bytes(parts[0])
         parts.clear()
-        self.waiting = 0
+        self.control_bytes = 0
         if not self.paused:
-            self.room = WRITE
+            self.write_room = WRITE
         return data
 
-    def pause(self, paused: bool) -> None:
-        """The transport takes nothing more, or takes again."""
+    def set_paused(self, paused: bool) -> None:
+        """The socket accepts no more data, or accepts it again."""
         self.paused = paused
-        self.room = 0 if paused else WRITE
+        self.write_room = 0 if paused else WRITE
 
     def clear(self) -> None:
-        """Nothing waits any more: the connection ends."""
-        self.queued.clear()
-        self._parked.clear()
+        """Empties the queues when the connection ends."""
+        self.ready.clear()
+        self._window_blocked.clear()

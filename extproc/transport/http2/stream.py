@@ -1,7 +1,7 @@
-"""One stream and its RPC: bytes of DATA -> messages for the call, messages of the call -> DATA and trailers.
+"""One stream and its RPC: bytes of DATA -> messages for the call; messages of the call -> DATA and trailers.
 
-It is the call's `Peer`. Messages are handed over while the call takes them and its answers get away; meanwhile the
-sender is granted nothing, so what waits here is bounded by the stream's window.
+The stream is the call's `Peer`. Messages are delivered while the call accepts them and its own messages can leave.
+Otherwise the sender gets no new window, so what waits here is bounded by the stream's window.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
-from extproc.transport.http2.abuse_budget import Limits
+from extproc.transport.http2.abuse_budget import ConnectionLimits
 from extproc.transport.http2.headers import RESPONSE, trailers
 from extproc.transport.http2.receive_budget import ReceiveBudget
 from extproc.transport.http2.send_scheduler import SendScheduler
@@ -26,89 +26,112 @@ from extproc.transport.http2.wire import (
 )
 from extproc.transport.rpc import Call, Status
 
-_WHOLE = 16 * 1024
+_COPY_LIMIT = 16 * 1024
 """Larger messages are queued without a copy."""
 
 
 _NO_PIECES: deque[memoryview] = deque(maxlen=0)
-"""Of a stream whose answers go straight out, as most do: a queue of its own takes 600 bytes."""
+"""Shared by all streams with nothing queued, which is the common case: a queue of its own takes 600 bytes."""
 
 
-class _Nobody:
+class _NoCall:
     """The call of a stream that has none yet, or no longer."""
 
     def message(self, data: bytes) -> bool:
         return True
 
     def half_closed(self) -> None:
-        """Nobody hears."""
+        """Ignored."""
 
     def closed(self) -> None:
-        """Nobody hears."""
+        """Ignored."""
 
 
-NOBODY: Call = _Nobody()
+NO_CALL: Call = _NoCall()
 
 
 class StreamOwner(Protocol):
-    """The connection, as its streams see it. `Connection` says what each member means."""
+    """The connection, as its streams see it. `Connection` documents the members."""
 
-    calm: int
-    limits: Limits
-    holding: ReceiveBudget
+    low_priority_streams: int
+    limits: ConnectionLimits
+    receive_budget: ReceiveBudget
 
-    def stir(self, stream: Stream) -> None: ...
+    def schedule(self, stream: Stream) -> None: ...
     def drop(self, stream: Stream) -> None: ...
-    def crashed(self, stream: Stream, error: Exception) -> None: ...
+    def on_call_crashed(self, stream: Stream, error: Exception) -> None: ...
 
 
 class Stream:
-    """From its HEADERS until both sides have ended it. Public attributes are for `Connection` and `SendScheduler`
-    alone."""
+    """A stream from its HEADERS until both sides have ended it. Public attributes are for `Connection` and
+    `SendScheduler` only."""
 
-    __slots__ = ("_answered", "_buffer", "_busy", "_clogged", "_connection", "_needed", "_out", "_pieces", "_resumed",
-                 "_told_half", "_trailers", "call", "ended", "gone", "id", "queued", "receive_window", "remote_ended",
-                 "send_window", "stirred", "swift", "takes", "urgent", "waits")
+    __slots__ = (
+        "_backpressured",
+        "_buffer",
+        "_call_busy",
+        "_connection",
+        "_half_close_delivered",
+        "_needed_bytes",
+        "_out",
+        "_pieces",
+        "_response_started",
+        "_resumed",
+        "_trailers",
+        "accepts_messages",
+        "call",
+        "dropped",
+        "ended",
+        "fast_path",
+        "id",
+        "in_send_queue",
+        "queued_bytes",
+        "receive_window",
+        "remote_ended",
+        "scheduled",
+        "send_window",
+        "urgent",
+    )
 
     def __init__(self, stream_id: int, connection: StreamOwner, out: SendScheduler, receive_window: int) -> None:
         self.id = stream_id
-        self.call = NOBODY
+        self.call = NO_CALL
         self._connection = connection
         self._out = out
         # incoming
-        self.swift = False
-        """A whole message may go to the call at once: nothing is before it and the call takes it."""
-        self.takes = False
-        """The call takes messages: what waits here is a part of one."""
+        self.fast_path = False
+        """A whole message may go to the call at once: none is before it, and the call accepts it."""
+        self.accepts_messages = False
+        """The call accepts messages. What waits in the buffer is a part of one."""
         self.receive_window = receive_window
         self.remote_ended = False
         self._buffer = bytearray()
-        self._needed = 0
-        """Bytes of it before which looking at it again brings nothing."""
-        self._busy = False
-        """The call said that it takes no message now."""
-        self._clogged = False
-        """Too many of its answers wait."""
+        self._needed_bytes = 0
+        """Size of the buffer below which it cannot hold a whole message."""
+        self._call_busy = False
+        """The call has returned False: it accepts no message now."""
+        self._backpressured = False
+        """Too many bytes of the call wait for the peer's windows."""
         self._resumed = False
-        self._told_half = False
+        self._half_close_delivered = False
         # outgoing
         self.send_window = out.initial_window
-        self.queued = 0
-        self.waits = False
-        """It is in the outbox's queue."""
+        self.queued_bytes = 0
+        self.in_send_queue = False
+        """The stream is in a queue of the send scheduler."""
         self._pieces = _NO_PIECES
-        self._answered = False
+        self._response_started = False
         self.ended = False
-        """The call has ended the RPC; only what it sent is still to go."""
+        """The call has ended the RPC. Only what it has sent is still to leave."""
         self._trailers = b""
-        # life
+        # lifetime
         self.urgent = True
-        """Somebody waits for its first answers (`urgent_first`)."""
-        self.stirred = False
-        """It waits for `settle`."""
-        self.gone = False
+        """The client still waits for the first response (see `urgent_first`)."""
+        self.scheduled = False
+        """The stream waits for `continue_after_block`."""
+        self.dropped = False
 
-    # ------------------------------------------------------------------------------------------------ what a call calls
+    # --------------------------------------------------------------------------------------------- the interface `Peer`
 
     def send(self, message: bytes) -> None:
         """See `rpc.Peer`."""
@@ -116,108 +139,108 @@ class Stream:
             return
         out = self._out
         size = len(message) + PREFIX_SIZE
-        if (size <= self.send_window and size <= out.window and size <= out.room and size <= out.max_frame
-                and not out.queued):  # with windows that are open our own would be queued there
+        if (size <= self.send_window and size <= out.window and size <= out.write_room and size <= out.max_frame
+                and not out.ready):  # else it must keep its place in the queue
             self.send_window -= size
             out.window -= size
-            out.room -= size
+            out.write_room -= size
             out.frames += 1
-            if not self._answered:
-                self.begin()
+            if not self._response_started:
+                self.send_response_headers()
             parts = out.parts
             parts.append(MESSAGE_HEADER.pack(size << 8 | DATA, 0, self.id, 0, size - PREFIX_SIZE))
             parts.append(message)
-            if not out.awake:
-                out.wake()
+            if not out.flush_pending:
+                out.request_flush()
             return
         prefix = PREFIX.pack(0, len(message))
         if self._pieces is _NO_PIECES:
             self._pieces = deque()
-        if size > _WHOLE:
+        if size > _COPY_LIMIT:
             self._pieces.append(memoryview(prefix))
             self._pieces.append(memoryview(message))
         else:
             self._pieces.append(memoryview(prefix + message))
-        self.queued += size
-        if self.queued > self._connection.limits.unsent:
-            self._clogged, self.swift, self.takes = True, False, False
-        out.queue(self)
+        self.queued_bytes += size
+        if self.queued_bytes > self._connection.limits.unsent:
+            self._backpressured, self.fast_path, self.accepts_messages = True, False, False
+        out.enqueue(self)
 
     def end(self, status: Status = Status.OK, text: str = "") -> None:
         """See `rpc.Peer`."""
         if self.ended:
             return
-        self.ended, self.swift, self.takes = True, False, False
+        self.ended, self.fast_path, self.accepts_messages = True, False, False
         self._trailers = trailers(status, text)
-        self._discard()
-        if self.queued or self._out.room <= 0:
-            self._out.queue(self)
+        self._discard_buffer()
+        if self.queued_bytes or self._out.write_room <= 0:
+            self._out.enqueue(self)
         else:
-            self._conclude()
+            self._send_trailers()
 
-    def calm(self) -> None:
+    def lower_priority(self) -> None:
         """See `rpc.Peer`."""
-        if self.urgent and not self.gone:
+        if self.urgent and not self.dropped:
             self.urgent = False
-            self._connection.calm += 1
+            self._connection.low_priority_streams += 1
 
     def resume(self) -> None:
-        """See `rpc.Peer`. What waits comes in a moment, never from inside the call."""
+        """See `rpc.Peer`. Waiting messages are delivered soon, never from inside the call."""
         if not self.ended:
             self._resumed = True
-            self._stir()
+            self._schedule()
 
     # ------------------------------------------------------------------------------------------------------- incoming
 
     def feed(self, data: bytes, start: int, end: int) -> None:
-        """A piece of the stream's bytes, `data[start:end]`, and what can be handed over is."""
+        """Takes the stream's bytes `data[start:end]` and delivers whole messages."""
         if self.ended:
             return
-        if self._buffer or self._busy or self._clogged:
-            self._keep(data, start, end)
-            if len(self._buffer) >= self._needed or self.remote_ended:
-                self.deliver()
+        if self._buffer or self._call_busy or self._backpressured:
+            self._buffer_data(data, start, end)
+            if len(self._buffer) >= self._needed_bytes or self.remote_ended:
+                self.deliver_messages()
             return
-        start = self._hand_over(data, start, end)
+        start = self._deliver_whole_messages(data, start, end)
         if start < end and not self.ended:
-            self._keep(data, start, end)
-        self._after()
+            self._buffer_data(data, start, end)
+        self._update_acceptance()
 
-    def fill(self, pieces: list[memoryview]) -> None:
-        """The same of a run of frames, where the call takes messages."""
+    def append_payloads(self, pieces: list[memoryview]) -> None:
+        """Takes the payloads of consecutive frames. Only while the call accepts messages."""
         buffer = self._buffer
         before = len(buffer)
         for piece in pieces:
             buffer += piece
-        self._connection.holding.add(len(buffer) - before)
-        if len(buffer) >= self._needed:
-            self.deliver()
+        self._connection.receive_budget.add(len(buffer) - before)
+        if len(buffer) >= self._needed_bytes:
+            self.deliver_messages()
 
-    def deliver(self) -> None:
-        """Hands over what waits, as far as the call takes it."""
+    def deliver_messages(self) -> None:
+        """Delivers what waits, as far as the call accepts it."""
         buffer = self._buffer
         if buffer:
-            taken = self._hand_over(buffer, 0, len(buffer))
+            taken = self._deliver_whole_messages(buffer, 0, len(buffer))
             if taken and not self.ended:
                 del buffer[:taken]
-                self._connection.holding.add(-taken)
-        self._after()
+                self._connection.receive_budget.add(-taken)
+        self._update_acceptance()
 
-    def _hand_over(self, data: bytes | bytearray, start: int, end: int) -> int:
-        """Whole messages, in order. Returns where the rest begins."""
+    def _deliver_whole_messages(self, data: bytes | bytearray, start: int, end: int) -> int:
+        """Delivers whole messages in order. Returns the offset of the rest."""
         largest = self._connection.limits.message
-        self._needed = 0
-        while end - start >= PREFIX_SIZE and not (self._busy or self._clogged or self.ended):
+        self._needed_bytes = 0
+        while end - start >= PREFIX_SIZE and not (self._call_busy or self._backpressured or self.ended):
             compressed, size = PREFIX.unpack_from(data, start)
             if compressed:
-                self._refuse(compressed)
+                self._refuse_prefix(compressed)
                 break
             if size > largest:
                 self.end(Status.RESOURCE_EXHAUSTED, f"a message of {size} bytes; at most {largest} are taken")
                 break
             after = start + PREFIX_SIZE + size
             if after > end:
-                self._needed = PREFIX_SIZE + size
+                self._needed_bytes = PREFIX_SIZE + size
                 break
             if type(data) is bytes:
                 message = data[start + PREFIX_SIZE:after]
@@ -225,102 +248,102 @@ class Stream:
                 with memoryview(data) as view:
                     message = bytes(view[start + PREFIX_SIZE:after])
             start = after
-            self.hand(message)
+            self.deliver_message(message)
         return start
 
-    def hand(self, message: bytes) -> None:
-        """One whole message, which the call takes now."""
+    def deliver_message(self, message: bytes) -> None:
+        """Delivers one whole message. Only while the call accepts messages."""
         try:
             if not self.call.message(message):  # and no further one until `resume`
-                self._busy, self.swift, self.takes = True, False, False
-        except Exception as error:  # the contract forbids it; other streams must not pay for it
-            self._connection.crashed(self, error)
+                self._call_busy, self.fast_path, self.accepts_messages = True, False, False
+        except Exception as error:  # its contract forbids it; other streams must not suffer from it
+            self._connection.on_call_crashed(self, error)
 
-    def _refuse(self, compressed: int) -> None:
+    def _refuse_prefix(self, compressed: int) -> None:
         if compressed == 1:
             self.end(Status.UNIMPLEMENTED, "compressed messages are not taken; grpc-encoding must be identity")
         else:
             self.end(Status.INTERNAL, "no gRPC message")
 
-    def _after(self) -> None:
-        """Messages were handed over, as far as that goes."""
-        held = self._busy or self._clogged or self.ended
-        takes = not (held or self.remote_ended)
-        self.swift, self.takes = takes and not self._buffer, takes
-        if held or not self.remote_ended or self._told_half:
+    def _update_acceptance(self) -> None:
+        """Updates the state after a delivery, and reports the end of the client's messages."""
+        held = self._call_busy or self._backpressured or self.ended
+        accepts_messages = not (held or self.remote_ended)
+        self.fast_path, self.accepts_messages = accepts_messages and not self._buffer, accepts_messages
+        if held or not self.remote_ended or self._half_close_delivered:
             return
         if self._buffer:
             self.end(Status.INTERNAL, "the stream ended inside a message")
             return
-        self._told_half = True
+        self._half_close_delivered = True
         try:
             self.call.half_closed()
-        except Exception as error:  # as above
-            self._connection.crashed(self, error)
+        except Exception as error:  # other streams must not suffer from it
+            self._connection.on_call_crashed(self, error)
 
-    def grant(self) -> None:
-        """Gives the sender its window back, unless what came last still waits here."""
-        if self._busy or self._clogged or self.ended or self.remote_ended:
+    def grant_window(self) -> None:
+        """Restores the sender's window, unless what came last still waits here."""
+        if self._call_busy or self._backpressured or self.ended or self.remote_ended:
             return
         whole = self._connection.limits.stream_window
         increment = whole - self.receive_window
-        if increment < whole // 2 or (self._buffer and not self._connection.holding.may_grow(self)):
+        if increment < whole // 2 or (self._buffer and not self._connection.receive_budget.may_grow(self)):
             return
         self.receive_window = whole
-        self._out.control(window_update(self.id, increment))
+        self._out.send_control(window_update(self.id, increment))
 
-    def _keep(self, data: bytes, start: int, end: int) -> None:
+    def _buffer_data(self, data: bytes, start: int, end: int) -> None:
         with memoryview(data) as view:
             self._buffer += view[start:end]
-        self._connection.holding.add(end - start)
+        self._connection.receive_budget.add(end - start)
 
-    def _discard(self) -> None:
+    def _discard_buffer(self) -> None:
         if self._buffer:
-            self._connection.holding.add(-len(self._buffer))
+            self._connection.receive_budget.add(-len(self._buffer))
             self._buffer = bytearray()
 
-    def settle(self) -> None:
-        """Goes on where the call or the windows stopped it."""
-        self.stirred = False
+    def continue_after_block(self) -> None:
+        """Continues after the call or the windows have stopped the stream."""
+        self.scheduled = False
         if self.ended:
             return
         if self._resumed:
-            self._resumed = self._busy = False
-        self.deliver()
-        self.grant()
+            self._resumed = self._call_busy = False
+        self.deliver_messages()
+        self.grant_window()
 
-    def _stir(self) -> None:
-        if not self.stirred:
-            self.stirred = True
-            self._connection.stir(self)
-
-    @property
-    def busy(self) -> bool:
-        """The call is at work."""
-        return self._busy
+    def _schedule(self) -> None:
+        if not self.scheduled:
+            self.scheduled = True
+            self._connection.schedule(self)
 
     @property
-    def unfinished(self) -> bool:
-        """A message has come in part."""
+    def call_busy(self) -> bool:
+        """True while the call works on a message."""
+        return self._call_busy
+
+    @property
+    def has_partial_message(self) -> bool:
+        """True if a part of a message has arrived."""
         return bool(self._buffer)
 
     @property
-    def answered(self) -> bool:
-        """Something was sent."""
-        return self._answered
+    def response_started(self) -> bool:
+        """True if anything was sent."""
+        return self._response_started
 
     # ------------------------------------------------------------------------------------------------------- outgoing
 
-    def begin(self) -> None:
-        """The head of the answer, before the first message."""
-        if not self._answered:
-            self._answered = True
-            self._out.headers(self.id, 0, RESPONSE)
+    def send_response_headers(self) -> None:
+        """Sends the response headers before the first message."""
+        if not self._response_started:
+            self._response_started = True
+            self._out.send_headers(self.id, 0, RESPONSE)
 
-    def cut(self, size: int, count: int, parts: list[bytes | memoryview]) -> None:
-        """Moves queued bytes to `parts`, as so many frames of this size."""
+    def cut_data_frames(self, size: int, count: int, parts: list[bytes | memoryview]) -> None:
+        """Moves queued bytes to `parts`, as `count` frames of `size` bytes."""
         pieces = self._pieces
-        self.queued -= size * count
+        self.queued_bytes -= size * count
         self.send_window -= size * count
         head = HEADER.pack(size << 8 | DATA, 0, self.id)
         for _ in range(count):
@@ -335,43 +358,44 @@ class Stream:
                     parts.append(piece[:left])
                     pieces[0] = piece[left:]
                     left = 0
-        if self._clogged and self.queued <= self._connection.limits.unsent // 2:
-            self._clogged = False
-            self._stir()
+        if self._backpressured and self.queued_bytes <= self._connection.limits.unsent // 2:
+            self._backpressured = False
+            self._schedule()
 
-    def sent_all(self) -> None:
-        """Nothing is queued: the trailers follow when the call has ended."""
+    def on_queue_empty(self) -> None:
+        """Nothing is queued any more. The trailers follow if the call has ended."""
         if self.ended:
-            self._conclude()
+            self._send_trailers()
 
-    def widen(self, increment: int) -> None:
-        """The peer takes more on this stream, or less."""
+    def grow_send_window(self, increment: int) -> None:
+        """The peer changes the window of this stream, possibly downwards."""
         self.send_window += increment
-        if self.queued and self.send_window > 0:
-            self._out.queue(self)
+        if self.queued_bytes and self.send_window > 0:
+            self._out.enqueue(self)
 
-    def _conclude(self) -> None:
-        """The trailers; both sides have ended the stream then, if need be by a reset (RFC 9113 section 8.1)."""
-        self._out.headers(self.id, END_STREAM, self._trailers if self._answered else RESPONSE + self._trailers)
+    def _send_trailers(self) -> None:
+        """Sends the trailers and ends the stream on both sides, if necessary by a reset (RFC 9113 section 8.1)."""
+        block = self._trailers if self._response_started else RESPONSE + self._trailers
+        self._out.send_headers(self.id, END_STREAM, block)
         if not self.remote_ended:
-            self._out.control(rst_stream(self.id, Code.NO_ERROR))
+            self._out.send_control(rst_stream(self.id, Code.NO_ERROR))
         self._connection.drop(self)
 
     def fail(self, status: Status, text: str, code: Code = Code.CANCEL) -> None:
-        """Ends it at once and without what is still queued. Trailers cannot follow half a message, a reset can."""
-        if self.gone:
+        """Ends the stream at once, without what is still queued. Trailers cannot follow half a message; a reset can."""
+        if self.dropped:
             return
-        if self.queued or self._out.paused:
-            self._out.control(rst_stream(self.id, code))
+        if self.queued_bytes or self._out.paused:
+            self._out.send_control(rst_stream(self.id, code))
             self._connection.drop(self)
             return
         self.ended = False
         self.end(status, text)
 
-    def leave(self) -> None:
-        """Nothing comes or goes any more (`Connection.drop`)."""
-        self.gone = self.ended = True
-        self.swift = self.takes = False
-        self._discard()
+    def release(self) -> None:
+        """Frees the buffers of a dropped stream (`Connection.drop`)."""
+        self.dropped = self.ended = True
+        self.fast_path = self.accepts_messages = False
+        self._discard_buffer()
         self._pieces = _NO_PIECES
-        self.queued = 0
+        self.queued_bytes = 0

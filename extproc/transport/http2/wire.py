@@ -1,4 +1,4 @@
-"""The numbers of RFC 9113 and how single frames are written. No state, no decisions."""
+"""The numbers of RFC 9113, how single frames are written, and how consecutive DATA frames are read. No state."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX
 ENABLE_CONNECT_PROTOCOL = 8
 
 DEFAULT_WINDOW = 65_535
-"""Bytes that either side may send before it hears about windows."""
+"""Bytes that either side may send before it learns of other windows."""
 LARGEST_WINDOW = 2**31 - 1
 SMALLEST_MAX_FRAME, LARGEST_MAX_FRAME = 2**14, 2**24 - 1
 LARGEST_ID = 2**31 - 1
 
 HEADER = struct.Struct(">IBI")
-"""The head of a frame: length << 8 | type, flags, stream."""
+"""The header of a frame: length << 8 | type, flags, stream."""
 
 HEADER_SIZE = 9
 
 MESSAGE_HEADER = struct.Struct(">IBIBI")
-"""The head of a DATA frame and of the gRPC message at its beginning: length << 8 | type, flags, stream, compressed,
-length of the message."""
+"""The header of a DATA frame and of the gRPC message at its beginning: length << 8 | type, flags, stream, compressed
+flag, length of the message."""
 
 PREFIX = struct.Struct(">BI")
-"""The head of a gRPC message: compressed, length."""
+"""The header of a gRPC message: compressed flag, length."""
 
 PREFIX_SIZE = 5
 
@@ -62,7 +62,7 @@ class Code(IntEnum):
 
 
 class ProtocolError(Exception):
-    """The peer broke a rule in a way that ends the connection (section 5.4.1)."""
+    """The peer broke a rule in a way that ends the connection (RFC 9113 section 5.4.1)."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -70,7 +70,7 @@ class ProtocolError(Exception):
 
 
 class StreamError(Exception):
-    """The peer broke a rule in a way that ends one stream (section 5.4.2)."""
+    """The peer broke a rule in a way that ends one stream (RFC 9113 section 5.4.2)."""
 
     def __init__(self, stream_id: int, code: Code, text: str) -> None:
         super().__init__(text)
@@ -84,7 +84,7 @@ def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
 
 
 def settings(values: dict[int, int]) -> bytes:
-    """SETTINGS of these values."""
+    """A SETTINGS frame with these values."""
     return frame(SETTINGS, 0, 0, b"".join(struct.pack(">HI", key, value) for key, value in values.items()))
 
 
@@ -92,15 +92,38 @@ SETTINGS_ACK = frame(SETTINGS, ACK, 0)
 
 
 def rst_stream(stream_id: int, code: Code) -> bytes:
-    """RST_STREAM."""
+    """A RST_STREAM frame."""
     return frame(RST_STREAM, 0, stream_id, code.to_bytes(4))
 
 
 def window_update(stream_id: int, increment: int) -> bytes:
-    """WINDOW_UPDATE; stream 0 is the connection."""
+    """A WINDOW_UPDATE frame. Stream 0 is the connection."""
     return frame(WINDOW_UPDATE, 0, stream_id, increment.to_bytes(4))
 
 
 def goaway(last_id: int, code: Code, text: str = "") -> bytes:
-    """GOAWAY; `text` helps a person who reads the peer's log."""
+    """A GOAWAY frame. `text` is for people who read the peer's log."""
     return frame(GOAWAY, 0, 0, struct.pack(">II", last_id, code) + text.encode()[:200])
+
+
+def read_data_run(data: bytes, at: int, stream_id: int, window: int, low: int) -> tuple[list[memoryview], int]:
+    """The payloads of consecutive DATA frames of one stream from `at` on, without copies, and the offset behind them.
+
+    Large bodies arrive as such runs, for which per-frame processing would be slow. The run ends before any other frame,
+    and behind the frame that leaves less than `low` of the stream's `window`: then the sender needs a new window.
+    """
+    pieces: list[memoryview] = []
+    size = len(data)
+    with memoryview(data) as view:
+        while window >= low and size - at >= HEADER_SIZE:
+            word, flags, number = HEADER.unpack_from(data, at)
+            length = word >> 8
+            after = at + HEADER_SIZE + length
+            # The low byte of the word is the frame type; that of DATA is 0.
+            if (number != stream_id or flags or word & 0xFF or not 0 < length <= SMALLEST_MAX_FRAME
+                    or length > window or after > size):
+                break
+            pieces.append(view[at + HEADER_SIZE:after])
+            window -= length
+            at = after
+    return pieces, at

@@ -14,7 +14,7 @@ import uvloop
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from extproc.transport.health import Health
-from extproc.transport.http2 import Limits
+from extproc.transport.http2 import ConnectionLimits
 from extproc.transport.http2.wire import PREFACE, PREFIX, frame, settings
 from extproc.transport.native import NativeServer
 from extproc.transport.rpc import Methods, Peer, Status
@@ -83,7 +83,7 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(address: str, limits: Limits | None = None, options: list[tuple[str, int]] | None = None
+async def serving(address: str, limits: ConnectionLimits | None = None, options: list[tuple[str, int]] | None = None
                   ) -> AsyncIterator[Served]:
     served = Served()
     served.server = NativeServer(served.methods, limits=limits)
@@ -140,7 +140,7 @@ def test_a_mistake_among_frames_that_waited_ends_the_connection_too(address: str
         def message(self, data: bytes) -> bool:
             assert data != b"mistake"
             self.peer.send(data)
-            self.peer.calm()
+            self.peer.lower_priority()
             return True
 
         def half_closed(self) -> None:
@@ -231,7 +231,7 @@ def test_messages_of_64_megabytes_both_ways(address: str) -> None:
 
 def test_a_message_that_is_too_large(address: str) -> None:
     async def test() -> None:
-        async with serving(address, Limits(message=MB)) as served:
+        async with serving(address, ConnectionLimits(message=MB)) as served:
             call = served.talk()
             await call.write(bytes(MB + 1))
             assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -347,7 +347,7 @@ def test_health(address: str) -> None:
             watch = health.Watch(ask())
             assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
             served.serving[""] = False
-            served.health.changed()
+            served.health.notify_watchers()
             assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
             watch.cancel()
     run(test)

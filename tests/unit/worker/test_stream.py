@@ -29,7 +29,7 @@ class _Peer:
     def end(self, *status: object) -> None:
         pass
 
-    def calm(self) -> None:
+    def lower_priority(self) -> None:
         self.calmed += 1
 
     def resume(self) -> None:

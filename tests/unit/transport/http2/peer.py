@@ -14,7 +14,7 @@ import h2.config
 import h2.connection
 import h2.events
 
-from extproc.transport.http2 import Connection, Limits
+from extproc.transport.http2 import Connection, ConnectionLimits
 from extproc.transport.http2.wire import Code
 from extproc.transport.rpc import Peer
 
@@ -97,8 +97,9 @@ class Answer:
 class Talk:
     """The two of them. `piece`: how many bytes the connection reads at once. `eager`: the client gives windows back."""
 
-    def __init__(self, react: Callable[[Call, bytes], None] = silent, *, limits: Limits | None = None, piece: int = 0,
-                 eager: bool = True, settings: Mapping[int, int] | None = None, hello: bool = True) -> None:
+    def __init__(self, react: Callable[[Call, bytes], None] = silent, *, limits: ConnectionLimits | None = None,
+                 piece: int = 0, eager: bool = True, settings: Mapping[int, int] | None = None,
+                 hello: bool = True) -> None:
         self.now = 100.0
         self.wakes = 0
         self.lines: list[tuple[str, dict[str, Any]]] = []
@@ -110,7 +111,7 @@ class Talk:
         self._react = react
         self._piece = piece
         self._eager = eager
-        self.server = Connection({PATH: self._open}, limits or Limits(), self.now, self._wake,
+        self.server = Connection({PATH: self._open}, limits or ConnectionLimits(), self.now, self._wake,
                                  lambda event, **details: self.lines.append((event, details)))
         self.client = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
         if hello:
@@ -163,7 +164,7 @@ class Talk:
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
-        self.server.on_time(self.now)
+        self.server.on_timer(self.now)
         self.go()
 
     def go(self) -> None:
@@ -185,7 +186,7 @@ class Talk:
 
     def _from_server(self) -> bytes:
         parts = []
-        while part := self.server.take():
+        while part := self.server.take_output():
             parts.append(part)
         return b"".join(parts)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from itertools import count, islice
 
 import pytest
 from h2.settings import SettingCodes
 
-from extproc.transport.http2 import Limits
+from extproc.transport.http2 import ConnectionLimits
 from extproc.transport.http2.abuse_budget import (
     ALLOWANCE,
     ALLOWANCE_PER_SECOND,
@@ -16,6 +17,7 @@ from extproc.transport.http2.abuse_budget import (
     COST_RESET,
     SETTINGS_ENTRIES,
 )
+from extproc.transport.http2.stream import Stream
 from extproc.transport.http2.wire import (
     CONTINUATION,
     DATA,
@@ -114,7 +116,7 @@ def test_floods_are_cut_off(name: str) -> None:
     for at, one in enumerate(islice(flood(), frames)):
         talk.now += 1e-6
         talk.server.receive(one, talk.now)
-        last = talk.server.take()
+        last = talk.server.take_output()
         if talk.server.finished:
             assert last.endswith(goaway(talk.server.last_id, Code.ENHANCE_YOUR_CALM, talk.lines[-1][1]["reason"]))
             assert all(call.heard[-1] == "closed" for call in talk.calls)
@@ -130,20 +132,27 @@ def test_answers_that_are_let_out_byte_by_byte() -> None:
     stream = talk.ask(b"x")
     for _ in range(12_000):
         talk.server.receive(frame(WINDOW_UPDATE, 0, stream, word(1)), talk.now)
-        talk.server.take()
+        talk.server.take_output()
     assert talk.server.finished
+
+
+def _live_streams() -> int:
+    gc.collect()
+    return sum(isinstance(one, Stream) for one in gc.get_objects())
 
 
 def test_streams_that_are_reset_while_their_answers_wait_leave_nothing_behind() -> None:
     talk = Talk(echo, eager=False, settings={SettingCodes.INITIAL_WINDOW_SIZE: 100_000})
     talk.ask(bytes(65_000), bytes(526))
+    before = _live_streams()
     for pause in (False, True):
-        talk.server.pause(pause)
+        talk.server.set_write_paused(pause)
         for _ in range(100):
             stream = talk.ask(b"waits")
             talk.client.reset_stream(stream)
             talk.go()
-    assert len(talk.server.out.queued) + len(talk.server.out._parked) == 1
+    del talk.calls[1:]  # they hold their streams
+    assert _live_streams() == before
 
 
 def test_late_frames_without_end() -> None:
@@ -186,7 +195,7 @@ def test_pings_in_a_steady_rhythm_are_answered_for_ever() -> None:
     for _ in range(3 * ALLOWANCE // COST_PING):
         talk.now += COST_PING / ALLOWANCE_PER_SECOND
         talk.server.receive(frame(PING, 0, 0, bytes(8)), talk.now)
-        assert len(talk.server.take()) == 17
+        assert len(talk.server.take_output()) == 17
 
 
 def test_a_client_that_acknowledges_every_small_message() -> None:
@@ -195,16 +204,16 @@ def test_a_client_that_acknowledges_every_small_message() -> None:
     stream = talk.ask()
     for _ in range(ALLOWANCE):
         talk.server.receive(frame(DATA, 0, stream, packed(b"x")), talk.now)
-        talk.server.take()
+        talk.server.take_output()
         talk.server.receive(frame(WINDOW_UPDATE, 0, stream, word(6)) + frame(WINDOW_UPDATE, 0, 0, word(6)), talk.now)
     assert not talk.server.finished
 
 
 def test_streams_beyond_the_announced_number_are_refused_and_may_be_tried_again() -> None:
-    talk = Talk(echo, limits=Limits(streams=3))
+    talk = Talk(echo, limits=ConnectionLimits(streams=3))
     streams = [talk.ask(b"x") for _ in range(3)]
     talk.server.receive(frame(HEADERS, END_HEADERS, 99, OPEN), talk.now)
-    assert talk.server.take() == frame(RST_STREAM, 0, 99, word(Code.REFUSED_STREAM))
+    assert talk.server.take_output() == frame(RST_STREAM, 0, 99, word(Code.REFUSED_STREAM))
     talk.client.reset_stream(streams[0])
     talk.go()
     talk.server.receive(opened(101), talk.now)
@@ -212,9 +221,9 @@ def test_streams_beyond_the_announced_number_are_refused_and_may_be_tried_again(
 
 
 def test_a_peer_that_asks_and_never_reads() -> None:
-    talk = Talk(limits=Limits(control=5000))
+    talk = Talk(limits=ConnectionLimits(control=5000))
     talk.ask(b"x")
-    talk.server.pause(True)
+    talk.server.set_write_paused(True)
     for _ in range(400):
         talk.now += 1
         talk.server.receive(frame(PING, 0, 0, bytes(8)), talk.now)
@@ -223,9 +232,9 @@ def test_a_peer_that_asks_and_never_reads() -> None:
 
 
 def test_answers_for_a_peer_that_does_not_read_are_bounded() -> None:
-    talk = Talk(lambda call, _: call.peer.send(bytes(10_000)), limits=Limits(unsent=100_000))
+    talk = Talk(lambda call, _: call.peer.send(bytes(10_000)), limits=ConnectionLimits(unsent=100_000))
     stream = talk.ask()
-    talk.server.pause(True)
+    talk.server.set_write_paused(True)
     for _ in range(1000):
         talk.client.send_data(stream, packed(bytes(100)))
     talk.go()

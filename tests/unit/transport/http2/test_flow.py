@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from h2.settings import SettingCodes
 
-from extproc.transport.http2 import Limits
+from extproc.transport.http2 import ConnectionLimits
 from extproc.transport.http2.wire import DATA, Code, frame
 from extproc.transport.rpc import Status
 from tests.unit.transport.http2.peer import Call, Talk, echo, packed
@@ -16,14 +16,14 @@ KB = 1024
 
 
 def test_a_message_larger_than_every_window_arrives() -> None:
-    talk = Talk(limits=Limits(stream_window=20 * KB, connection_window=70 * KB))
+    talk = Talk(limits=ConnectionLimits(stream_window=20 * KB, connection_window=70 * KB))
     large = bytes(range(256)) * 4 * KB
     talk.ask(b"small", large, b"small")
     assert talk.calls[0].messages == [b"small", large, b"small"]
 
 
 def test_windows_are_given_back_in_halves_not_for_every_message() -> None:
-    talk = Talk(limits=Limits(stream_window=64 * KB, connection_window=140 * KB))
+    talk = Talk(limits=ConnectionLimits(stream_window=64 * KB, connection_window=140 * KB))
     stream = talk.ask()
     window = talk.client.local_flow_control_window(stream)
     talk.say(stream, bytes(30 * KB))
@@ -51,13 +51,13 @@ def test_frames_of_a_large_body_are_the_same_in_one_read_as_one_by_one() -> None
             talk.server.receive(read, talk.now)
         assert talk.calls[0].messages == messages[:4]
         talk.calls[0].peer.resume()
-        said.append(talk.server.take())
+        said.append(talk.server.take_output())
         assert talk.calls[0].messages == messages
     assert said[0] == said[1]
 
 
 def test_a_busy_call_stops_its_sender_and_no_other() -> None:
-    talk = Talk(limits=Limits(stream_window=64 * KB, connection_window=128 * KB))
+    talk = Talk(limits=ConnectionLimits(stream_window=64 * KB, connection_window=128 * KB))
     busy, other = talk.ask(), talk.ask()
     talk.calls[0].takes = False
     for _ in range(7):
@@ -76,7 +76,7 @@ def test_a_busy_call_stops_its_sender_and_no_other() -> None:
 
 def test_no_message_is_taken_while_too_many_answers_wait() -> None:
     """The peer asks and asks but takes no answers."""
-    talk = Talk(lambda call, _: call.peer.send(bytes(10 * KB)), limits=Limits(unsent=100 * KB), eager=False,
+    talk = Talk(lambda call, _: call.peer.send(bytes(10 * KB)), limits=ConnectionLimits(unsent=100 * KB), eager=False,
                 settings={SettingCodes.INITIAL_WINDOW_SIZE: 0})
     stream = talk.ask(*[b"more"] * 40)
     assert 10 <= len(talk.calls[0].messages) <= 12
@@ -91,7 +91,7 @@ def test_no_message_is_taken_while_too_many_answers_wait() -> None:
 
 
 def test_long_messages_past_the_bound_are_finished_one_after_the_other() -> None:
-    talk = Talk(limits=Limits(stream_window=64 * KB, buffered=200 * KB))
+    talk = Talk(limits=ConnectionLimits(stream_window=64 * KB, buffered=200 * KB))
     streams = [talk.ask() for _ in range(6)]
     left = {stream: packed(bytes([stream]) * 150 * KB) for stream in streams}
     waited = 0
@@ -112,7 +112,7 @@ def test_long_messages_past_the_bound_are_finished_one_after_the_other() -> None
 
 
 def test_one_who_stops_in_the_middle_does_not_hold_up_those_that_were_stopped() -> None:
-    talk = Talk(limits=Limits(stream_window=64 * KB, buffered=60 * KB))
+    talk = Talk(limits=ConnectionLimits(stream_window=64 * KB, buffered=60 * KB))
     one, two = talk.ask(), talk.ask()
     talk.push(one, packed(bytes(150 * KB))[:100 * KB])
     talk.push(two, packed(bytes(150 * KB))[:64 * KB])
@@ -123,7 +123,7 @@ def test_one_who_stops_in_the_middle_does_not_hold_up_those_that_were_stopped() 
 
 
 def test_nothing_is_remembered_of_messages_that_are_over() -> None:
-    talk = Talk(limits=Limits(stream_window=64 * KB, buffered=100 * KB))
+    talk = Talk(limits=ConnectionLimits(stream_window=64 * KB, buffered=100 * KB))
     for _ in range(5):
         talk.say(talk.ask(), bytes(90 * KB))
     one, two, three = talk.ask(), talk.ask(), talk.ask()
@@ -134,16 +134,16 @@ def test_nothing_is_remembered_of_messages_that_are_over() -> None:
     assert talk.client.local_flow_control_window(three) == 64 * KB, "past the bound, and the one that goes on"
     talk.push(two, bytes(40 * KB))
     assert talk.client.local_flow_control_window(two) == 24 * KB
-    assert set(talk.server.holding.stopped) == {two}
+    assert set(talk.server.receive_budget.stopped) == {two}
     for stream in (one, three):
         talk.push(stream, bytes(15 * KB))
     talk.client.reset_stream(two)
     talk.go()
-    assert not talk.server.holding.stopped
+    assert not talk.server.receive_budget.stopped
 
 
 def test_more_than_the_window_of_a_stream() -> None:
-    talk = Talk(limits=Limits(stream_window=64 * KB))
+    talk = Talk(limits=ConnectionLimits(stream_window=64 * KB))
     stream = talk.ask(b"x")
     talk.calls[0].takes = False
     talk.say(stream, b"busy")
@@ -155,7 +155,7 @@ def test_more_than_the_window_of_a_stream() -> None:
 
 
 def test_a_whole_message_over_the_window_of_its_stream() -> None:
-    talk = Talk(limits=Limits(stream_window=10 * KB))
+    talk = Talk(limits=ConnectionLimits(stream_window=10 * KB))
     stream = talk.ask(b"x")
     talk.raw(_data(stream, bytes(11 * KB)))
     assert talk.answers[stream].reset is Code.FLOW_CONTROL_ERROR
@@ -163,7 +163,7 @@ def test_a_whole_message_over_the_window_of_its_stream() -> None:
 
 
 def test_the_window_of_the_connection_is_given_back_as_it_is_read() -> None:
-    talk = Talk(limits=Limits(stream_window=200 * KB, connection_window=100 * KB))
+    talk = Talk(limits=ConnectionLimits(stream_window=200 * KB, connection_window=100 * KB))
     stream = talk.ask(b"x")
     frames = b"".join(_data(stream, bytes(16_000)) for _ in range(12))
     talk.server.receive(frames, talk.now)
@@ -176,7 +176,7 @@ def _data(stream: int, data: bytes) -> bytes:
 
 
 def test_padding_counts_for_both_windows() -> None:
-    talk = Talk(limits=Limits(stream_window=64 * KB, connection_window=70_000))
+    talk = Talk(limits=ConnectionLimits(stream_window=64 * KB, connection_window=70_000))
     stream = talk.ask()
     for _ in range(600):
         talk.client.send_data(stream, packed(b"x"), pad_length=255)
@@ -273,13 +273,13 @@ def test_answers_are_cut_to_the_frames_that_the_peer_takes() -> None:
 def test_while_the_transport_takes_nothing_answers_wait_with_their_stream() -> None:
     talk = Talk(echo)
     stream = talk.ask()
-    talk.server.pause(True)
+    talk.server.set_write_paused(True)
     talk.say(stream, b"one", b"two")
     assert stream not in talk.answers
     talk.calls[0].peer.end()
     talk.go()
     assert talk.calls[0].heard == [b"one", b"two"]
-    talk.server.pause(False)
+    talk.server.set_write_paused(False)
     talk.go()
     assert talk.answers[stream].messages == [b"one", b"two"]
     assert talk.answers[stream].ended
@@ -295,12 +295,12 @@ def test_a_large_answer_is_written_in_bounded_pieces_and_others_get_between() ->
     large, small = talk.ask(), talk.ask()
     talk.client.send_data(large, packed(b"2000000"))
     talk.server.receive(talk.client.data_to_send(), talk.now)
-    first = talk.server.take()
+    first = talk.server.take_output()
     assert len(first) < 300_000
-    assert talk.server.more
+    assert talk.server.has_output
     talk.client.send_data(small, packed(b"10"))
     talk.server.receive(talk.client.data_to_send(), talk.now)
-    for event in talk.client.receive_data(first + talk.server.take()):
+    for event in talk.client.receive_data(first + talk.server.take_output()):
         talk._on(event)
     assert talk.answers[small].messages == [bytes(10)]
     assert len(talk.answers[large].body) < 600_000

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.transport.http2 import Limits
+from extproc.transport.http2 import ConnectionLimits
 from extproc.transport.http2.frame_scheduler import urgent_first
 from extproc.transport.http2.stream import Stream
 from extproc.transport.http2.wire import (
@@ -45,14 +45,14 @@ def opened(stream: int) -> bytes:
 def answering(call: Call, data: bytes) -> None:
     """Its first token has left with the first answer."""
     call.peer.send(data)
-    call.peer.calm()
+    call.peer.lower_priority()
 
 
 class Reading:
     """A talk of which the writes are looked at one by one. Stream 1 is in no hurry; 3 is, and nobody else."""
 
     def __init__(self, **limits: Any) -> None:
-        self.talk = Talk(answering, limits=Limits(**limits))
+        self.talk = Talk(answering, limits=ConnectionLimits(**limits))
         self.talk.ask(b"first")
         self.talk.ask()
 
@@ -61,7 +61,7 @@ class Reading:
 
     def write(self) -> list[tuple[int, bytes]]:
         """The messages in the next write, by their streams."""
-        data, at, found = self.talk.server.take(), 0, []
+        data, at, found = self.talk.server.take_output(), 0, []
         while at < len(data):
             head, _, stream = HEADER.unpack_from(data, at)
             at += HEADER_SIZE + (head >> 8)
@@ -78,11 +78,11 @@ def test_who_is_in_a_hurry_is_answered_before_the_others_are_worked_on() -> None
     reading.read(message(1, b"token"), message(3, b"ask"), message(1, b"token 2"))
     assert reading.heard(0) == [b"first"]
     assert reading.heard(1) == [b"ask"]
-    assert reading.talk.server.more
+    assert reading.talk.server.has_output
     assert reading.write() == [(3, b"ask")]
-    assert reading.talk.server.more
+    assert reading.talk.server.has_output
     assert reading.write() == [(1, b"token"), (1, b"token 2")]
-    assert not reading.talk.server.more
+    assert not reading.talk.server.has_output
 
 
 def test_a_new_stream_is_in_a_hurry() -> None:
@@ -104,20 +104,20 @@ def test_who_is_in_no_hurry_is_counted_as_long_as_it_is_there() -> None:
     """Where nobody is, no frame is looked at twice; and nobody is forgotten, however it ends."""
     reading = Reading()
     server = reading.talk.server
-    assert server.calm == 1
+    assert server.low_priority_streams == 1
     reading.read(message(3, b"a"), message(1, b"b"))
     assert reading.write() == [(3, b"a")], "3 goes first"
     assert reading.write() == [(1, b"b")]
-    assert server.calm == 2, "3 has been answered"
-    reading.talk.calls[0].peer.calm()
-    assert server.calm == 2, "said twice, counted once"
+    assert server.low_priority_streams == 2, "3 has been answered"
+    reading.talk.calls[0].peer.lower_priority()
+    assert server.low_priority_streams == 2, "said twice, counted once"
     reading.read(frame(RST_STREAM, 0, 1, bytes(4)))
     reading.write()
-    assert server.calm == 1
-    reading.talk.calls[0].peer.calm()
+    assert server.low_priority_streams == 1
+    reading.talk.calls[0].peer.lower_priority()
     reading.talk.calls[1].peer.end()
     reading.write()
-    assert server.calm == 0
+    assert server.low_priority_streams == 0
 
 
 def test_nobody_is_overtaken_twice() -> None:
@@ -125,7 +125,7 @@ def test_nobody_is_overtaken_twice() -> None:
     reading.read(message(1, b"token"), message(3, b"ask"))
     reading.read(message(1, b"token 2"), opened(5), message(5, b"ask"))
     assert reading.write() == [(3, b"ask"), (1, b"token"), (1, b"token 2"), (5, b"ask")]
-    assert not reading.talk.server.more
+    assert not reading.talk.server.has_output
 
 
 def test_half_a_frame_waits_for_its_other_half() -> None:
@@ -141,7 +141,7 @@ def test_where_the_first_have_nothing_to_say_the_others_need_not_wait() -> None:
     reading = Reading()
     reading.read(message(1, b"token"), frame(DATA, 0, 3, packed(b"ask")[:3]))
     assert reading.write() == [(1, b"token")]
-    assert not reading.talk.server.more
+    assert not reading.talk.server.has_output
 
 
 def test_answers_that_the_windows_hold_back_hold_nobody_else_back() -> None:
@@ -149,19 +149,19 @@ def test_answers_that_the_windows_hold_back_hold_nobody_else_back() -> None:
     reading.talk.raw(settings({INITIAL_WINDOW_SIZE: 0}), frame(WINDOW_UPDATE, 0, 1, word(100)))
     reading.read(message(1, b"token"), message(3, b"ask"))
     assert reading.write() == [(1, b"token")]
-    assert not reading.talk.server.more
+    assert not reading.talk.server.has_output
     reading.read(frame(WINDOW_UPDATE, 0, 3, word(100)))
     assert reading.write() == [(3, b"ask")]
 
 
 def test_a_transport_that_takes_nothing_does_not_stop_what_was_read() -> None:
     reading = Reading()
-    reading.talk.server.pause(True)
+    reading.talk.server.set_write_paused(True)
     reading.read(message(1, b"token"), message(3, b"ask"))
-    while reading.talk.server.more:
+    while reading.talk.server.has_output:
         assert not reading.write()
     assert reading.heard(0) == [b"first", b"token"]
-    reading.talk.server.pause(False)
+    reading.talk.server.set_write_paused(False)
     assert sorted(reading.write()) == [(1, b"token"), (3, b"ask")]
 
 
@@ -172,7 +172,7 @@ def test_a_broken_rule_among_those_that_waited_ends_the_connection() -> None:
     assert not reading.talk.server.finished
     reading.write()
     assert reading.talk.server.finished
-    assert not reading.talk.server.more
+    assert not reading.talk.server.has_output
     assert [call.heard for call in reading.talk.calls] == [[b"first", b"token", "closed"], [b"ask", "closed"]]
 
 

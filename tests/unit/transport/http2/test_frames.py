@@ -8,7 +8,7 @@ import hpack
 import pytest
 from h2.settings import SettingCodes
 
-from extproc.transport.http2 import Limits
+from extproc.transport.http2 import ConnectionLimits
 from extproc.transport.http2.wire import (
     ACK,
     CONTINUATION,
@@ -164,7 +164,7 @@ MALFORMED = {
 def test_malformed_requests_are_reset_and_the_next_one_is_served(name: str) -> None:
     talk = Talk(echo)
     talk.server.receive(frame(HEADERS, END_HEADERS, 1, literal(MALFORMED[name])), talk.now)
-    assert talk.server.take() == frame(RST_STREAM, 0, 1, word(Code.PROTOCOL_ERROR))
+    assert talk.server.take_output() == frame(RST_STREAM, 0, 1, word(Code.PROTOCOL_ERROR))
     assert not talk.calls
     data = frame(HEADERS, END_HEADERS, 3, literal(HEAD)) + frame(DATA, 0, 3, packed(b"x"))
     talk.server.receive(data, talk.now)
@@ -174,10 +174,10 @@ def test_malformed_requests_are_reset_and_the_next_one_is_served(name: str) -> N
 @pytest.mark.parametrize("first", [b"GET / HTTP/1.1\r\n", b"\x16\x03\x01", PREFACE[:-1] + b"x"])
 def test_what_is_no_http2_is_refused_at_the_first_wrong_byte(first: bytes) -> None:
     talk = Talk(hello=False)
-    talk.server.take()
+    talk.server.take_output()
     talk.server.receive(first, talk.now)
     assert talk.server.finished
-    assert talk.server.take()[3] == GOAWAY
+    assert talk.server.take_output()[3] == GOAWAY
 
 
 @pytest.mark.parametrize("first", [frame(PING, 0, 0, bytes(8)), frame(SETTINGS, ACK, 0), frame(99, 0, 0),
@@ -190,7 +190,7 @@ def test_settings_come_first(first: bytes) -> None:
 
 
 def test_settings_are_acknowledged_and_what_we_announce_is_true() -> None:
-    talk = Talk(limits=Limits(streams=7, stream_window=70_000, header_list=5000, connection_window=90_000))
+    talk = Talk(limits=ConnectionLimits(streams=7, stream_window=70_000, header_list=5000, connection_window=90_000))
     assert talk.settings_acked == 1
     theirs = talk.client.remote_settings
     assert theirs.max_concurrent_streams == 7
@@ -217,10 +217,10 @@ def test_pings_are_answered_on_a_silent_connection_and_while_nothing_is_taken() 
     talk = Talk()
     talk.client.ping(b"12345678")
     talk.go()
-    talk.server.pause(True)
+    talk.server.set_write_paused(True)
     talk.client.ping(b"abcdefgh")
     talk.go()
-    talk.server.pause(False)
+    talk.server.set_write_paused(False)
     talk.go()
     assert talk.pongs == [b"12345678", b"abcdefgh"]
 
@@ -260,14 +260,14 @@ def test_frames_that_cross_our_end_are_tolerated_and_counted() -> None:
     for one in frames:
         talk.server.receive(one, talk.now)
     assert not talk.server.finished
-    talk.server.take()
+    talk.server.take_output()
     assert talk.ask(b"next")
     assert len(talk.calls) == 2
     assert window > 0
 
 
 def test_late_data_is_given_back_to_the_connection() -> None:
-    talk = Talk(lambda call, _: call.peer.end(), limits=Limits(connection_window=70_000))
+    talk = Talk(lambda call, _: call.peer.end(), limits=ConnectionLimits(connection_window=70_000))
     stream = talk.ask(b"x")
     for _ in range(20):
         talk.server.receive(frame(DATA, 0, stream, bytes(16_000)), talk.now)
@@ -275,14 +275,14 @@ def test_late_data_is_given_back_to_the_connection() -> None:
 
 
 def test_the_table_of_headers_survives_streams_that_nobody_wants() -> None:
-    talk = Talk(echo, limits=Limits(streams=1))
+    talk = Talk(echo, limits=ConnectionLimits(streams=1))
     one = talk.ask(b"x")
     assert talk.client.remote_settings.max_concurrent_streams == 1
     encoder = hpack.Encoder()
     encoder.encode(HEAD)
     refused = encoder.encode([*HEAD, ("x-new", "indexed")])
     talk.server.receive(frame(HEADERS, END_HEADERS, 3, refused), talk.now)
-    assert frame(RST_STREAM, 0, 3, word(Code.REFUSED_STREAM)) in talk.server.take()
+    assert frame(RST_STREAM, 0, 3, word(Code.REFUSED_STREAM)) in talk.server.take_output()
     talk.client.end_stream(one)
     talk.go()
     talk.calls[0].peer.end()
@@ -292,7 +292,7 @@ def test_the_table_of_headers_survives_streams_that_nobody_wants() -> None:
 
 
 def test_too_much_metadata_is_refused_and_far_too_much_ends_the_connection() -> None:
-    talk = Talk(echo, limits=Limits(header_list=1000, header_block=3000))
+    talk = Talk(echo, limits=ConnectionLimits(header_list=1000, header_block=3000))
     stream = talk.ask(b"x", headers=head(x_large="a" * 1500))
     assert talk.answers[stream].status == (8, "metadata of more than 1000 bytes")
     assert talk.answers[talk.ask(b"x")].messages == [b"x"]

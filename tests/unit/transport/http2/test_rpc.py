@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extproc.transport.http2 import Limits
+from extproc.transport.http2 import ConnectionLimits
 from extproc.transport.http2.wire import Code
 from extproc.transport.rpc import Status
 from tests.unit.transport.http2.peer import PATH, Call, Talk, echo, head, packed
@@ -109,7 +109,7 @@ def test_unknown_methods_are_unimplemented() -> None:
     (b"\x01" + packed(b"zipped")[1:], 12), (b"\x07" + packed(b"odd")[1:], 13), (packed(bytes(101)), 8),
     (b"\x00\xff\xff\xff\xff", 8)])
 def test_messages_that_cannot_be_taken(data: bytes, status: int) -> None:
-    talk = Talk(limits=Limits(message=100))
+    talk = Talk(limits=ConnectionLimits(message=100))
     stream = talk.ask(bytes(100))
     talk.push(stream, data)
     assert talk.answers[stream].status[0] == status
@@ -157,7 +157,7 @@ def test_a_lost_connection_closes_every_call() -> None:
     talk = Talk()
     talk.ask(b"one")
     talk.ask(b"two")
-    talk.server.lost()
+    talk.server.on_connection_lost()
     assert [call.heard[-1] for call in talk.calls] == ["closed", "closed"]
 
 
@@ -184,10 +184,10 @@ def test_timeouts_that_are_over_or_unreadable(timeout: str, status: int) -> None
 def test_a_deadline_is_over_also_while_the_transport_takes_nothing() -> None:
     talk = Talk()
     stream = talk.ask(b"one", headers=head(grpc_timeout="1S"))
-    talk.server.pause(True)
+    talk.server.set_write_paused(True)
     talk.pass_time(1.1)
     assert talk.calls[0].heard == [b"one", "closed"]
-    talk.server.pause(False)
+    talk.server.set_write_paused(False)
     talk.go()
     assert talk.answers[stream].reset is Code.CANCEL
 
@@ -240,8 +240,8 @@ def test_messages_of_a_wake_up_leave_together() -> None:
         call.peer.send(b"hello")
         call.peer.send(b"world")
     assert talk.wakes == 1
-    data = talk.server.take()
-    assert not talk.server.take()
+    data = talk.server.take_output()
+    assert not talk.server.take_output()
     for event in talk.client.receive_data(data):
         talk._on(event)
     assert [talk.answers[stream].messages for stream in streams] == [[b"hello", b"world"]] * 20
