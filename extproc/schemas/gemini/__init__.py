@@ -61,7 +61,7 @@ def rewrite_format_for_openai(schema: object) -> Schema:
 
 
 def rewrite_parameters(schema: object, *, json_schema: bool, any_of_alone: bool = False,
-                         size: int = 0) -> Schema | None:
+                       size: int = 0) -> Schema | None:
     """Like `encode_parameters`, as decoded JSON. `size`: length of the schema's own JSON, in bytes."""
     for writer in _writers(schema, json_schema, any_of_alone, size, ordered=False):
         out = writer.write_parameters(schema)

@@ -1,4 +1,4 @@
-"""OpenAI's current models on Chat Completions: what they take, and what becomes of tools where reasoning excludes them.
+"""OpenAI's current models on Chat Completions: the fields that they take, and tools beside reasoning.
 
 The strict scripted provider refuses what the service refuses, so every request here is one that it answers.
 """
@@ -33,7 +33,7 @@ OFF: dict[str, dict[str, Any]] = {
 
 def ask(client: str, model: str, *, url: str = OPENAI, lossy: str = "report",
         **fields: Any) -> tuple[dict[str, Any], str]:
-    """The body at the provider, and the losses. The provider would answer it."""
+    """The body at the provider, which the provider accepts, and the losses."""
     talk = Translation(client, "openai", model, url=url, lossy=lossy)
     body = {"model": "m", "max_tokens": 32_000, "messages": [{"role": "user", "content": "hi"}], **fields}
     got: dict[str, Any] = json.loads(talk.request(json.dumps(body).encode()).body)
@@ -47,12 +47,12 @@ def ask(client: str, model: str, *, url: str = OPENAI, lossy: str = "report",
     return got, talk.head.headers.get("x-extproc-dropped", "")
 
 
-# ------------------------------------------------------------------------------------------------------- what they take
+# --------------------------------------------------------------------------------------------------------------- fields
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("model", [*NEWEST, *WITHOUT_TOOLS])
-def test_a_model_that_nobody_knows_counts_as_one_of_the_newest(client: str, model: str) -> None:
+def test_an_unknown_model_counts_as_one_of_the_newest(client: str, model: str) -> None:
     got, dropped = ask(client, model, temperature=0.3, top_p=0.9, **HARD[client])
     assert got["max_completion_tokens"] == 32_000
     assert "max_tokens" not in got
@@ -72,7 +72,7 @@ def test_older_models_keep_their_rules(client: str, model: str) -> None:
 
 
 @pytest.mark.parametrize(("model", "newest"), [("gpt-6-sol", True), ("gpt-7-sol", True), ("my-deployment", False)])
-def test_at_azure_the_name_of_the_deployment_tells(model: str, newest: bool) -> None:
+def test_at_azure_the_name_of_the_deployment_decides(model: str, newest: bool) -> None:
     got, _ = ask("anthropic", model, url=AZURE, **HARD["anthropic"])
     assert ("max_completion_tokens" in got) is newest
     assert got.get("reasoning_effort") == ("high" if newest else None)
@@ -94,7 +94,7 @@ def test_with_tools_reasoning_is_switched_off_and_named(client: str, url: str, m
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(("model", "named"), [("gpt-5.4", ""), ("gpt-5.5", "thinking"), ("gpt-6-luna", "thinking")])
-def test_who_says_nothing_loses_what_the_model_does_by_default(client: str, model: str, named: str) -> None:
+def test_without_a_wish_the_lost_default_reasoning_is_named(client: str, model: str, named: str) -> None:
     got, dropped = ask(client, model, tools=TOOLS[client])
     assert got["reasoning_effort"] == "none"
     assert dropped == named
@@ -102,7 +102,7 @@ def test_who_says_nothing_loses_what_the_model_does_by_default(client: str, mode
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("model", ["gpt-5.4", "gpt-5.6-sol", "gpt-6-sol"])
-def test_who_wants_no_reasoning_loses_nothing(client: str, model: str) -> None:
+def test_a_request_without_reasoning_loses_nothing(client: str, model: str) -> None:
     got, dropped = ask(client, model, lossy="reject", tools=TOOLS[client], **OFF[client])
     assert got["reasoning_effort"] == "none"
     assert not dropped
@@ -141,7 +141,7 @@ def test_a_model_without_tools_is_a_400_that_says_which_models_work(
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("model", ["gpt-6-astra", "gpt-6-sol"])
-def test_who_wants_no_call_keeps_reasoning_and_loses_the_tools(client: str, model: str) -> None:
+def test_tool_choice_none_keeps_reasoning_and_removes_the_tools(client: str, model: str) -> None:
     none: Any = {"type": "none"} if client == "anthropic" else "none"
     got, dropped = ask(client, model, tools=TOOLS[client], tool_choice=none, **HARD[client])
     assert "tools" not in got

@@ -1,4 +1,4 @@
-"""Which profile an endpoint and a model get."""
+"""The profile of an endpoint and a model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from extproc.profiles import find_profile, find_provider
     (None, "api.kilo.ai", "anthropic/claude-opus-4.6", "kilo-claude"),
     (None, "generativelanguage.googleapis.com", "gemini-2.5-flash-lite", "gemini-compat-2.5-flash"),
 ])
-def test_the_providers_name_outranks_the_host_and_families_go_by_model(provider, host, model, name):
+def test_the_provider_name_precedes_the_host_and_families_match_the_model(provider, host, model, name):
     assert find_profile(provider, host, model).name == name
 
 
@@ -47,13 +47,13 @@ def test_the_providers_name_outranks_the_host_and_families_go_by_model(provider,
     "openai", "openrouter", "deepseek", "dashscope", "moonshot", "xai", "groq", "fireworks", "deepinfra", "featherless",
     "together", "mistral", "cerebras", "zai", "lmstudio", "ollama", "vllm", "sglang", "llama.cpp", "azure",
     "gemini-compat", "kilo"])
-def test_the_endpoints_of_the_issue_are_known(name):
+def test_common_endpoints_are_known(name):
     found = find_provider(name, None)
     assert found is not None
     assert found.name == name
 
 
-def test_every_provider_served_without_a_file_has_a_profile_by_name_and_by_host():
+def test_every_builtin_provider_has_a_profile_by_name_and_by_host():
     for builtin in BUILTIN:
         if builtin.api == "openai":
             by_host = find_provider(None, urlsplit(builtin.url).hostname)
@@ -69,7 +69,7 @@ def test_p24_only_reasoning_families_get_max_completion_tokens():
         assert {"temperature", "top_p", "stop"} <= profile.refuses
 
 
-def test_a_family_brings_its_id_form_to_every_endpoint_that_has_none_of_its_own():
+def test_the_id_form_of_a_family_applies_at_every_endpoint_without_its_own():
     assert find_profile("groq", None, "moonshotai/kimi-k2-instruct").tool_call_id_form == "functions"
     assert find_profile("openrouter", None, "moonshotai/kimi-k2.5").tool_call_id_form == "functions"
     assert find_profile("mistral", None, "kimi-k2").tool_call_id_form == "nine"

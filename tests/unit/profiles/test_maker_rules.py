@@ -1,4 +1,4 @@
-"""What a model refuses it refuses behind an aggregator as well: its maker's rules follow it."""
+"""A model has the rules of its maker behind an aggregator as well."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SCHEMA = {"type": "object", "properties": {"rain": {"type": "boolean"}}, "requir
 FORMAT: dict[str, dict[str, Any]] = {
     "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
     "openai": {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}}}
-GUARDED = [
+WITH_RULES = [
     (OPENROUTER, None, "x-ai/grok-4"), (OPENROUTER, None, "x-ai/grok-code-fast-1"), (KILO, None, "x-ai/grok-4.3:free"),
     (OPENROUTER, None, "z-ai/glm-4.6"), (KILO, None, "z-ai/glm-5.3"), (HUGGINGFACE, None, "zai-org/GLM-4.6"),
     (UNKNOWN, None, "xai/grok-4"), (UNKNOWN, None, "grok-4-fast"), (UNKNOWN, "some-gateway", "z-ai/glm-4.6"),
 ]
-FREE = [
+WITHOUT_RULES = [
     (OPENROUTER, None, "anthropic/claude-sonnet-4.5"), (OPENROUTER, None, "qwen/qwen3-coder"),
     (OWN, None, "zai-org/GLM-4.6"), (OWN, "vllm", "glm-4.6"), (OWN, None, "xai-org/grok-2"),
 ]
@@ -46,8 +46,8 @@ def ask(client: str, url: str, provider: str | None, model: str, *, lossy: str =
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("choice", [ANY, ONE])
-@pytest.mark.parametrize(("url", "provider", "model"), GUARDED)
-def test_a_forced_choice_is_asked_for_in_words(client: str, choice: dict[str, Any], url: str, provider: str | None,
+@pytest.mark.parametrize(("url", "provider", "model"), WITH_RULES)
+def test_a_forced_choice_becomes_an_instruction(client: str, choice: dict[str, Any], url: str, provider: str | None,
                                                model: str) -> None:
     got, talk = ask(client, url, provider, model, tools=TOOLS[client], tool_choice=choice[client])
     assert got.get("tool_choice", "auto") == "auto"
@@ -61,16 +61,18 @@ def test_a_forced_choice_is_asked_for_in_words(client: str, choice: dict[str, An
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("choice", [ANY, ONE])
-@pytest.mark.parametrize(("url", "provider", "model"), FREE)
-def test_others_are_forced(client: str, choice: dict[str, Any], url: str, provider: str | None, model: str) -> None:
+@pytest.mark.parametrize(("url", "provider", "model"), WITHOUT_RULES)
+def test_other_models_take_a_forced_choice(client: str, choice: dict[str, Any], url: str, provider: str | None,
+                                           model: str) -> None:
     got, talk = ask(client, url, provider, model, tools=TOOLS[client], tool_choice=choice[client])
     assert got["tool_choice"] in ("required", ONE["openai"])
     assert not talk.dropped.losses
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize(("url", "provider", "model"), [case for case in GUARDED if "grok" in case[2]])
-def test_grok_is_told_a_format_beside_tools_in_words(client: str, url: str, provider: str | None, model: str) -> None:
+@pytest.mark.parametrize(("url", "provider", "model"), [case for case in WITH_RULES if "grok" in case[2]])
+def test_a_format_beside_tools_becomes_an_instruction_for_grok(client: str, url: str, provider: str | None,
+                                                               model: str) -> None:
     got, _ = ask(client, url, provider, model, tools=TOOLS[client], **FORMAT[client])
     assert "response_format" not in got
     assert '"rain"' in got["messages"][0]["content"]
@@ -94,7 +96,7 @@ SINGLE = [(OWN, None, "meta-llama/Llama-3.3-70B-Instruct"), (OWN, "vllm", "meta-
 
 
 @pytest.mark.parametrize(("url", "provider", "model"), SINGLE)
-def test_a_model_that_never_calls_in_parallel_gets_one_call_a_turn(url: str, provider: str | None, model: str) -> None:
+def test_a_model_without_parallel_calls_gets_one_call_per_turn(url: str, provider: str | None, model: str) -> None:
     got, talk = ask("openai", url, provider, model, messages=HISTORY, tools=TOOLS["openai"], lossy="reject")
     assert [message["role"] for message in got["messages"]] == [
         "user", "assistant", "tool", "assistant", "tool"]
@@ -107,7 +109,7 @@ def test_a_model_that_never_calls_in_parallel_gets_one_call_a_turn(url: str, pro
     assert talk.dropped.hints == []
 
 
-def test_who_wants_parallel_calls_there_is_told() -> None:
+def test_a_request_for_parallel_calls_is_named_as_ignored() -> None:
     got, talk = ask("openai", OWN, "vllm", "llama-3.1-8b", tools=TOOLS["openai"], parallel_tool_calls=True)
     assert got["parallel_tool_calls"] is False
     assert talk.dropped.hints == ["parallel_tool_calls"]
@@ -116,7 +118,7 @@ def test_who_wants_parallel_calls_there_is_told() -> None:
 @pytest.mark.parametrize(("url", "model"), [
     (OWN, "qwen3-32b"), ("https://api.groq.com/openai/v1", "llama-3.3-70b-versatile"),
     (OPENROUTER, "meta-llama/llama-3.3-70b-instruct")])
-def test_others_keep_several_calls_in_a_turn(url: str, model: str) -> None:
+def test_other_models_keep_several_calls_in_a_turn(url: str, model: str) -> None:
     got, _ = ask("openai", url, None, model, messages=HISTORY, tools=TOOLS["openai"])
     assert len(got["messages"][1]["tool_calls"]) == 2
     assert "parallel_tool_calls" not in got

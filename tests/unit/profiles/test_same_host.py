@@ -1,4 +1,4 @@
-"""What an OpenAI client writes for a server of the same API, its own extensions included, reaches that server."""
+"""Fields of an OpenAI client for a server of the same API, extensions included, reach that server."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_a_reasoning_object_passes(reasoning: dict[str, Any]) -> None:
     assert named == []
 
 
-def test_an_effort_alone_is_told_as_always() -> None:
+def test_an_effort_alone_is_sent_as_usual() -> None:
     assert ask(UNKNOWN, "vendor/model", reasoning_effort="high")[0]["reasoning_effort"] == "high"
     assert ask(UNKNOWN, "vendor/model", reasoning_effort="max")[0]["reasoning_effort"] == "high"
 
 
-def test_clients_of_another_api_are_told_in_the_formats_words() -> None:
+def test_requests_of_another_api_use_the_fields_of_the_format() -> None:
     got, _ = ask(UNKNOWN, "vendor/model", client="anthropic", max_tokens=9000,
                  thinking={"type": "enabled", "budget_tokens": 8000})
     assert got["reasoning_effort"] == "medium"
@@ -68,7 +68,7 @@ def test_reasoning_details_pass() -> None:
     assert named == []
 
 
-def test_what_this_gateway_packed_is_unpacked_for_who_issued_it_and_kept_from_others() -> None:
+def test_embedded_signatures_go_back_to_their_issuer_and_to_nobody_else() -> None:
     sealed = DETAILS[1]
     talk = Translation("openai", "openai", "vendor/model", url=UNKNOWN)
     talk.request(json.dumps({"model": "m", "messages": talk_with([])[:1], "tools": [LOOK]}).encode())
@@ -99,7 +99,7 @@ def test_marks_and_eager_streaming_of_tools_pass(url: str, model: str) -> None:
     assert refusal(got, "openrouter") is None
 
 
-def test_inside_the_function_they_mean_the_same() -> None:
+def test_marks_inside_the_function_mean_the_same() -> None:
     tool = {"type": "function", "function": {**LOOK["function"], "cache_control": {**MARK, "ttl": "1h"},  # type: ignore[dict-item]
                                              "eager_input_streaming": False}}
     got, named = ask(OPENROUTER, "anthropic/claude-sonnet-4.5", tools=[tool])
@@ -115,14 +115,14 @@ def test_marks_of_tools_count_among_the_four() -> None:
     assert "cache_control" not in got["tools"][0]
 
 
-def test_a_messages_clients_mark_on_a_tool_reaches_claude() -> None:
+def test_a_cache_mark_of_a_messages_client_on_a_tool_reaches_claude() -> None:
     got, named = ask(OPENROUTER, "anthropic/claude-sonnet-4.5", client="anthropic", max_tokens=50, tools=[
         {"name": "look", "input_schema": {"type": "object", "properties": {}}, "cache_control": MARK}])
     assert got["tools"][0]["cache_control"] == MARK
     assert named == []
 
 
-def test_elsewhere_both_are_named_and_so_is_what_stands_beside_a_function() -> None:
+def test_other_endpoints_name_both_and_unknown_fields_beside_a_function() -> None:
     tool = {**LOOK, "cache_control": MARK, "eager_input_streaming": True, "made_up": 1}
     got, named = ask("https://api.groq.com/openai/v1", "llama-3.3-70b-versatile", tools=[tool])
     assert got["tools"][0].keys() == {"type", "function"}
@@ -137,7 +137,7 @@ def test_usage_include_passes(url: str, stream: bool) -> None:
     assert named == []
 
 
-def test_elsewhere_usage_include_is_what_happens_anyway() -> None:
+def test_other_endpoints_send_usage_anyway() -> None:
     got, named = ask("https://api.groq.com/openai/v1", "llama-3.3-70b-versatile", stream=True, usage={"include": True})
     assert "usage" not in got
     assert got["stream_options"] == {"include_usage": True}
@@ -156,7 +156,7 @@ def test_openrouters_server_tools_pass(url: str, own: list[dict[str, Any]]) -> N
     assert named == []
 
 
-def test_elsewhere_they_are_named() -> None:
+def test_other_endpoints_name_server_tools() -> None:
     got, named = ask(UNKNOWN, "vendor/model", lossy="report", tools=[LOOK, SEARCH])
     assert len(got["tools"]) == 1
     assert named == ["tools.openrouter:web_search"]

@@ -38,14 +38,14 @@ def assistants(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("model", "provider"), [("deepseek-reasoner", "deepseek"), ("kimi-k2-thinking", "moonshot")])
-def test_p10_reasoning_comes_back_on_every_turn_with_tool_calls(model: str, provider: str) -> None:
+def test_p10_reasoning_is_sent_back_on_every_turn_with_tool_calls(model: str, provider: str) -> None:
     first, second, last = assistants(sent(model, provider))
     assert first["reasoning_content"] == "Let me see."
-    assert second["reasoning_content"] == " "  # it was not kept, but the field must be there
+    assert second["reasoning_content"] == " "  # it is lost, but the field is required
     assert "reasoning_content" not in last
 
 
-def test_p10_elsewhere_the_thinking_of_the_past_stays_out() -> None:
+def test_p10_other_endpoints_get_no_past_thinking() -> None:
     assert all("reasoning_content" not in message for message in assistants(sent("gpt-5", "openai")))
     assert all("reasoning_content" not in message for message in assistants(sent("some-model", None)))
 
@@ -61,7 +61,7 @@ def test_a_forced_choice_that_is_refused_becomes_auto(model: str, provider: str,
     assert sent(model, provider, tool_choice=choice)["tool_choice"] == said
 
 
-def test_thinking_is_switched_by_its_own_field() -> None:
+def test_the_field_thinking_switches_reasoning() -> None:
     for model, provider in (("deepseek-v4-flash", "deepseek"), ("kimi-k2.5", "moonshot")):
         body = sent(model, provider, thinking={"type": "disabled"})
         assert body["thinking"] == {"type": "disabled"}
@@ -85,6 +85,6 @@ def test_kimi_ids_count_over_the_conversation_wherever_it_runs(model: str, provi
     assert [m["tool_call_id"] for m in body["messages"] if m["role"] == "tool"] == ids
 
 
-def test_they_are_found_by_host() -> None:
+def test_both_endpoints_are_found_by_host() -> None:
     assert find_profile(None, "api.deepseek.com", "deepseek-v4-pro").name == "deepseek"
     assert find_profile(None, "api.moonshot.ai", "kimi-k2.5").name == "moonshot"

@@ -83,7 +83,7 @@ def test_preserved_thinking_goes_back_on_all_turns() -> None:
     assert "reasoning_content" not in got["messages"][1]
 
 
-def test_elsewhere_clear_thinking_is_named() -> None:
+def test_other_endpoints_name_clear_thinking() -> None:
     talk = Translation("openai", "openai", "deepseek-v4", url="https://api.deepseek.com/v1")
     talk.request(json.dumps({"model": "m", "messages": HISTORY[:1], "thinking": {
         "type": "enabled", "clear_thinking": False}}).encode())
@@ -91,12 +91,12 @@ def test_elsewhere_clear_thinking_is_named() -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_calls_are_streamed_where_there_is_a_stream_and_a_tool(client: str) -> None:
+def test_calls_are_streamed_in_a_stream_with_tools(client: str) -> None:
     assert ask(client, "glm-4.6", stream=True, tools=TOOLS[client])[0]["tool_stream"] is True
     assert "tool_stream" not in ask(client, "glm-4.6", stream=True)[0]
     assert "tool_stream" not in ask(client, "glm-4.6", tools=TOOLS[client])[0]
 
 
-def test_a_clients_own_tool_stream_counts() -> None:
+def test_a_clients_own_tool_stream_takes_precedence() -> None:
     got, _ = ask("openai", "glm-4.6", stream=True, tools=TOOLS["openai"], tool_stream=False)
     assert got["tool_stream"] is False

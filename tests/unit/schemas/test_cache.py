@@ -1,4 +1,4 @@
-"""Rewritten schemas are kept by content, within bounds, and counted."""
+"""Rewritten schemas are cached by content, within bounds, and counted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_same_schema_is_rewritten_once():
 @pytest.mark.parametrize(("kind", "schema"), [
     ("other", SCHEMA),
     ("k", {"type": "object", "properties": {"a": {"type": "integer"}}}),
-    ("k", {"properties": {"a": {"type": "string"}}, "type": "object"}),  # the order is what the provider gets
+    ("k", {"properties": {"a": {"type": "string"}}, "type": "object"}),  # keys keep their order
 ])
 def test_another_schema_or_rewriting_is_another_entry(kind, schema):
     cache = SchemaCache()
@@ -45,14 +45,14 @@ def test_another_schema_or_rewriting_is_another_entry(kind, schema):
     assert cache.get(kind, schema, lambda size: text(b"2")) == text(b"2")
 
 
-def test_nothing_to_tell_is_kept_too():
+def test_an_empty_result_is_cached():
     cache = SchemaCache()
     for _ in range(2):
         assert cache.get("k", {}, lambda size: Rewritten(None)).text is None
     assert cache.figures.hits == 1
 
 
-def test_rule_7_the_longest_unused_entry_goes_first():
+def test_rule_7_the_least_recently_used_entry_goes_first():
     cache = SchemaCache(entries=2)
     for number in (1, 2, 1, 3):
         cache.get("k", number, lambda size: text(b"x"))
@@ -63,7 +63,7 @@ def test_rule_7_the_longest_unused_entry_goes_first():
     assert cache.figures.misses == 4
 
 
-def test_rule_7_bytes_are_bounded_and_a_giant_is_not_kept():
+def test_rule_7_bytes_are_bounded_and_a_giant_is_not_cached():
     cache = SchemaCache(size=10_000, largest=5_000)
     for number in range(20):
         cache.get("k", number, lambda size: text(b"x" * 1_000))
@@ -72,7 +72,7 @@ def test_rule_7_bytes_are_bounded_and_a_giant_is_not_kept():
     assert cache.figures.entries == 8
 
 
-def test_several_threads_get_the_same():
+def test_several_threads_get_the_same_result():
     cache = SchemaCache(entries=8)
 
     def ask(number: int) -> bytes:
@@ -88,20 +88,20 @@ def test_several_threads_get_the_same():
 def test_geminis_forms_do_not_share_entries():
     cache = SchemaCache()
     schema = {"type": "object", "properties": {"a": {"type": ["string", "integer"]}}}
-    told = {bytes(gemini.encode_parameters(schema, json_schema=json_schema, any_of_alone=alone, cache=cache))
+    forms = {bytes(gemini.encode_parameters(schema, json_schema=json_schema, any_of_alone=alone, cache=cache))
             for json_schema, alone in ((True, False), (False, False), (False, True))}
-    told.add(bytes(gemini.encode_response_schema(schema, json_schema=False, cache=cache)))
+    forms.add(bytes(gemini.encode_response_schema(schema, json_schema=False, cache=cache)))
     assert cache.figures == CacheFigures(hits=0, misses=4, entries=4)
-    assert len(told) == 3  # this one has nothing that needs to stand alone
+    assert len(forms) == 3  # the schema has no anyOf that must stand alone
     gemini.encode_parameters(schema, json_schema=True, any_of_alone=True, cache=cache)
     assert cache.figures.hits == 1
 
 
-def test_the_metrics_tell_what_the_cache_counted():
+def test_the_metrics_show_the_figures_of_the_cache():
     cache, registry = SchemaCache(), CollectorRegistry()
     metrics = PrometheusMetrics(registry, schemas=cache)
 
-    def told(name: str) -> float:
+    def metric(name: str) -> float:
         return float(next(line for line in generate_latest(registry).decode().splitlines()
                           if line.startswith(f"extproc_schema_cache_{name} ")).split()[1])
 
@@ -109,10 +109,10 @@ def test_the_metrics_tell_what_the_cache_counted():
         metrics.began("translate")
         metrics.finished(Record(hop="translate"))
 
-    assert (told("hits_total"), told("misses_total"), told("entries")) == (0, 0, 0)
+    assert (metric("hits_total"), metric("misses_total"), metric("entries")) == (0, 0, 0)
     for _ in range(3):
         gemini.encode_parameters(SCHEMA, json_schema=True, cache=cache)
     one_exchange()
-    assert (told("hits_total"), told("misses_total"), told("entries")) == (2, 1, 1)
+    assert (metric("hits_total"), metric("misses_total"), metric("entries")) == (2, 1, 1)
     one_exchange()
-    assert told("hits_total") == 2
+    assert metric("hits_total") == 2

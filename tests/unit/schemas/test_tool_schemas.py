@@ -1,4 +1,4 @@
-"""The schemas of tools on their way to a provider: regular expressions, references, and what cannot be sent.
+"""The schemas of tools as a provider gets them: regular expressions, references, and places that cannot be sent.
 
 Claude Code sends the pattern of its tool Artifact with every interactive request.
 """
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 def asked(client: str, schema: Any, **more: Any) -> bytes:
-    """A client's request with the tool `save`, whose schema this is."""
+    """A client's request with the tool `save`, which has this schema."""
     body: Json = {"model": "client-model", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}], **more}
     if client == "anthropic":
         body["tools"] = [{"name": "save", "input_schema": schema}]
@@ -36,7 +36,7 @@ def asked(client: str, schema: Any, **more: Any) -> bytes:
 
 def sent(client: str, upstream: str, schema: Any, *, url: str, model: str, lossy: str = "report",
          **more: Any) -> tuple[Json, list[str]]:
-    """The provider's body, and the names of what was lost."""
+    """The provider's body, and the names of the losses."""
     talk = Translation(client, upstream, url=url, model=model, lossy=lossy)
     body: Json = json.loads(talk.request(asked(client, schema, **more)).body)
     return body, talk.dropped.losses
@@ -57,7 +57,7 @@ def field(**schema: Any) -> Json:
 
 @pytest.mark.parametrize("url", THIRD_PARTIES)
 @pytest.mark.parametrize("client", ["anthropic", "openai"])
-def test_3_2_a_pattern_that_third_parties_do_not_compile_becomes_words(client: str, url: str) -> None:
+def test_3_2_a_pattern_that_third_parties_do_not_compile_moves_into_the_description(client: str, url: str) -> None:
     schema = field(type="string", pattern=ARTIFACT, description="A name")
     body, lost = sent(client, "anthropic", schema, url=url, model="glm-5.3")
     found = schema_in(body)["properties"]["field"]
@@ -66,8 +66,8 @@ def test_3_2_a_pattern_that_third_parties_do_not_compile_becomes_words(client: s
 
 
 @pytest.mark.parametrize("url", THIRD_PARTIES)
-def test_3_2_only_the_tool_with_such_a_pattern_is_written_anew(url: str) -> None:
-    """Everything else of a request that passes keeps its bytes, so that prompt caches hit."""
+def test_3_2_only_the_tool_with_such_a_pattern_is_re_encoded(url: str) -> None:
+    """Everything else in a forwarded request keeps its bytes, so that prompt caches hit."""
     odd = json.dumps({"name": "save", "input_schema": field(type="array", items={"anyOf": [{"pattern": ARTIFACT}]}),
                       "cache_control": {"type": "ephemeral"}}).encode()
     plain = (b'{"name":"go",  "input_schema":{"type":"object","properties":{"pattern":{"type":"string",'
@@ -83,14 +83,14 @@ def test_3_2_only_the_tool_with_such_a_pattern_is_written_anew(url: str) -> None
     assert first["cache_control"] == {"type": "ephemeral"}
 
 
-def test_3_2_anthropic_itself_gets_the_pattern_as_it_is() -> None:
+def test_3_2_anthropic_itself_gets_the_pattern_unchanged() -> None:
     schema = field(type="string", pattern=ARTIFACT)
     body, _ = sent("anthropic", "anthropic", schema, url="https://api.anthropic.com/v1", model="claude-sonnet-4-5")
     assert schema_in(body) == schema
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-5"])
-def test_3_2_a_chat_request_that_passes_to_openai_gets_words_as_well(model: str) -> None:
+def test_3_2_a_forwarded_chat_request_to_openai_gets_a_description_as_well(model: str) -> None:
     body, lost = sent("openai", "openai", field(type="string", pattern=ARTIFACT), url="https://api.openai.com/v1",
                       model=model)
     assert "pattern" not in schema_in(body)["properties"]["field"]
@@ -121,7 +121,7 @@ def test_3_2_what_every_engine_compiles_stays_or_keeps_its_meaning(pattern: str,
 
 
 @given(st.text(alphabet=r"ab()[]{}*+?|^$.\\:=!<>-,0123puPdwsAZ", max_size=12))
-def test_3_2_any_regular_expression_comes_out_portable_and_stays_so(pattern: str) -> None:
+def test_3_2_portable_is_idempotent_and_its_result_compiles(pattern: str) -> None:
     found = portable(pattern)
     if found is None:
         return
@@ -168,7 +168,7 @@ def test_3_2_other_models_of_an_aggregator_keep_references() -> None:
     assert schema_in(body)["properties"]["root"] == {"$ref": "#/$defs/Node"}
 
 
-def test_3_2_the_schema_of_an_answer_is_written_for_gemini_as_well() -> None:
+def test_3_2_the_schema_of_structured_output_is_rewritten_for_gemini_as_well() -> None:
     talk = Translation("openai", "openai", url="https://openrouter.ai/api/v1", model="google/gemini-3-pro-preview")
     wanted = {"type": "json_schema", "json_schema": {"name": "a", "schema": MESSY}}
     body = json.loads(talk.request(json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}],
@@ -208,16 +208,16 @@ FAULTS: list[tuple[Any, str]] = [
 ]
 
 
-WRITTEN_ANEW = [(client, *provider) for client in ("anthropic", "openai") for provider in PROVIDERS
+RE_ENCODED = [(client, *provider) for client in ("anthropic", "openai") for provider in PROVIDERS
                 if (client, provider[0]) != ("anthropic", "anthropic") and (client, provider[1]) != ("openai",
                                                                                                      PROVIDERS[0][1])]
 
 
-@pytest.mark.parametrize(("client", "upstream", "url", "model"), WRITTEN_ANEW)
+@pytest.mark.parametrize(("client", "upstream", "url", "model"), RE_ENCODED)
 @pytest.mark.parametrize(("schema", "place"), FAULTS)
 def test_3_9_a_schema_that_was_changed_in_meaning_is_a_named_loss(client: str, schema: Any, place: str, upstream: str,
                                                                   url: str, model: str) -> None:
-    """Requests that are written anew. One that passes keeps its schemas: the provider judges them."""
+    """Requests that are re-encoded. A forwarded request keeps its schemas: the provider judges them."""
     body, lost = sent(client, upstream, schema, url=url, model=model)
     assert lost == [place]
     if upstream == "openai":
@@ -245,20 +245,21 @@ def test_3_9_the_place_is_in_the_response_header() -> None:
 
 
 @pytest.mark.parametrize("schema", [
-    field(type="str"), field(type="String"), field(type="any"), field(type=None), field(), field(type=[]),
+    field(type="str"), field(type="String"), field(type="list[str]"), field(type="uint8"),
+    field(type="any"), field(type=None), field(), field(type=[]),
     field(type="string", pattern=ARTIFACT), field(type="string", enum=[], required=False), field(**{"$ref": "#"}),
     {"type": "object", "properties": []}, {}, None, MESSY, field(type="array"), field(type="string", minLength=None),
     {"$defs": {"A": {"$id": "a.json", "type": "string"}}, **field(**{"$ref": "a.json"})},
     {"$defs": {"A": {"$anchor": "a", "type": "string"}}, **field(**{"$ref": "#a"})},
     field(type="integer", minimum=3, exclusiveMinimum=True), {"anyOf": [field(type="string"), field(type="integer")]}])
 @pytest.mark.parametrize(("upstream", "url", "model"), PROVIDERS)
-def test_3_9_what_keeps_its_meaning_or_is_told_in_words_is_no_loss(schema: Any, upstream: str, url: str,
+def test_3_9_what_keeps_its_meaning_or_is_described_is_no_loss(schema: Any, upstream: str, url: str,
                                                                    model: str) -> None:
     client = "anthropic" if upstream != "anthropic" else "openai"
     assert sent(client, upstream, schema, url=url, model=model)[1] == []
 
 
-def test_a_reference_by_name_becomes_a_path_as_the_name_is_not_sent() -> None:
+def test_a_reference_by_name_becomes_a_path() -> None:
     schema = {"$defs": {"a/b": {"$id": "item.json", "type": "string"}}, **field(**{"$ref": "item.json"})}
     body, _ = sent("anthropic", "openai", schema, url="http://127.0.0.1:9/v1", model="m")
     assert schema_in(body)["properties"]["field"] == {"$ref": "#/$defs/a~1b"}

@@ -1,4 +1,4 @@
-"""Schemas rewritten for Gemini and checked by the strict provider on the way."""
+"""Schemas rewritten for Gemini and checked by the strict provider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Json = Any
 
 
 def tool(schema: Json, *, json_schema: bool = False, vertex: bool = False) -> Json:
-    """A tool's schema as it is sent; an error when Gemini would refuse it."""
+    """A tool's schema as it is sent. Fails if Gemini would refuse it."""
     written = rewrite_parameters(schema, json_schema=json_schema, any_of_alone=vertex)
     if written is not None:
         assert check_schema(written, json_schema=json_schema, vertex=vertex) is None
@@ -20,7 +20,7 @@ def tool(schema: Json, *, json_schema: bool = False, vertex: bool = False) -> Js
 
 
 def prop(schema: Json, *, json_schema: bool = False, vertex: bool = False, **beside: Json) -> Json:
-    """One property's schema as it is sent. `beside`: keywords of the whole, such as `$defs`."""
+    """One property's schema as it is sent. `beside`: keywords at the top, such as `$defs`."""
     around = {key.replace("_", "$", 1): value for key, value in beside.items()}
     whole = {"type": "object", "properties": {"p": schema}, **around}
     return tool(whole, json_schema=json_schema, vertex=vertex)["properties"]["p"]
@@ -38,7 +38,7 @@ def response(schema: Json, *, json_schema: bool = False, vertex: bool = False) -
 
 
 def allows(written: Json, value: Json) -> bool:
-    """Whether a rewritten schema, of either form, allows a value."""
+    """True if a rewritten schema, of either form, allows a value."""
     return accepting(as_json_schema(written) if _is_openapi(written) else written)(value)
 
 

@@ -1,4 +1,4 @@
-"""Rule 7: whatever a schema refers to, however deep and wide it is, the rewriting ends soon and stays small."""
+"""Rule 7: for any references, depth and width of a schema, the rewriting is fast and its result small."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def object_of(**properties: object) -> dict:
 
 
 def fan(width: int, levels: int, key: str = "properties") -> dict:
-    """Every level refers to the next one `width` times: width ** levels schemas when all is put in place."""
+    """Every level refers to the next one `width` times: width ** levels schemas if all references are replaced."""
     def level(number: int) -> dict:
         inner = {"$ref": f"#/$defs/L{number + 1}"}
         if key == "properties":
@@ -70,7 +70,7 @@ CASES: dict[str, Callable[[], dict]] = {
 
 @pytest.mark.parametrize("json_schema", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_rule_7_the_rewriting_ends_and_its_result_is_taken(name, json_schema):
+def test_rule_7_the_rewriting_ends_and_gemini_takes_its_result(name, json_schema):
     schema = CASES[name]()
     source = len(json.dumps(schema))
     began = time.process_time()
@@ -82,7 +82,7 @@ def test_rule_7_the_rewriting_ends_and_its_result_is_taken(name, json_schema):
     assert check_schema(json.loads(bytes(raw)), json_schema=json_schema) is None
 
 
-def test_a_cut_says_that_there_is_more():
+def test_a_cut_schema_says_that_it_goes_on():
     written = rewrite_parameters(nested(150), json_schema=False)
     depth = 0
     while "properties" in written:
@@ -91,7 +91,7 @@ def test_a_cut_says_that_there_is_more():
     assert written == {"type": "OBJECT", "description": "Goes on deeper than can be described here."}
 
 
-def test_references_in_many_places_are_all_put_in_place_while_there_is_room():
+def test_references_in_many_places_are_all_replaced_within_the_budget():
     schema = {**object_of(**{f"p{n}": {"$ref": "#/$defs/T"} for n in range(100)}),
               "$defs": {"T": {"type": "string", "description": "short"}}}
     written = rewrite_parameters(schema, json_schema=True)

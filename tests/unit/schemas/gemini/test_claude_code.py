@@ -1,4 +1,4 @@
-"""The tools of a coding agent, with schemas of the shapes that they really have."""
+"""The tools of a coding agent, with their real schemas."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ TOOLS = {
 }
 
 
-def told_names(schema: dict) -> list[str]:
+def property_paths(schema: dict) -> list[str]:
     """Every property of a schema, with its path."""
     found = []
     for name, inner in schema.get("properties", {}).items():
-        found += [name, *(f"{name}.{deeper}" for deeper in told_names(inner))]
+        found += [name, *(f"{name}.{deeper}" for deeper in property_paths(inner))]
     if "items" in schema:
-        found += told_names(schema["items"])
+        found += property_paths(schema["items"])
     return found
 
 
@@ -67,11 +67,11 @@ def told_names(schema: dict) -> list[str]:
 @pytest.mark.parametrize("name", TOOLS)
 def test_every_tool_keeps_its_properties_and_its_required_names(name, form):
     written = tool(TOOLS[name], **form)
-    assert told_names(written) == told_names(TOOLS[name])
+    assert property_paths(written) == property_paths(TOOLS[name])
     assert written["required"] == TOOLS[name]["required"]
 
 
-def test_what_they_use_is_kept_or_told():
+def test_their_keywords_are_kept_or_described():
     read = tool(TOOLS["Read"])["properties"]
     assert read["limit"] == {"type": "INTEGER", "minimum": 1, "maximum": 9007199254740991}
     assert read["pages"] == {"type": "STRING", "pattern": "^[0-9-]+$"}
@@ -84,8 +84,8 @@ def test_what_they_use_is_kept_or_told():
         "type": "object", "additionalProperties": {"type": "string"}}
 
 
-def test_a_tool_of_an_mcp_server_with_everything_odd():
-    """The keywords that MCP tools were seen to use (a recursive reference, typed enums with null, unions of types)."""
+def test_a_tool_of_an_mcp_server_with_every_unusual_keyword():
+    """Keywords of real MCP tools: a recursive reference, typed enums with null, unions of types."""
     schema = {"type": "object", "properties": {
         "tree": {"$ref": "#/$defs/Node"}, "level": {"enum": [1, 2, None]}, "count": {"type": ["integer", "null"]},
         "mode": {"const": "fast"}, "meta": {"type": "object", "propertyNames": {"pattern": "^x-"},

@@ -1,4 +1,4 @@
-"""Alternatives: kept where a form has a place for them, folded at the top, alone at Vertex, and never stricter."""
+"""Alternatives: kept if the form has a keyword for them, folded at the top, alone at Vertex, and never stricter."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ DOG = {"type": "object", "properties": {"kind": {"const": "dog"}, "name": {"type
 
 
 def test_alternatives_stay_and_one_of_becomes_any_of():
-    """Google reads oneOf as anyOf; rewritten alternatives overlap, so as oneOf they could refuse what was right."""
+    """Google reads oneOf as anyOf. Rewritten alternatives may overlap, so oneOf could refuse a correct value."""
     openapi, plain = both({"oneOf": [CAT, DOG], "description": "A pet"})
-    assert plain["description"] == openapi["description"] == "A pet"  # told apart by kind: nothing is lost
+    assert plain["description"] == openapi["description"] == "A pet"  # distinguished by kind: nothing is lost
     assert plain["anyOf"][0] == {"type": "object", "required": ["kind"], "properties": {
         "kind": {"type": "string", "enum": ["cat"]}, "lives": {"type": "integer"}}}
     assert openapi["anyOf"][1]["required"] == ["kind", "name"]
 
 
-def test_one_of_that_is_not_told_apart_says_what_it_meant():
+def test_a_one_of_whose_alternatives_may_overlap_says_so():
     for written in both({"oneOf": [{"type": "string", "minLength": 2}, {"type": "string", "pattern": "^a"}]}):
         assert written["description"].startswith("Exactly one of the alternatives must match.")
     assert "description" not in prop({"oneOf": [{"type": "string"}, {"type": "integer"}]})
@@ -44,7 +44,7 @@ def test_a_union_of_literals_is_an_enum():
         "type": "STRING", "enum": ["a", "b", "c"]}
 
 
-def test_what_stands_beside_alternatives_goes_into_each():
+def test_keywords_beside_alternatives_are_copied_into_each():
     openapi = prop({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"],
                     "oneOf": [CAT, DOG]})
     assert [list(option["properties"]) for option in openapi["anyOf"]] == [["id", "kind", "lives"],
@@ -54,7 +54,7 @@ def test_what_stands_beside_alternatives_goes_into_each():
         "type": "STRING", "pattern": "^a"}
 
 
-def test_alternatives_of_required_properties_are_told():
+def test_alternatives_of_required_properties_are_described():
     schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
               "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
     for written in both(schema):
@@ -81,7 +81,7 @@ def test_a_property_that_an_alternative_does_not_mention_may_be_anything_there()
     assert written["properties"]["a"] == {"description": 'Usually {"type":"integer"}.'}
 
 
-def test_values_at_the_top_of_a_tool_are_told():
+def test_values_at_the_top_of_a_tool_are_described():
     written = tool({"type": "object", "properties": {"a": {"type": "integer"}}, "enum": [{"a": 1}, {"a": 2}]})
     assert written["description"] == 'The arguments are one of {"a":1}, {"a":2}.'
 
@@ -102,7 +102,7 @@ def test_structured_output_may_be_anything_at_the_top():
 
 
 def test_structured_output_keeps_the_order_of_its_properties():
-    """Models up to 2.0 write them in alphabetical order otherwise."""
+    """Otherwise models up to 2.0 write them in alphabetical order."""
     schema = {"type": "object", "properties": {"why": {"type": "string"}, "answer": {"type": "string"}}}
     assert response(schema)["propertyOrdering"] == ["why", "answer"]
     assert "propertyOrdering" not in tool(schema)

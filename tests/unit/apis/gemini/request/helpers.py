@@ -1,5 +1,5 @@
-"""Shorthand for Gemini requests. Whatever is encoded here is checked against Google's own types and against the rules
-of the scripted provider."""
+"""Helpers for Gemini requests. Every request is checked against Google's own types and the rules of the scripted
+provider."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def target(model: str = PRO_3, **settings: Any) -> Target:
 
 
 def signature(value: str = "c2lnbmF0dXJl", model: str = PRO_3, **settings: Any) -> Signature:
-    """One that this target issued."""
+    """A signature that this target issued."""
     return Signature(value, origin(target(model, **settings)))
 
 
@@ -76,7 +76,7 @@ def sent(request: Request, at: Target, dropped: Dropped | None = None) -> Encode
 
 def encode(*messages: Message, model: str = PRO_3, settings: dict[str, Any] | None = None,
            dropped: Dropped | None = None, **fields: Any) -> dict[str, Any]:
-    """The decoded body of a request with these messages ("hi" when there are none)."""
+    """The decoded body of a request with these messages ("hi" if there are none)."""
     request = Request(model="client-model", messages=list(messages) or [user("hi")], **fields)
     body: dict[str, Any] = json.loads(sent(request, target(model, **(settings or {})), dropped).request.body)
     return body

@@ -34,7 +34,7 @@ def test_system_text_and_leading_system_messages_are_the_system_instruction():
     assert roles(body) == ["user text"]
 
 
-def test_a_later_system_message_is_text_of_the_user():
+def test_a_later_system_message_is_user_text():
     body = encode(user("hi"), assistant("yes"), system("now in French"), user("go"))
     assert texts(body["contents"][2]) == ["[system message]\nnow in French", "go"]
     assert "systemInstruction" not in body
@@ -46,7 +46,7 @@ def test_a_model_without_system_instruction_reads_it_in_front_of_the_first_user_
     assert "systemInstruction" not in body
 
 
-def test_system_text_alone_is_what_is_to_be_answered():
+def test_system_text_alone_becomes_the_user_content():
     body = encode(system("say hi"))
     assert body["contents"] == [{"role": "user", "parts": [{"text": "say hi"}]}]
     assert "systemInstruction" not in body
@@ -56,24 +56,24 @@ def test_user_turns_in_a_row_are_one_content_and_keep_their_parts():
     assert texts(encode(user("a", "b"), user("c"))["contents"][0]) == ["a", "b", "c"]
 
 
-def test_assistant_turns_with_nothing_between_them_are_one_content():
+def test_consecutive_assistant_turns_are_one_content():
     body = encode(user("hi"), assistant("a"), user(""), assistant("b", call("x")), user(result("x", "X")))
     assert roles(body) == ["user text", "model text text functionCall", "user functionResponse"]
 
 
-def test_a_conversation_that_the_assistant_begins():
+def test_a_conversation_that_begins_with_the_assistant():
     body = encode(assistant("Hello!"), user("hi"))
     assert roles(body) == ["user text", "model text", "user text"]
     assert texts(body["contents"][0]) == [FIRST_USER_TEXT]
 
 
 @pytest.mark.parametrize("model", [PRO_3, LATEST, "gemini-3.5-flash-lite"])
-def test_a_prefill_becomes_the_wish_to_continue_where_the_model_refuses_it(model):
+def test_a_prefill_becomes_a_request_to_continue_if_the_model_refuses_it(model):
     body = encode(user("write JSON"), assistant("{"), model=model)
     assert [texts(content) for content in body["contents"]] == [["write JSON"], ["{"], [CONTINUE]]
 
 
-def test_a_prefill_stays_where_the_model_continues_it():
+def test_a_prefill_stays_if_the_model_continues_it():
     body = encode(user("write JSON"), assistant("{"), model=FLASH_25)
     assert roles(body) == ["user text", "model text"]
 
@@ -81,8 +81,8 @@ def test_a_prefill_stays_where_the_model_continues_it():
 @pytest.mark.parametrize("model", [PRO_3, FLASH_25])
 @pytest.mark.parametrize("last", [user(result("x", "late")), user(""), system("")],
                          ids=["late result", "empty", "system"])
-def test_a_last_message_of_which_nothing_is_left_is_no_prefill(model, last):
-    """The result stands with its call further up; the model must answer, not continue its last words."""
+def test_an_empty_last_message_is_no_prefill(model, last):
+    """The result stands with its call further up; the model must respond, not continue its last text."""
     body = encode(user("hi"), assistant(call("x")), user("quick"), assistant("I am on it"), last, model=model)
     assert roles(body)[3:] == ["user text", "model text", "user text"]
     assert texts(body["contents"][-1]) == [GO_ON]
@@ -102,7 +102,7 @@ def test_nothing_to_send_is_refused(messages):
         sent(Request(model="m", messages=messages), target())
 
 
-def test_a_foreign_block_is_sent_in_its_words_or_named():
+def test_a_foreign_block_is_sent_as_text_or_named():
     dropped = Dropped()
     body = encode(user(Opaque("anthropic", "web_search_tool_result", b"{}", text="found it"),
                        Opaque("anthropic", "container_upload", b"{}"), "hi"), dropped=dropped)
@@ -110,7 +110,7 @@ def test_a_foreign_block_is_sent_in_its_words_or_named():
     assert dropped.losses == ["messages.container_upload"]
 
 
-def test_media_of_the_assistant_are_told_and_named():
+def test_media_of_the_assistant_become_a_note_and_are_named():
     dropped = Dropped()
     body = encode(user("draw"), assistant(Media("image", media_type="image/png", data="iVBORw0KGgo=")), user("more"),
                   dropped=dropped)

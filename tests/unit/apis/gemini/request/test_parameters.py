@@ -1,4 +1,4 @@
-"""The generation config: every value in the range of its model, what cannot be sent named."""
+"""The generation config: every value in the range of its model; what cannot be sent is named."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def config(model: str = PRO_3, **fields: Any) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------- limits and sampling
 
 
-def test_nothing_asked_nothing_sent():
+def test_a_request_without_parameters_sends_none():
     assert "generationConfig" not in encode()
 
 
-def test_what_is_asked_is_sent_under_geminis_names():
+def test_parameters_are_sent_under_geminis_names():
     assert config(FLASH_25, max_output_tokens=5000, temperature=0.5, top_p=0.9, top_k=20, stop=["a", "b"],
                   seed=7) == {"stopSequences": ["a", "b"], "maxOutputTokens": 5000, "temperature": 0.5, "topP": 0.9,
                               "topK": 20, "seed": 7}
@@ -55,41 +55,41 @@ def test_a_sixth_stop_sequence_is_dropped_and_named():
     ({"top_p": 1.5}, {"topP": 1.0}), ({"top_k": 500}, {"topK": 64}), ({"top_k": 0}, {"topK": 1}),
     ({"seed": 2**40 + 5}, {"seed": 5}), ({"seed": -1}, {"seed": 0x7FFFFFFF}),
 ])
-def test_values_are_brought_into_their_range(fields, expected):
+def test_values_are_clamped_to_their_range(fields, expected):
     assert config(**fields) == expected
 
 
-def test_penalties_are_sent_where_they_are_taken():
+def test_penalties_are_sent_to_models_that_take_them():
     assert config(OLD, presence_penalty=2.0, frequency_penalty=-3.0) == {"presencePenalty": 1.99,
                                                                          "frequencyPenalty": -2.0}
 
 
 @pytest.mark.parametrize("model", [PRO_3, FLASH_25])
-def test_penalties_elsewhere_are_named_unless_they_are_nothing(model):
+def test_other_models_name_penalties_unless_they_are_zero(model):
     dropped = Dropped()
     assert config(model, presence_penalty=0.5, frequency_penalty=0.0, dropped=dropped) == {}
     assert dropped.losses == ["presence_penalty"]
 
 
 @pytest.mark.parametrize("model", [LATEST, "gemini-3.6-flash", "gemini-3.5-flash-lite"])
-def test_models_with_fixed_sampling_get_none_and_it_is_named(model):
+def test_models_with_fixed_sampling_name_sampling_fields(model):
     dropped = Dropped()
     assert config(model, temperature=0.2, top_p=0.5, top_k=3, dropped=dropped) == {}
     assert dropped.losses == ["temperature", "top_p", "top_k"]
 
 
-def test_the_temperature_that_such_a_model_has_anyway_is_no_loss():
+def test_the_default_temperature_of_such_a_model_is_no_loss():
     dropped = Dropped()
     assert config(LATEST, temperature=1.0, top_p=1.0, dropped=dropped) == {}
     assert dropped.losses == []
 
 
-def test_several_answers_are_refused():
+def test_several_responses_are_refused():
     with pytest.raises(BadRequest, match="n: 3 answers"):
         config(choices=3)
 
 
-def test_what_has_no_place_is_named():
+def test_unsupported_fields_are_named():
     dropped = Dropped()
     encode(user="somebody", logprobs=True, extra={"logit_bias": msgspec.Raw(b'{"1":2}'),
                                                   "store": msgspec.Raw(b"true")}, dropped=dropped)
@@ -159,19 +159,19 @@ def test_thinking_by_generation(model, wish, expected):
     assert thinking(model, wish) == expected
 
 
-def test_a_model_that_never_thinks_names_the_wish():
+def test_a_model_that_never_thinks_names_a_request_for_thinking():
     dropped = Dropped()
     assert thinking(OLD, ThinkingConfig("enabled", budget=5000), dropped=dropped) is None
     assert dropped.losses == ["thinking"]
 
 
-def test_a_model_that_always_thinks_names_that_it_was_to_stop():
+def test_a_model_that_always_thinks_names_disabled_thinking():
     dropped = Dropped()
     thinking(PRO_3, ThinkingConfig("disabled"), dropped=dropped)
     assert dropped.hints == ["thinking"]
 
 
-def test_a_budget_leaves_room_for_the_answer_when_the_attempt_clamps_the_output():
+def test_a_budget_leaves_room_for_the_response_if_the_attempt_clamps_the_output():
     found = config(PRO_25, thinking=ThinkingConfig("enabled", budget=31_999), max_output_tokens=32_000,
                    settings={"max_output_tokens": 8192})
     assert found["maxOutputTokens"] == 8192
@@ -180,8 +180,8 @@ def test_a_budget_leaves_room_for_the_answer_when_the_attempt_clamps_the_output(
 
 @pytest.mark.parametrize(("model", "expected"), [(PRO_3, {"thinkingLevel": "LOW"}), (FLASH_25, {"thinkingBudget": 0}),
                                                  (PRO_25, {"thinkingBudget": 128}), (OLD, None)])
-def test_a_short_answer_is_not_thought_away(model, expected):
-    """Claude Code asks for titles of a conversation in few tokens, without thinking; thoughts count as output."""
+def test_a_short_output_limit_sets_the_least_thinking(model, expected):
+    """Claude Code requests titles with few output tokens and without thinking; thoughts count as output."""
     assert thinking(model, None, limit=512) == expected
 
 
@@ -208,14 +208,14 @@ def test_any_json_object(model):
     assert body["systemInstruction"]["parts"][0]["text"] == "Answer with one JSON object and nothing else."
 
 
-def test_beside_tools_a_newer_model_takes_both():
+def test_a_newer_model_takes_a_format_beside_tools():
     body = encode(tools=[tool("read")], output_format=OutputFormat(SCHEMA))
     assert "responseJsonSchema" in body["generationConfig"]
     assert "systemInstruction" not in body
 
 
 @pytest.mark.parametrize(("model", "tools"), [(FLASH_25, [tool("read")]), (OLD, [tool("read")]), (GEMMA, [])])
-def test_elsewhere_the_format_is_asked_for_in_words(model, tools):
+def test_other_models_get_the_format_as_an_instruction(model, tools):
     body = encode(model=model, tools=tools, output_format=OutputFormat(SCHEMA))
     assert "generationConfig" not in body
     said = body["systemInstruction"] if "systemInstruction" in body else body["contents"][0]

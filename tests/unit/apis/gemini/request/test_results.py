@@ -1,4 +1,4 @@
-"""P9: behind a model content with calls stands one content with exactly their responses, in call order."""
+"""P9: a model content with calls is followed by one content with exactly their responses, in call order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def outputs(body, at=2):
     return [(one["name"], one["response"]) for one in responses(body["contents"][at])]
 
 
-def test_p9_results_out_of_order_stand_in_call_order():
+def test_p9_results_are_sent_in_call_order():
     body = encode(user("go"), assistant(*CALLS), user(result("c", "C"), result("a", "A"), result("b", "B")))
     assert roles(body) == ["user text", "model functionCall functionCall functionCall",
                            "user functionResponse functionResponse functionResponse"]
@@ -52,7 +52,7 @@ def test_p9_results_in_two_user_messages_are_one_content():
     assert outputs(body) == [("read", {"output": "A"}), ("write", {"output": "B"}), ("list", {"output": "C"})]
 
 
-def test_p9_a_missing_result_is_an_error_in_its_place():
+def test_p9_a_missing_result_becomes_an_error_result():
     dropped = Dropped()
     body = encode(user("go"), assistant(*CALLS), user(result("c", "C"), result("a", "A")), dropped=dropped)
     assert outputs(body) == [("read", {"output": "A"}), ("write", {"error": "no result was returned for this call"}),
@@ -60,7 +60,7 @@ def test_p9_a_missing_result_is_an_error_in_its_place():
     assert dropped.hints == ["tool_result.missing"]
 
 
-def test_p9_text_between_results_comes_after_all_of_them():
+def test_p9_text_between_results_follows_all_of_them():
     body = encode(user("go"), assistant(*CALLS),
                   user("before", result("a", "A"), "between", result("b", "B")), user(result("c", "C"), "after"))
     assert roles(body)[2:] == ["user functionResponse functionResponse functionResponse", "user text text text"]
@@ -100,7 +100,7 @@ def test_p9_a_result_without_a_call_is_refused_by_its_id():
         encode(user("go"), assistant(call("a")), user(result("a", "A"), result("zz", "Z")))
 
 
-def test_p9_an_id_used_twice_is_told_apart():
+def test_p9_an_id_used_twice_belongs_to_both_calls():
     body = encode(user("go"), assistant(call("a")), user(result("a", "1")), assistant(call("a")),
                   user(result("a", "2")))
     first, second = responses(body["contents"][2])[0], responses(body["contents"][4])[0]
@@ -109,7 +109,7 @@ def test_p9_an_id_used_twice_is_told_apart():
 
 
 @pytest.mark.parametrize(("settings", "model"), [({}, FLASH_25), ({}, OLD), (VERTEX, PRO_3), (VERTEX, FLASH_25)])
-def test_ids_stay_away_from_both_sides_where_they_are_not_taken(settings, model):
+def test_ids_are_omitted_on_both_sides_if_they_are_not_taken(settings, model):
     body = encode(user("go"), assistant(call("a")), user(result("a", "A")), model=model, settings=settings)
     assert "id" not in body["contents"][1]["parts"][0]["functionCall"]
     assert "id" not in responses(body["contents"][2])[0]
@@ -151,7 +151,7 @@ def test_rule_6_arguments_keep_their_own_bytes():
 # --------------------------------------------------------------------------------------------------- media in results
 
 
-def test_an_image_stands_in_the_result_where_the_model_takes_it():
+def test_an_image_is_part_of_the_result_if_the_model_takes_it():
     body = encode(user("go"), assistant(call("a")), user(result("a", "look", IMAGE)))
     [response] = responses(body["contents"][2])
     assert response["response"] == {"output": "look\n[image attached]"}
@@ -159,7 +159,7 @@ def test_an_image_stands_in_the_result_where_the_model_takes_it():
     assert len(body["contents"]) == 3
 
 
-def test_a_pdf_stands_in_the_result_too():
+def test_a_pdf_is_part_of_the_result_too():
     pdf = Media("document", media_type="application/pdf", data=PDF)
     [response] = responses(encode(user("go"), assistant(call("a")), user(result("a", pdf)))["contents"][2])
     assert response["response"] == {"output": "[document attached]"}
@@ -167,7 +167,7 @@ def test_a_pdf_stands_in_the_result_too():
 
 
 @pytest.mark.parametrize("model", [FLASH_25, OLD])
-def test_older_models_get_the_image_in_the_user_content_behind_all_responses(model):
+def test_older_models_get_the_image_in_the_user_content_after_all_responses(model):
     body = encode(user("go"), assistant(call("a"), call("b")),
                   user(result("a", "look", IMAGE), result("b", "B"), "and now?"), model=model)
     assert roles(body)[2:] == ["user functionResponse functionResponse", "user text inlineData text"]
@@ -181,14 +181,14 @@ def test_older_models_get_the_image_in_the_user_content_behind_all_responses(mod
     Media("audio", media_type="audio/mp3", data="SUQz"),
     Media("image", media_type="image/heic", data="AAAA"),
 ])
-def test_what_a_function_response_may_not_hold_moves_behind_it(media):
+def test_media_that_a_function_response_cannot_hold_follow_it(media):
     body = encode(user("go"), assistant(call("a")), user(result("a", media)))
     assert "parts" not in responses(body["contents"][2])[0]
     assert body["contents"][3]["parts"][0] == {"text": "Attached to the result of read (a):"}
     assert len(body["contents"][3]["parts"]) == 2
 
 
-def test_media_that_nobody_can_carry_are_told_and_named():
+def test_media_that_cannot_be_carried_become_a_note_and_are_named():
     dropped = Dropped()
     gif = Media("image", media_type="image/gif", data="R0lGODlh")
     body = encode(user("go"), assistant(call("a")), user(result("a", gif)), dropped=dropped)
@@ -196,7 +196,7 @@ def test_media_that_nobody_can_carry_are_told_and_named():
     assert dropped.losses == ["messages.image"]
 
 
-def test_a_system_message_between_call_and_result_comes_behind_the_result():
+def test_a_system_message_between_call_and_result_follows_the_result():
     body = encode(user("go"), assistant(call("a")), system("be quick"), user(result("a", "A")))
     assert roles(body)[2:] == ["user functionResponse", "user text"]
     assert texts(body["contents"][3]) == ["[system message]\nbe quick"]

@@ -1,5 +1,5 @@
-"""P8: thought signatures come back on the part they were issued with, through clients that only echo ids, and nothing
-that another model issued is ever sent."""
+"""P8: thought signatures return on the part they were issued with, through clients that only echo ids. Signatures of
+another model are never sent."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def step(*calls: Any, said: str | None = None) -> list[Message]:
 
 
 def claude_body(*calls: dict[str, Any]) -> bytes:
-    """Turn two as Claude Code sends it: of a call it kept the id, the name and the input."""
+    """Turn two as Claude Code sends it: a call keeps its id, name and input."""
     return json.dumps({
         "model": "claude", "max_tokens": 4000,
         "tools": [{"name": "Read", "input_schema": {"type": "object",
@@ -70,7 +70,7 @@ def through_claude_code(model: str, *calls: dict[str, Any], upstream: str = "gem
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_p8_a_c_a_signature_comes_back_on_its_call_through_a_client_that_keeps_only_the_id(value):
+def test_p8_a_c_a_signature_returns_on_its_call_through_a_client_that_keeps_only_the_id(value):
     echoed = embed_in_id("toolu_01", signature(value))
     body = through_claude_code(PRO_3, {"id": echoed, "name": "Read", "input": {"file_path": "a"}})
     [part] = body["contents"][1]["parts"]
@@ -98,7 +98,7 @@ def test_p8_b_calls_of_another_provider_get_the_documented_bypass_on_the_first_o
 
 
 def test_p8_the_bypass_stays_when_the_conversation_goes_on():
-    """The same bytes from request to request, so that prompt caches hit."""
+    """Requests keep the same bytes, so that prompt caches hit."""
     begun = [user("go"), *step(call("a"))]
     first = encode(*begun)["contents"]
     assert encode(*begun, assistant("done"), user("next"))["contents"][:len(first)] == first
@@ -121,13 +121,13 @@ def test_p8_a_signature_goes_back_to_a_model_where_it_is_optional():
     signature(**VERTEX),
     Signature("c2ln", "abcd"),
 ])
-def test_p8_a_signature_of_another_model_or_door_is_never_sent(foreign):
+def test_p8_a_signature_of_another_model_or_endpoint_is_never_sent(foreign):
     body = encode(user("go"), *step(call("a", signed=foreign)))
     assert signatures(body["contents"][1]) == [BYPASS]
     assert foreign.value not in json.dumps(body)
 
 
-def test_p8_an_id_that_a_client_cut_off_costs_the_signature_and_nothing_else():
+def test_p8_an_id_truncated_by_a_client_loses_only_the_signature():
     cut = embed_in_id("t1", signature(LONG))[:64]
     body = through_claude_code(PRO_3, {"id": cut, "name": "Read", "input": {}})
     assert signatures(body["contents"][1]) == [BYPASS]
@@ -136,7 +136,7 @@ def test_p8_an_id_that_a_client_cut_off_costs_the_signature_and_nothing_else():
 
 
 def test_p8_failover_to_another_gemini_and_back():
-    """The second attempt's model refuses the signature, the first one's takes it again in the next turn."""
+    """The second attempt's model refuses the signature; the first attempt's model takes it in the next turn."""
     echoed = {"id": embed_in_id("t1", signature()), "name": "Read", "input": {}}
     assert signatures(through_claude_code("gemini-3-flash-preview", echoed)["contents"][1]) == [BYPASS]
     assert signatures(through_claude_code(PRO_3, echoed)["contents"][1]) == [signature().value]
@@ -172,20 +172,20 @@ def test_p8_a_signature_stays_with_its_call_when_the_first_call_lost_its_own():
     assert signatures(body["contents"][1]) == [BYPASS, signature().value]
 
 
-def test_p8_a_text_signature_comes_back_on_the_text_behind_its_thinking():
+def test_p8_a_text_signature_returns_on_the_text_after_its_thinking():
     carrier = Thinking("hm", signature=embed_in_text(signature()))
     body = encode(user("go"), assistant(carrier, "first", "second"), user("on"))
     assert body["contents"][1]["parts"] == [{"text": "first", "thoughtSignature": signature().value},
                                             {"text": "second"}]
 
 
-def test_p8_the_signature_of_a_text_never_moves_to_a_text_behind_a_call():
+def test_p8_the_signature_of_a_text_never_moves_to_a_text_after_a_call():
     carrier = Thinking("hm", signature=embed_in_text(signature()))
     body = encode(user("go"), assistant(carrier, call("a"), "then"), user(result("a")))
     assert signatures(body["contents"][1]) == [BYPASS, None]
 
 
-def test_p8_a_signed_thought_comes_back_as_a_thought():
+def test_p8_a_signed_thought_is_sent_back_as_a_thought():
     signed = Thinking("hm", signature=embed_in_text(Signature("dGg=", origin(target(), thought=True))))
     body = encode(user("go"), assistant(signed, "first"), user("on"))
     assert body["contents"][1]["parts"] == [{"text": "hm", "thought": True, "thoughtSignature": "dGg="},
@@ -198,7 +198,7 @@ def test_p8_a_signed_thought_alone_is_no_turn():
 
 
 @pytest.mark.parametrize("carried", [embed_in_text(signature(model=FLASH_25)), "EqQBCkYIARgCKkB", "xs1.damaged"])
-def test_p8_a_foreign_signature_of_thinking_is_left_out_and_the_text_stays_text(carried):
+def test_p8_a_foreign_signature_of_thinking_is_omitted_and_the_text_stays_text(carried):
     dropped = Dropped()
     body = encode(user("go"), assistant(Thinking("hm", signature=carried), "first"), user("on"), dropped=dropped)
     assert body["contents"][1]["parts"] == [{"text": "first"}]

@@ -1,4 +1,4 @@
-"""Function declarations, `toolConfig` for every choice, and the tools that the provider runs."""
+"""Function declarations, `toolConfig` for every choice, and server tools."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_older_model_gets_no_parameters_for_a_function_without_arguments():
 
 @pytest.mark.parametrize("model", [PRO_3, FLASH_25, OLD])
 @pytest.mark.parametrize("settings", [{}, VERTEX])
-def test_p7_odd_schemas_are_taken_by_every_door_and_model(model, settings):
+def test_p7_unusual_schemas_are_accepted_by_every_endpoint_and_model(model, settings):
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": False,
               "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
               "properties": {"node": {"$ref": "#/$defs/node"}, "default": {"type": ["string", "null"]},
@@ -90,7 +90,7 @@ def test_p7_odd_schemas_are_taken_by_every_door_and_model(model, settings):
 
 
 @pytest.mark.parametrize("name", ["mcp__server__" + "x" * 80, "a/b", "1st", "ns.tool:v1-x", "ü"])
-def test_names_that_gemini_does_not_take_are_mapped_and_restored(name):
+def test_names_that_gemini_refuses_are_mapped_and_restored(name):
     request = Request(model="m", tools=[tool(name)], tool_choice=ToolChoice("tool", name),
                       messages=[user("go"), assistant(call("a", name)), user(result("a", "A"))])
     encoded = sent(request, target())
@@ -104,7 +104,7 @@ def test_names_that_gemini_does_not_take_are_mapped_and_restored(name):
 
 
 @pytest.mark.parametrize("spelt", ["default_api.read", "default_api:read", "functions.read", "read"])
-def test_the_namespace_of_geminis_prompt_is_taken_off_a_called_name(spelt):
+def test_the_namespace_of_geminis_prompt_is_removed_from_a_called_name(spelt):
     encoded = sent(Request(model="m", messages=[user("go")], tools=[READ]), target())
     assert encoded.names.client(spelt) == "read"
 
@@ -153,7 +153,7 @@ def test_a_model_without_that_mode_is_only_offered_the_allowed_tools():
     assert dropped.hints == ["tools.strict"]
 
 
-def test_the_attempts_own_choice_overrules_the_clients():
+def test_the_attempts_choice_overrides_the_clients():
     body = encode(tools=[READ], tool_choice=ToolChoice("none"), settings={"tool_choice": "required"})
     assert calling(body) == {"mode": "ANY"}
 
@@ -172,14 +172,14 @@ def test_without_tools_there_is_no_tool_config(choice):
 
 
 @pytest.mark.parametrize("fields", [{"parallel_tool_calls": False}, {"settings": {"parallel_tool_calls": False}}])
-def test_one_call_at_a_time_is_asked_for_in_words_and_named(fields):
+def test_a_request_for_single_calls_becomes_an_instruction_and_is_named(fields):
     dropped = Dropped()
     body = encode(tools=[READ], system=[Text("be kind")], dropped=dropped, **fields)
     assert body["systemInstruction"]["parts"][0]["text"] == f"be kind\n\n{ONE_CALL}"
     assert dropped.losses == ["parallel_tool_calls"]
 
 
-def test_several_calls_are_the_default_and_need_no_words():
+def test_several_calls_are_the_default_and_need_no_instruction():
     dropped = Dropped()
     body = encode(tools=[READ], parallel_tool_calls=False, settings={"parallel_tool_calls": True}, dropped=dropped)
     assert "systemInstruction" not in body
@@ -191,7 +191,7 @@ def test_several_calls_are_the_default_and_need_no_words():
 
 @pytest.mark.parametrize(("given", "expected"), [(SEARCH, {"googleSearch": {}}), (FETCH, {"urlContext": {}}),
                                                  (CODE, {"codeExecution": {}})])
-def test_tools_that_the_provider_runs_are_googles_own(given, expected):
+def test_server_tools_become_googles_own(given, expected):
     dropped = Dropped()
     body = encode(server_tools=[given, given], dropped=dropped)
     assert body["tools"] == [expected]
@@ -212,7 +212,7 @@ def test_claude_codes_web_search_request_searches():
     assert "Use your tool web_search to answer" in sent_body["systemInstruction"]["parts"][0]["text"]
 
 
-def test_what_a_client_says_of_its_search_is_named():
+def test_the_settings_of_a_clients_search_are_named():
     dropped = Dropped()
     raw = b'{"type":"web_search_20250305","name":"web_search","allowed_domains":["a.b"],"blocked_domains":[]}'
     encode(server_tools=[ServerTool("anthropic", "web_search_20250305", "web_search", raw)], dropped=dropped)
@@ -220,7 +220,7 @@ def test_what_a_client_says_of_its_search_is_named():
 
 
 @pytest.mark.parametrize("model", ["gemini-2.5-pro", "gemini-2.5-flash", "gemma-4-31b-it"])
-def test_beside_functions_older_models_refuse_them_so_they_are_left_out_and_named(model):
+def test_older_models_refuse_server_tools_beside_functions_so_they_are_omitted_and_named(model):
     dropped = Dropped()
     body = encode(tools=[READ], server_tools=[SEARCH], model=model, dropped=dropped)
     assert [one["name"] for one in declarations(body)] == ["read"]
@@ -230,7 +230,7 @@ def test_beside_functions_older_models_refuse_them_so_they_are_left_out_and_name
 @pytest.mark.parametrize("model", [PRO_3, "gemini-3.8-flash", "gemini-4-hydrogen"])
 @pytest.mark.parametrize(("given", "own"), [(SEARCH, {"googleSearch": {}}), (FETCH, {"urlContext": {}}),
                                             (CODE, {"codeExecution": {}})])
-def test_3_10_from_gemini_3_on_they_stand_beside_functions(model, given, own):
+def test_3_10_from_gemini_3_on_server_tools_stand_beside_functions(model, given, own):
     dropped = Dropped()
     body = encode(tools=[READ], server_tools=[given, given], model=model, dropped=dropped)
     assert [one["name"] for one in body["tools"][0]["functionDeclarations"]] == ["read"]
@@ -239,7 +239,7 @@ def test_3_10_from_gemini_3_on_they_stand_beside_functions(model, given, own):
     assert dropped.losses == []
 
 
-def test_3_10_vertex_takes_both_without_the_switch_whose_name_it_does_not_know():
+def test_3_10_vertex_takes_both_without_the_switch_which_it_does_not_know():
     body = encode(tools=[READ], server_tools=[SEARCH], settings={"provider": "vertex"})
     assert body["tools"][1:] == [{"googleSearch": {}}]
     assert "toolConfig" not in body
@@ -254,13 +254,13 @@ def test_3_10_a_choice_among_functions_stays_beside_a_search(choice, config):
     assert body["toolConfig"]["includeServerSideToolInvocations"] is True
 
 
-def test_3_10_who_wants_no_call_gets_no_search_either():
+def test_3_10_tool_choice_none_removes_the_search_too():
     body = encode(tools=[READ], server_tools=[SEARCH], tool_choice=ToolChoice("none"))
     assert len(body["tools"]) == 1
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
 
 
-def test_3_10_what_google_has_no_tool_for_is_named_beside_functions_too():
+def test_3_10_server_tools_without_an_equivalent_are_named_beside_functions_too():
     dropped = Dropped()
     body = encode(tools=[READ], server_tools=[COMPUTER, SEARCH], dropped=dropped)
     assert body["tools"][1:] == [{"googleSearch": {}}]
@@ -287,7 +287,7 @@ def test_3_10_a_clients_search_and_its_functions_reach_gemini_together(client):
     ("gemini-4-argon", "xhigh", "HIGH"), ("gemini-4-carbon", "max", "HIGH"),
     ("gemini-3.8-flash", "xhigh", "HIGH"), ("gemini-flash-latest", "max", "HIGH")])
 @pytest.mark.parametrize("client", ["anthropic", "openai"])
-def test_3_10_gemini_4_thinks_up_to_xhigh_where_the_model_does(client, model, effort, level):
+def test_3_10_gemini_4_hydrogen_thinks_up_to_xhigh(client, model, effort, level):
     body = {"model": "m", "max_tokens": 40000, "messages": [{"role": "user", "content": "go"}]}
     if client == "anthropic":
         body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}

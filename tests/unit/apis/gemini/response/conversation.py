@@ -1,4 +1,4 @@
-"""Words for Gemini's side of a conversation: chunks and parts, as streams, arrays and whole bodies."""
+"""Helpers for Gemini's responses: chunks and parts, as streams, arrays and whole bodies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 def chunk(*parts: object, finish: str | None = None, message: str | None = None, usage: Json | None = None,
           **more: object) -> Json:
-    """A chunk with these parts. `more` are further fields of the candidate."""
+    """A chunk with these parts. `more`: further fields of the candidate."""
     candidate: Json = {"content": {"role": "model", "parts": list(parts)}, "index": 0, **more}
     if finish is not None:
         candidate["finishReason"] = finish
@@ -50,7 +50,7 @@ def piece(path: str, more: bool = False, **value: object) -> Json:
 
 
 def sse(*chunks: object) -> bytes:
-    """Chunks as a stream; strings go out as they are."""
+    """Chunks as a stream; strings are data of their own."""
     lines = [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in chunks]
     return "".join(f"data: {line}\r\n\r\n" for line in lines).encode()
 
@@ -60,6 +60,6 @@ def decode(body: bytes, ctx: DecodeContext | None = None) -> list[Event]:
     return decoder.feed(body) + decoder.finish()
 
 
-def told(*chunks: object, ctx: DecodeContext | None = None) -> list[str]:
+def script_of(*chunks: object, ctx: DecodeContext | None = None) -> list[str]:
     """The script of a stream of these chunks."""
     return script(decode(sse(*chunks), ctx))

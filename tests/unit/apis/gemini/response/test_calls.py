@@ -11,7 +11,7 @@ from extproc.conversation.model import ArgumentsDelta, Event, Tool, ToolCallStar
 from extproc.dialects.registry import look_for
 from extproc.dialects.scanner import Scanner
 from tests.playbook import call_ids, context, script
-from tests.unit.apis.gemini.response.conversation import Json, call, chunk, decode, piece, sse, text, thought, told
+from tests.unit.apis.gemini.response.conversation import Json, call, chunk, decode, piece, script_of, sse, text, thought
 
 TIDE = ["call lookup_tide", 'args: {"harbor": "Brest"}', "stop"]
 PING = ["call ping", "args: {}", "stop"]
@@ -42,7 +42,7 @@ def test_parallel_calls_however_they_are_sent(chunks: list[Json]) -> None:
     assert len(set(call_ids(events))) == 2
 
 
-def test_arguments_stay_the_text_they_came_as() -> None:
+def test_arguments_keep_their_own_text() -> None:
     raw = '{ "n" : 1.0,  "big": 12345678901234567890, "e":1e400, "s": "\\u00e9\\ud83d", "z":{}}'
     stream = f'data: {{"candidates":[{{"content":{{"parts":[{{"functionCall":{{"name":"ping","args":{raw}}}}}]}},' \
              '"finishReason":"STOP"}]}\n\n'
@@ -54,23 +54,23 @@ def test_arguments_stay_the_text_they_came_as() -> None:
 
 
 def test_a_call_of_a_tool_that_was_not_offered_passes() -> None:
-    assert told(chunk(call("other", {"a": 1}), finish="STOP"))[1:3] == ["call other", 'args: {"a": 1}']
+    assert script_of(chunk(call("other", {"a": 1}), finish="STOP"))[1:3] == ["call other", 'args: {"a": 1}']
 
 
-def test_a_name_that_only_begins_an_offered_one_is_whole() -> None:
-    assert told(chunk(call("look", {}), finish="STOP"))[1] == "call look"
+def test_a_prefix_of_an_offered_name_is_a_name() -> None:
+    assert script_of(chunk(call("look", {}), finish="STOP"))[1] == "call look"
 
 
-def test_names_of_the_client_come_back_without_the_namespace() -> None:
+def test_client_names_are_restored_without_the_namespace() -> None:
     ctx = context()
     names = msgspec.structs.replace(ctx.names, to_client={"mcp_atlas_find": "mcp__atlas__find"},
                                     to_provider={"mcp__atlas__find": "mcp_atlas_find"})
-    assert told(chunk(call("mcp_atlas_find", {}), finish="STOP"),
+    assert script_of(chunk(call("mcp_atlas_find", {}), finish="STOP"),
                 ctx=msgspec.structs.replace(ctx, names=names))[1] == "call mcp__atlas__find"
 
 
 def test_a_call_without_a_name_is_a_failure() -> None:
-    assert told(chunk(text("a"), call(args={"a": 1})), chunk(finish="STOP"))[-1] == "failure server"
+    assert script_of(chunk(text("a"), call(args={"a": 1})), chunk(finish="STOP"))[-1] == "failure server"
 
 
 def test_the_configured_repair_gets_whole_calls() -> None:
@@ -82,20 +82,20 @@ def test_the_configured_repair_gets_whole_calls() -> None:
 
     ctx = msgspec.structs.replace(context(), heal=heal)
     streamed = [call("ping", willContinue=True), call(partialArgs=[piece("$.a", numberValue=5)])]
-    assert told(chunk(call("lookup_tide", {"a": 1})), chunk(*streamed), chunk(finish="STOP"), ctx=ctx) == [
+    assert script_of(chunk(call("lookup_tide", {"a": 1})), chunk(*streamed), chunk(finish="STOP"), ctx=ctx) == [
         "start", "call lookup_tide", 'args: {"healed": true}', "stop", "call ping", 'args: {"healed": true}', "stop",
         "finish tool_calls"]
     assert seen == [("lookup_tide", '{"a": 1}'), ("ping", '{"a":5}')]
 
 
-def test_calls_that_the_model_wrote_as_text_are_read() -> None:
+def test_calls_written_as_text_are_parsed() -> None:
     ctx = context()
     look = look_for("gemma-3-27b-it", style="auto", read=("hermes",), tools=True, reasoning_open=None)
     assert look is not None
     tools = {name: Tool(name, None, {}) for name in ctx.names.to_client}
     ctx = msgspec.structs.replace(ctx, scanner=lambda sequencer: Scanner(look, sequencer, tools))
     written = '<tool_call>\n{"name": "lookup_tide", "arguments": {"harbor": "Brest"}}\n</tool_call>'
-    assert told(chunk(text("Go. " + written[:20])), chunk(text(written[20:])), chunk(finish="STOP"), ctx=ctx) == [
+    assert script_of(chunk(text("Go. " + written[:20])), chunk(text(written[20:])), chunk(finish="STOP"), ctx=ctx) == [
         "start", "text", "text: Go.", "stop", *TIDE, "finish tool_calls"]
 
 
@@ -114,7 +114,7 @@ def arguments(events: list[Event]) -> list[object]:
 
 
 def streamed(*pieces: Json, end: Json | None = None) -> list[object]:
-    """The arguments of one call whose pieces come in a chunk each."""
+    """The arguments of one call with one piece per chunk."""
     parts = [call("lookup_tide", willContinue=True), *(call(partialArgs=[p], willContinue=True) for p in pieces),
              end if end is not None else call()]
     return arguments(decode(sse(*(chunk(part) for part in parts), chunk(finish="STOP"))))
@@ -142,7 +142,7 @@ def streamed(*pieces: Json, end: Json | None = None) -> list[object]:
     ([piece("$", structValue={"x": 1}), piece("$.y", stringValue="z")], {"x": 1, "y": "z"}),
     ([piece("a.b", stringValue="no dollar")], {"a": {"b": "no dollar"}}),
 ])
-def test_streamed_arguments_are_put_together(pieces: list[Json], expected: object) -> None:
+def test_streamed_arguments_are_assembled(pieces: list[Json], expected: object) -> None:
     assert streamed(*pieces) == [expected]
 
 
@@ -153,7 +153,7 @@ def test_numbers_keep_their_digits() -> None:
     assert 'args: {"n":1.50}' in script(decode(body))
 
 
-def test_the_last_piece_may_end_the_call_or_bring_all_arguments_once_more() -> None:
+def test_the_last_piece_may_end_the_call_or_repeat_all_arguments() -> None:
     last = call(partialArgs=[piece("$.b", numberValue=2)])
     assert streamed(piece("$.a", numberValue=1), end=last) == [{"a": 1, "b": 2}]
     assert streamed(piece("$.a", numberValue=1), end=call("lookup_tide", {"a": 1, "c": 3})) == [{"a": 1, "c": 3}]
@@ -182,7 +182,7 @@ def test_the_next_call_ends_a_streamed_one() -> None:
 
 
 def test_p1_a_call_that_stopped_within_a_string_is_not_ended_by_the_next() -> None:
-    assert told(chunk(call("lookup_tide", willContinue=True)),
+    assert script_of(chunk(call("lookup_tide", willContinue=True)),
                 chunk(call(partialArgs=[piece("$.x", True, stringValue="rm -rf /")], willContinue=True)),
                 chunk(call("ping", {})), chunk(finish="STOP")) == ["start", "failure server"]
 
@@ -191,19 +191,19 @@ def test_p1_a_call_that_stopped_within_a_string_is_not_ended_by_the_next() -> No
 def test_p1_a_streamed_call_that_stopped_within_a_string_is_never_shown_as_whole(finish: str) -> None:
     parts = [call("lookup_tide", willContinue=True),
              call(partialArgs=[piece("$.a[0].b", True, stringValue="Bre}]")], willContinue=True)]
-    assert told(chunk(*parts), chunk(finish=finish)) == [
+    assert script_of(chunk(*parts), chunk(finish=finish)) == [
         "start", "call lookup_tide", 'args: {"a":[{"b":"Bre}]', "stop",
         "finish content_filter" if finish == "SAFETY" else "finish length"]
 
 
 def test_p1_a_streamed_call_that_a_limit_ended_is_never_shown_as_whole() -> None:
-    """Between two values only the reason tells: the model's own stop ends a call, a limit cuts it off."""
+    """Between two values only the reason decides: the model's own stop ends a call, a limit truncates it."""
     begun = call("lookup_tide", willContinue=True)
     further = call(partialArgs=[piece("$.a", stringValue="x")], willContinue=True)
     for parts, whole, cut in (((begun,), "{}", "{"), ((begun, further), '{"a":"x"}', '{"a":"x"')):
-        assert told(chunk(*parts), chunk(finish="MAX_TOKENS")) == [
+        assert script_of(chunk(*parts), chunk(finish="MAX_TOKENS")) == [
             "start", "call lookup_tide", f"args: {cut}", "stop", "finish length"]
-        assert told(chunk(*parts), chunk(finish="STOP")) == [
+        assert script_of(chunk(*parts), chunk(finish="STOP")) == [
             "start", "call lookup_tide", f"args: {whole}", "stop", "finish tool_calls"]
 
 
@@ -220,7 +220,7 @@ def test_p1_a_streamed_call_that_a_limit_ended_is_never_shown_as_whole() -> None
     pytest.param([piece("$" + ".a" * 200, numberValue=1)], id="too deep"),
     pytest.param([piece("$", stringValue="x")], id="a string for all"),
 ])
-def test_pieces_that_contradict_each_other_are_a_failure_and_no_guess(pieces: list[Json]) -> None:
+def test_contradictory_pieces_are_a_failure(pieces: list[Json]) -> None:
     events = decode(sse(chunk(call("ping", willContinue=True), *(call(partialArgs=[p], willContinue=True)
                                                                   for p in pieces), call()), chunk(finish="STOP")))
     assert script(events) == ["start", "failure server"]

@@ -1,4 +1,4 @@
-"""When an answer is complete, when it is stopped, and when it is broken (P1): chunks in, the last events out."""
+"""Complete, stopped and broken responses (P1): chunks in, the last events out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extproc.apis.gemini.provider.response import GeminiResponseDecoder
 from extproc.conversation.model import Event, Finish, Usage
 from extproc.errors import Failure
 from tests.playbook import context, script
-from tests.unit.apis.gemini.response.conversation import Json, call, chunk, decode, sse, text, thought, told
+from tests.unit.apis.gemini.response.conversation import Json, call, chunk, decode, script_of, sse, text, thought
 
 HI = ["start", "text", "text: hi"]
 
@@ -28,7 +28,7 @@ def failure(events: list[Event]) -> Failure:
         "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER")),
 ])
 def test_finish_reasons(reason: str, expected: str) -> None:
-    assert told(chunk(text("hi")), chunk(finish=reason)) == [*HI, "stop", f"finish {expected}"]
+    assert script_of(chunk(text("hi")), chunk(finish=reason)) == [*HI, "stop", f"finish {expected}"]
 
 
 @pytest.mark.parametrize("reason", [
@@ -53,7 +53,7 @@ def test_a_malformed_call_has_one_clear_message() -> None:
 
 def test_calls_before_a_limit_or_a_filter_are_kept() -> None:
     for reason, finish in (("MAX_TOKENS", "length"), ("SAFETY", "content_filter")):
-        assert told(chunk(call("ping", {"a": 1})), chunk(finish=reason)) == [
+        assert script_of(chunk(call("ping", {"a": 1})), chunk(finish=reason)) == [
             "start", "call ping", 'args: {"a": 1}', "stop", f"finish {finish}"]
 
 
@@ -63,17 +63,18 @@ def test_calls_before_a_limit_or_a_filter_are_kept() -> None:
     pytest.param([chunk(text("")), chunk(text(""), finish="STOP")], id="empty texts"),
     pytest.param([{"candidates": [{"content": {"role": "model"}, "finishReason": "STOP", "index": 0}]}], id="role"),
 ])
-def test_an_answer_with_a_reason_and_nothing_else_is_complete(chunks: list[Json]) -> None:
-    """Gemini ends turns so when it has nothing to add to a tool's result; it did say that it ended."""
-    assert told(*chunks) == ["start", "finish stop"]
+def test_a_response_with_a_reason_and_no_content_is_complete(chunks: list[Json]) -> None:
+    """Gemini ends a turn that way if it has nothing to add to a tool's result."""
+    assert script_of(*chunks) == ["start", "finish stop"]
 
 
-def test_only_thoughts_are_an_answer() -> None:
-    assert told(chunk(thought("hm")), chunk(finish="STOP")) == ["start", "think", "think: hm", "stop", "finish stop"]
+def test_thoughts_alone_are_a_response() -> None:
+    assert script_of(chunk(thought("hm")), chunk(finish="STOP")) == [
+        "start", "think", "think: hm", "stop", "finish stop"]
 
 
 def test_max_tokens_with_a_content_without_parts() -> None:
-    assert told({"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS", "index": 0}]}) == [
+    assert script_of({"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS", "index": 0}]}) == [
         "start", "finish length"]
 
 
@@ -90,28 +91,28 @@ def test_a_blocked_prompt_says_so(feedback: Json, said: str) -> None:
     assert events[-1] == Finish("content_filter", Usage(input=9))
 
 
-def test_feedback_that_blocks_nothing_is_nothing() -> None:
-    assert told({**chunk(text("hi"), finish="STOP"), "promptFeedback": {"safetyRatings": []}}) == [
+def test_feedback_without_a_block_is_ignored() -> None:
+    assert script_of({**chunk(text("hi"), finish="STOP"), "promptFeedback": {"safetyRatings": []}}) == [
         *HI, "stop", "finish stop"]
 
 
-def test_a_stopped_answer_that_shows_nothing_says_why() -> None:
-    assert told({"candidates": [{"finishReason": "SAFETY", "index": 0}]}) == [
+def test_a_stopped_response_without_content_says_why() -> None:
+    assert script_of({"candidates": [{"finishReason": "SAFETY", "index": 0}]}) == [
         "start", "text", "text: [The provider stopped this answer: SAFETY.]", "stop", "finish content_filter"]
 
 
-def test_white_space_shows_nothing() -> None:
-    assert told(chunk(text("\n")), chunk(finish="RECITATION"))[2] == (
+def test_white_space_is_no_content() -> None:
+    assert script_of(chunk(text("\n")), chunk(finish="RECITATION"))[2] == (
         "text: \n[The provider stopped this answer: RECITATION.]")
 
 
-def test_old_models_tell_a_reason_with_every_chunk() -> None:
-    assert told(chunk(text("h"), finish="STOP"), chunk(text("i"), finish="STOP"), chunk(finish="MAX_TOKENS")) == [
+def test_old_models_send_a_reason_with_every_chunk() -> None:
+    assert script_of(chunk(text("h"), finish="STOP"), chunk(text("i"), finish="STOP"), chunk(finish="MAX_TOKENS")) == [
         *HI, "stop", "finish length"]
 
 
-def test_a_failure_counts_behind_a_reason() -> None:
-    assert told(chunk(text("hi"), finish="STOP"), chunk(finish="MALFORMED_FUNCTION_CALL"))[-1] == "failure server"
+def test_a_failure_counts_after_a_reason() -> None:
+    assert script_of(chunk(text("hi"), finish="STOP"), chunk(finish="MALFORMED_FUNCTION_CALL"))[-1] == "failure server"
 
 
 # ------------------------------------------------------------------------------------------------------------- broken
@@ -130,13 +131,13 @@ def test_p1_a_stream_without_a_finish_reason_is_broken(chunks: list[object]) -> 
     assert failure(decode(sse(*chunks))).message == "The provider's stream ended before the answer was complete."
 
 
-def test_p1_an_empty_body_is_no_answer() -> None:
+def test_p1_an_empty_body_is_a_failure() -> None:
     for body in (b"", b"\r\n\r\n", b": comment\r\n\r\n", b"data: \r\n\r\n", b"data: [DONE]\r\n\r\n"):
         assert script(decode(body)) == ["failure server"]
 
 
 def test_p1_every_truncation_is_broken() -> None:
-    """At every byte before the end of the last event; only the line ends behind it may be missing."""
+    """At every byte before the end of the last event; only the line ends after it may be missing."""
     body = sse(chunk(thought("hm"), text("hi")), chunk(call("lookup_tide", {"a": "é"}, "QUJD"), call("ping")),
                chunk(text(""), finish="STOP", usage={"promptTokenCount": 1}))
     for at in range(len(body.rstrip())):
@@ -145,14 +146,14 @@ def test_p1_every_truncation_is_broken() -> None:
         assert script(decode(body[:at]))[-1] == "finish tool_calls"
 
 
-def test_p1_a_damaged_event_is_an_error_also_behind_the_finish_reason() -> None:
-    assert told(chunk(text("hi")), '{"candidates": [', chunk(finish="STOP")) == [*HI, "failure server"]
-    assert told(chunk(text("hi"), finish="STOP"), '{"usageMetadata": {"prom') == [*HI, "failure server"]
+def test_p1_a_damaged_event_is_an_error_even_after_the_finish_reason() -> None:
+    assert script_of(chunk(text("hi")), '{"candidates": [', chunk(finish="STOP")) == [*HI, "failure server"]
+    assert script_of(chunk(text("hi"), finish="STOP"), '{"usageMetadata": {"prom') == [*HI, "failure server"]
     assert "damaged event" in failure(decode(sse('"text"'))).message
 
 
 def test_the_end_mark_of_proxies_is_tolerated() -> None:
-    assert told(chunk(text("hi"), finish="STOP"), "[DONE]", chunk(text("more"))) == [*HI, "stop", "finish stop"]
+    assert script_of(chunk(text("hi"), finish="STOP"), "[DONE]", chunk(text("more"))) == [*HI, "stop", "finish stop"]
 
 
 def test_two_events_without_a_blank_line_are_two() -> None:
@@ -199,7 +200,7 @@ def body_of(*chunks: Json, indent: int | None = None) -> bytes:
     return json.dumps(list(chunks) if len(chunks) != 1 else chunks[0], indent=indent).encode()
 
 
-def test_a_whole_answer() -> None:
+def test_a_whole_response() -> None:
     whole = chunk(thought("hm"), text("hi"), call("ping", {"a": 1}, "QUJD"), finish="STOP")
     assert script(decode(body_of(whole, indent=2))) == [
         "start", "think", "think: hm", "stop", "text", "text: hi", "stop", "call ping", 'args: {"a":1}', "stop",
@@ -224,11 +225,11 @@ def test_an_error_in_an_element_of_the_array() -> None:
     body_of(chunk(text("hi"), finish="STOP"))[:-1], b"{}", b"<html><title>502</title>", b"[1]", b"[" * 5000,
     body_of({"usageMetadata": {"promptTokenCount": 3}}), body_of(chunk()), body_of({"candidates": []}),
 ])
-def test_p1_whole_bodies_that_are_no_answer(body: bytes) -> None:
+def test_p1_whole_bodies_without_a_response(body: bytes) -> None:
     assert isinstance(decode(body)[-1], Failure)
 
 
-def test_a_whole_body_is_known_to_be_whole_where_a_proxy_leaves_the_reason_out() -> None:
+def test_a_whole_body_is_complete_if_a_proxy_omits_the_reason() -> None:
     assert script(decode(body_of(chunk(text("hi"))))) == [*HI, "stop", "finish stop"]
 
 

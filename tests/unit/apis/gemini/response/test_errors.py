@@ -44,8 +44,8 @@ def test_p14_every_status_of_google(code: int, status: str, kind: str) -> None:
         assert (failure.kind, failure.status, failure.message, failure.code) == (kind, code, "said so", status)
 
 
-def test_p14_an_error_in_its_array_inside_an_answer() -> None:
-    """The overloaded model: a status that may be over soon, by its words."""
+def test_p14_an_error_in_an_array() -> None:
+    """The overloaded model: its message says that the state is temporary."""
     failure = decode([google(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")], 503)
     assert (failure.kind, failure.status) == ("overloaded", 503)
 
@@ -81,7 +81,7 @@ def test_p14_a_bad_key_is_a_401_whatever_its_status(body: dict[str, Any]) -> Non
             "Please retry in 34.07s.", retry("34s")), "billing", 402),
     (google(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."), "billing", 402),
 ])
-def test_p14_reasons_that_say_more_than_their_status(body: dict[str, Any], kind: str, status: int) -> None:
+def test_p14_reasons_that_are_more_precise_than_their_status(body: dict[str, Any], kind: str, status: int) -> None:
     failure = decode(body)
     assert (failure.kind, failure.status, failure.retry_after) == (kind, status, None)
 
@@ -100,20 +100,20 @@ def test_the_retry_delay_is_whole_seconds_rounded_up(delay: object, wait: str | 
     assert decode(google(429, "RESOURCE_EXHAUSTED", "Quota exceeded.", retry(delay))).retry_after == wait
 
 
-def test_the_retry_delay_in_words_where_no_details_came() -> None:
+def test_the_retry_delay_is_read_from_the_message_without_details() -> None:
     assert decode(google(429, "RESOURCE_EXHAUSTED", "Quota. Please retry in 47.434392449s.")).retry_after == "48"
     assert decode(google(429, "RESOURCE_EXHAUSTED", "Quota. Please retry in 1h2m3.5s.")).retry_after == "3724"
     assert seconds("2m") == 120
 
 
-def test_a_header_wins_and_what_will_not_pass_has_no_delay() -> None:
+def test_the_header_takes_precedence_and_permanent_errors_have_no_delay() -> None:
     body = google(429, "RESOURCE_EXHAUSTED", "Quota.", retry("34s"))
     assert decode(body, headers={"retry-after": "5"}).retry_after == "5"
     assert decode(google(503, "UNAVAILABLE", "Busy.", retry("3s"))).retry_after == "3"
     assert decode(google(400, "INVALID_ARGUMENT", "No.", retry("3s"))).retry_after is None
 
 
-def test_the_fields_that_are_wrong_are_told_where_the_message_is_silent() -> None:
+def test_the_wrong_fields_are_listed_if_the_message_does_not_name_them() -> None:
     violations = {"@type": RPC + "BadRequest", "fieldViolations": [
         {"field": "contents[0].parts", "description": "must not be empty"}, {"description": "and so on"}, {}]}
     assert decode(google(400, "INVALID_ARGUMENT", "Request contains an invalid argument.", violations)).message == (
@@ -122,7 +122,7 @@ def test_the_fields_that_are_wrong_are_told_where_the_message_is_silent() -> Non
         "It must not be empty, and so on")
 
 
-def test_an_error_that_a_relay_wrapped_once_more() -> None:
+def test_an_error_that_a_proxy_wrapped_again() -> None:
     inner = json.dumps([google(429, "RESOURCE_EXHAUSTED", "Resource has been exhausted.", retry("7s"))], indent=2)
     failure = decode({"error": {"message": inner, "code": 429, "status": "Too Many Requests"}})
     assert (failure.message, failure.kind, failure.retry_after) == ("Resource has been exhausted.", "rate_limit", "7")
@@ -137,7 +137,7 @@ def test_an_error_in_the_framing_of_a_stream() -> None:
 
 @pytest.mark.parametrize("details", [None, {}, [None, 1, "x", [], {"@type": 5}], [{"@type": RPC + "RetryInfo"}], "x",
                                      [{"@type": RPC + "BadRequest", "fieldViolations": "none"}]])
-def test_details_of_any_shape_do_no_harm(details: object) -> None:
+def test_details_of_any_shape_are_tolerated(details: object) -> None:
     failure = decode({"error": {"code": 429, "message": "m", "details": details}})
     assert (failure.kind, failure.message, failure.retry_after) == ("rate_limit", "m", None)
 

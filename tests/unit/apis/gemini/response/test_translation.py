@@ -79,7 +79,7 @@ def test_a_stream_and_a_whole_message_say_the_same() -> None:
                                 "output_tokens": 12}
 
 
-def test_p8_the_signature_comes_back_byte_for_byte_through_a_client_that_keeps_only_id_name_and_input() -> None:
+def test_p8_the_signature_returns_byte_for_byte_through_a_client_that_keeps_only_id_name_and_input() -> None:
     _, out = answer(sse(chunk(*PARTS), chunk(finish="STOP")))
     calls = [{key: block[key] for key in ("type", "id", "name", "input")}
              for block in content_of(events(out)) if block["type"] == "tool_use"]
@@ -92,7 +92,7 @@ def test_p8_the_signature_comes_back_byte_for_byte_through_a_client_that_keeps_o
     assert [part["functionCall"]["name"] for part in parts] == ["lookup_tide", "ping"]
 
 
-def test_p8_the_signature_of_a_text_comes_back_on_the_text() -> None:
+def test_p8_the_signature_of_a_text_returns_on_the_text() -> None:
     _, out = answer(sse(chunk(thought("hm")), chunk(text("so it is", "U0lH")), chunk(finish="STOP")))
     content = content_of(events(out))
     assert [block["type"] for block in content] == ["thinking", "text"]
@@ -101,7 +101,7 @@ def test_p8_the_signature_of_a_text_comes_back_on_the_text() -> None:
     assert body["contents"][1]["parts"] == [{"text": "so it is", "thoughtSignature": "U0lH"}]
 
 
-def test_p8_the_signature_of_a_thought_comes_back_on_the_thought() -> None:
+def test_p8_the_signature_of_a_thought_returns_on_the_thought() -> None:
     _, out = answer(sse(chunk(thought("h")), chunk(thought("m", "VEg=")), chunk(text("so")), chunk(finish="STOP")))
     _, body = translation([{"role": "user", "content": "hi"}, {"role": "assistant", "content": content_of(events(out))},
                            {"role": "user", "content": "and?"}])
@@ -119,12 +119,12 @@ def test_p1_an_error_after_the_first_content_is_an_error_event() -> None:
 @pytest.mark.parametrize("body", [
     sse({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(x)", "index": 0}]}),
     sse(chunk(thought(""))), b"", b"[]"])
-def test_what_fails_before_the_first_content_is_a_status(body: bytes) -> None:
+def test_a_failure_before_the_first_content_is_a_status(body: bytes) -> None:
     status, out = answer(body, withhold=True)
     assert (status, json.loads(out)["error"]["type"]) == (502, "api_error")
 
 
-def test_p13_an_overflow_is_told_in_the_words_that_claude_code_knows() -> None:
+def test_p13_an_overflow_has_the_text_that_claude_code_recognises() -> None:
     error = [{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": (
         "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")}}]
     status, out = answer(json.dumps(error).encode(), status=400, content_type="application/json")
@@ -132,7 +132,7 @@ def test_p13_an_overflow_is_told_in_the_words_that_claude_code_knows() -> None:
         "type": "invalid_request_error", "message": "prompt is too long: 1200000 tokens > 1048576 maximum"})
 
 
-def test_p14_a_rate_limit_says_when_to_come_back() -> None:
+def test_p14_a_rate_limit_says_when_to_retry() -> None:
     exchange, _ = translation()
     exchange.start(429, {"content-type": "application/json"})
     exchange.feed(json.dumps({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota.", "details": [

@@ -1,4 +1,4 @@
-"""P7, keyword by keyword: what Gemini refuses in a schema is rewritten, and what that gives up is told in words."""
+"""P7, keyword by keyword: what Gemini refuses in a schema is rewritten, and what is lost is described."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NODE = {"type": "object", "properties": {"name": {"type": "string"},
 
 
 @pytest.mark.parametrize("key", ["$schema", "$id", "$comment", "$anchor", "x-order", "readOnly", "unknown"])
-def test_p7_keywords_without_meaning_for_a_model_go(key):
+def test_p7_keywords_without_meaning_for_a_model_are_removed(key):
     schema = {key: "https://json-schema.org/draft/2020-12/schema", "type": "object",
               "properties": {"a": {"type": "string", key: "x"}}}
     assert tool(schema) == {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
@@ -27,7 +27,7 @@ def test_p7_names_of_properties_are_never_touched(name):
     assert tool(schema, json_schema=True) == schema
 
 
-def test_p7_references_are_put_in_place():
+def test_p7_references_are_replaced_by_their_targets():
     schema = {"type": "object", "properties": {"at": {"$ref": "#/$defs/Place"}, "to": {"$ref": "#/definitions/Place"}},
               "$defs": {"Place": {"type": "string", "description": "A city"}},
               "definitions": {"Place": {"type": "string"}}}
@@ -36,21 +36,21 @@ def test_p7_references_are_put_in_place():
                                                             "to": {"type": "string"}}
 
 
-def test_p7_texts_beside_a_reference_stand_before_its_own():
+def test_p7_texts_beside_a_reference_precede_those_of_its_target():
     openapi, plain = both({"$ref": "#/$defs/A", "description": "Where to go"},
                           _defs={"A": {"type": "string", "description": "A city", "title": "Place"}})
     assert openapi == {"type": "STRING", "title": "Place", "description": "Where to go\nA city"}
     assert plain == {"type": "string", "title": "Place", "description": "Where to go\nA city"}
 
 
-def test_p7_up_to_draft_7_nothing_counts_beside_a_reference():
+def test_p7_up_to_draft_7_keywords_beside_a_reference_are_ignored():
     beside = {"$ref": "#/definitions/A", "type": "integer", "description": "kept"}
     for draft, kind in (("http://json-schema.org/draft-07/schema#", "STRING"),
                         ("https://json-schema.org/draft/2020-12/schema", None)):
         schema = {"$schema": draft, "type": "object", "properties": {"p": beside},
                   "definitions": {"A": {"type": "string"}}}
         written = tool(schema)["properties"]["p"]
-        assert written.get("type") == (kind or "STRING")  # in 2020-12 nothing can match: it is to be left out
+        assert written.get("type") == (kind or "STRING")  # in 2020-12 no value can match
         assert ("Must be left out" in written["description"]) is (kind is None)
 
 
@@ -74,7 +74,7 @@ def test_p7_recursion_is_cut_at_a_finite_depth():
     {"A": {"allOf": [{"$ref": "#/$defs/A"}]}},
     {"A": {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "string"}]}},
 ])
-def test_p7_circles_of_nothing_but_references_end(definitions):
+def test_p7_circular_references_end(definitions):
     both({"$ref": "#/$defs/A"}, _defs=definitions)
 
 
@@ -215,7 +215,7 @@ def test_p7_all_of_is_merged():
 
 
 @pytest.mark.parametrize("name", ["uri", "email", "date", "uuid", "ipv4"])
-def test_p7_formats_of_strings_that_gemini_refuses_are_told(name):
+def test_p7_formats_of_strings_that_gemini_refuses_are_described(name):
     openapi, plain = both({"type": "string", "format": name, "description": "Where"})
     assert openapi == {"type": "STRING", "description": f"Where\nFormat: {name}."}
     assert plain == {"type": "string", "description": "Where", "format": name}
@@ -227,14 +227,14 @@ def test_p7_formats_that_gemini_knows_stay_with_their_type():
     assert prop({"type": "number", "format": "int64"}) == {"type": "NUMBER", "description": "Format: int64."}
 
 
-@pytest.mark.parametrize(("keyword", "value", "told"), [
+@pytest.mark.parametrize(("keyword", "value", "note"), [
     ("default", 5, "Default: 5"), ("examples", [1, 2], "Examples: 1, 2"), ("input_examples", [7], "Examples: 7"),
     ("multipleOf", 5, "Must be a multiple of 5"), ("deprecated", True, "Deprecated"),
     ("not", {"const": 3}, 'Must not match {"const":3}'),
 ])
-def test_p7_what_has_no_keyword_is_told_in_the_description(keyword, value, told):
+def test_p7_keywords_that_gemini_lacks_are_described(keyword, value, note):
     for written in both({"type": "integer", keyword: value, "description": "A number"}):
-        assert written["description"] == f"A number\n{told}."
+        assert written["description"] == f"A number\n{note}."
         assert set(written) == {"type", "description"}
 
 
@@ -246,7 +246,7 @@ def test_p7_lengths_and_patterns():
                                                       "Must match the regular expression ^a."}
 
 
-def test_p7_required_of_an_absent_property_is_told():
+def test_p7_a_required_name_without_a_property_is_described():
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "ghost"]}
     for json_schema in (False, True):
         written = tool(schema, json_schema=json_schema)
@@ -284,23 +284,23 @@ def test_p7_tuples():
     assert allows(prop({"type": "array", "prefixItems": [{"type": "string"}]}), ["a", 1, None])
 
 
-def test_p7_conditions_and_dependencies_are_told():
+def test_p7_conditions_and_dependencies_are_described():
     openapi, _ = both({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
                        "if": {"required": ["a"]}, "then": {"required": ["b"]}, "dependentRequired": {"a": ["b"]}})
     assert 'If it matches {"required":["a"]}, then it must match {"required":["b"]}' in openapi["description"]
     assert 'With a also "b" must be given' in openapi["description"]
 
 
-def test_p7_a_free_value_has_a_type_of_its_own_choice():
-    """Gemini demands a type wherever there is no anyOf."""
+def test_p7_a_free_value_is_a_choice_of_all_types():
+    """Gemini requires a type if there is no anyOf."""
     openapi, plain = both({"description": "Anything"})
     assert plain == {"description": "Anything"}
     assert openapi["description"] == "Anything"
     assert all(allows(openapi, value) for value in (None, 1, 2.5, "a", True, [], [1, ["a", [None]]], {"a": {"b": [1]}}))
 
 
-def test_p7_large_counts_of_items_are_told():
-    """The sum over all tools has a limit that Google does not name (googleapis/python-genai#2170)."""
+def test_p7_large_counts_of_items_are_described():
+    """The sum over all tools has an undocumented limit (googleapis/python-genai#2170)."""
     for written in both({"type": "array", "items": {"type": "string"}, "maxItems": 5000}):
         assert "maxItems" not in written
         assert "At most 5000 items" in written["description"]

@@ -49,6 +49,10 @@ def test_p7_names_of_properties_are_never_touched(name):
     ({"exclusiveMinimum": True}, {}),
     ({"type": "STRING"}, {"type": "string"}),
     ({"type": "dict"}, {"type": "object"}),
+    ({"type": "uint8"}, {"type": "integer"}),
+    ({"type": "varchar(20)"}, {"type": "string"}),
+    ({"type": "list[str]"}, {"type": "array", "items": {}}),
+    ({"type": "objekt"}, {}),
     ({"type": "any"}, {}),
     ({"type": ["str", "string", "None", "file"]}, {"type": ["string", "null"]}),
     ({"type": []}, {}),
@@ -70,7 +74,7 @@ def test_forms_that_servers_refuse_are_rewritten(given, cleaned):
     assert prop(given) == cleaned
 
 
-def test_a_pattern_that_is_no_regular_expression_here_goes_into_the_description():
+def test_a_pattern_that_does_not_compile_moves_into_the_description():
     cleaned = prop({"type": "string", "pattern": r"^\p{L}+$", "description": "A word"})
     assert cleaned == {"type": "string", "description": "A word\nMust match the regular expression ^\\p{L}+$."}
     cleaned = prop({"patternProperties": {r"^\p{L}": {}, "^a": {}}})
@@ -84,7 +88,7 @@ def test_p24_the_top_is_an_object_with_properties(schema):
     assert clean_parameters(schema) == {"type": "object", "properties": {}}
 
 
-def test_a_union_at_the_top_is_merged_and_told_in_words():
+def test_a_union_at_the_top_is_merged_and_described():
     cleaned = clean_parameters({"oneOf": [
         {"type": "object", "properties": {"kind": {"const": "a"}, "x": {"type": "int"}}, "required": ["kind", "x"]},
         {"$ref": "#/$defs/B"}], "$defs": {"B": {"type": "object", "properties": {"kind": {"const": "b"}},
@@ -103,6 +107,14 @@ def test_allof_at_the_top_is_merged_with_everything_it_demands():
                        "additionalProperties": False}
 
 
+@pytest.mark.parametrize(("reference", "name"), [("item.json", {"$id": "item.json"}), ("#item", {"$anchor": "item"})])
+def test_a_reference_by_name_at_the_top_is_followed(reference, name):
+    item = {**name, "type": "object", "properties": {"a": {"type": "string"}}}
+    cleaned = clean_parameters({"$ref": reference, "$defs": {"Item": item}})
+    assert cleaned["properties"] == {"a": {"type": "string"}}
+    assert "description" not in cleaned
+
+
 def test_a_reference_at_the_top_is_followed_even_in_a_circle():
     node = {"type": "object", "properties": {"next": {"$ref": "#/definitions/Node"}}}
     cleaned = clean_parameters({"$ref": "#/definitions/Node", "definitions": {"Node": node}})
@@ -113,20 +125,20 @@ def test_a_reference_at_the_top_is_followed_even_in_a_circle():
     assert "$ref" not in circle
 
 
-def test_references_that_fan_out_at_the_top_end_soon():
+def test_references_that_fan_out_at_the_top_are_bounded():
     fan = {f"L{level}": {"anyOf": [{"$ref": f"#/$defs/L{level + 1}"}] * 20} for level in range(20)}
     cleaned = clean_parameters({"$ref": "#/$defs/L0", "$defs": fan})
     assert cleaned["type"] == "object"
 
 
-def test_values_at_the_top_are_told_in_words():
+def test_values_at_the_top_are_described():
     cleaned = clean_parameters({"type": "object", "properties": {}, "not": {"required": ["a"]}, "enum": [{"a": 1}]})
     assert set(cleaned) == {"type", "properties", "description"}
     assert '[{"a":1}]' in cleaned["description"]
     assert '{"required":["a"]}' in cleaned["description"]
 
 
-def test_rule_7_a_bottomless_schema_is_cut():
+def test_rule_7_a_schema_that_is_nested_too_deep_is_cut():
     schema = {"type": "string"}
     for _ in range(MAX_DEPTH * 3):
         schema = {"type": "object", "properties": {"p": schema}}
