@@ -1,9 +1,9 @@
 """A backend's clusters: the provider's endpoints, twice where ejection matters, and its proxy.
 
-`backend-NAME` always asks the provider. Attempts that one of another backend follows go through `early-NAME`, the same
-endpoints under outlier detection that may put all of them aside: such an attempt then fails at once with 503 and the
-next one is made. The last attempt has nothing to gain from that (its client would lose the provider's own error and its
-`retry-after`), so it never goes there; `routes.hop_table` tells the two apart.
+`backend-NAME` always asks the provider. Attempts that are followed by one of another backend go through `early-NAME`:
+the same endpoints under outlier detection, which may eject all of them. Such an attempt then fails at once with 503,
+and the next one is made. The last attempt would gain nothing from that (its client would lose the provider's own error
+and its `retry-after`), so it never goes there; `routes.hop_table` tells the two apart.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from extproc.envoy_config.key_rotation import keys_filters
 from extproc.envoy_config.proxies import proxy_cluster, proxy_name
 from extproc.envoy_config.rendering import seconds
 from extproc.envoy_config.resource_sources import Sources
-from extproc.envoy_config.routes import early_attempts, early_cluster, provider_cluster
+from extproc.envoy_config.routes import ejectable_attempts, ejectable_cluster, provider_cluster
 
 
 def provider_clusters(name: str, backend: Backend, config: Config, ca: str, sources: Sources, *,
@@ -40,12 +40,13 @@ def provider_clusters(name: str, backend: Backend, config: Config, ca: str, sour
     patient = made(provider_cluster(name))
     patient.outlier_detection = _mild_outlier_detection()
     found = [patient]
-    if early_attempts(name, config):
-        early = made(early_cluster(name))
-        early.outlier_detection = _ejection(config.ejection)
-        # Without this Envoy would ask all endpoints again as soon as most of them are put aside.
-        early.common_lb_config = cluster.ClusterCommonLbConfig(healthy_panic_threshold=envoy_type.Percent(value=0.0))
-        found.append(early)
+    if ejectable_attempts(name, config):
+        ejectable = made(ejectable_cluster(name))
+        ejectable.outlier_detection = _ejection(config.ejection)
+        # Without this Envoy would ask all endpoints again as soon as most of them are ejected.
+        ejectable.common_lb_config = cluster.ClusterCommonLbConfig(
+            healthy_panic_threshold=envoy_type.Percent(value=0.0))
+        found.append(ejectable)
     if backend.proxy is not None:
         found.append(proxy_cluster(name, backend.proxy, config, ca))
     return found

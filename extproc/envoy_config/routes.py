@@ -1,8 +1,8 @@
 """The route tables: at the edge one route per model rule, in a backend's hop the one way to its provider.
 
-`select` names the rule in `x-extproc-route` and, where some attempts are equals, the order of this request's attempts
-in `x-extproc-order`; the edge route sends attempt n to the hop cluster of the n-th one. It tells the hop which of them
-may pass by a provider that is put aside. Both tables say what must not travel on.
+`select` names the rule in `x-extproc-route` and, if attempts have weights, the order of this request's attempts in
+`x-extproc-order`. The edge route sends attempt n to the hop cluster of the n-th backend in that order, and tells the
+hop which attempts may skip an ejected provider. Both tables remove the headers that must not go further.
 """
 
 from __future__ import annotations
@@ -46,21 +46,20 @@ def provider_cluster(backend: str) -> str:
     return f"backend-{backend}"
 
 
-def early_cluster(backend: str) -> str:
-    """The cluster of the same endpoints for attempts that another one follows, which pass by a provider that is put
-    aside."""
+def ejectable_cluster(backend: str) -> str:
+    """The cluster of the same endpoints for attempts that are followed by another: they skip an ejected provider."""
     return f"early-{backend}"
 
 
-def early_attempts(backend: str, config: Config) -> list[int]:
-    """The numbers of the attempts in which this backend may be passed by, over all rules."""
+def ejectable_attempts(backend: str, config: Config) -> list[int]:
+    """The numbers of the attempts that may skip this backend while it is ejected, over all rules."""
     return sorted({number for rule in config.models for order in rule.attempt_orders
-                   for number in _early(rule, order.attempts)
+                   for number in _ejectable_attempts(rule, order.attempts)
                    if rule.attempts[order.attempts[number - 1]].backend == backend})
 
 
-def _early(rule: ModelRule, attempts: Sequence[int]) -> list[int]:
-    """The numbers of the attempts that one of another backend follows."""
+def _ejectable_attempts(rule: ModelRule, attempts: Sequence[int]) -> list[int]:
+    """The numbers of the attempts that are followed by one of another backend."""
     backends = [rule.attempts[index].backend for index in attempts]
     return [number for number, backend in enumerate(backends, 1) if set(backends[number:]) - {backend}]
 
@@ -68,13 +67,13 @@ def _early(rule: ModelRule, attempts: Sequence[int]) -> list[int]:
 def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguration:
     """Liveness, one route per model rule, a 503 for a rule that is not among them, and a 404 for what `select` did not
     answer itself."""
-    ways: dict[str, ModelRule] = {}
-    for rule in config.models:  # while a configuration changes, rules may differ in what Envoy does not look at
-        ways.setdefault(rule.route_key, rule)
+    rules: dict[str, ModelRule] = {}
+    for rule in config.models:  # during a reload, rules may differ in parts that Envoy ignores
+        rules.setdefault(rule.route_key, rule)
     keys = {KEY_AUTH: pack(team_keys(config, with_secrets=with_secrets))} if config.teams else {}
     return route.RouteConfiguration(name="edge", validate_clusters=False, virtual_hosts=[route.VirtualHost(
         name="edge", domains=["*"],
-        routes=[_liveness(), *(route for rule in ways.values() for route in _rule_routes(rule, config)),
+        routes=[_liveness(), *(route for rule in rules.values() for route in _rule_routes(rule, config)),
                 _unknown_rule(), _nothing_here()],
         request_headers_to_remove=list(REMOVED_AT_EDGE),
         include_request_attempt_count=True,
@@ -121,7 +120,7 @@ def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Co
     groups = [PriorityGroup(name=f"attempt-{number}", clusters=[ClusterWeight(
         cluster_name=hop_cluster(rule.attempts[index].backend), weight=100)])
         for number, index in enumerate(attempts, 1)]
-    early = ",".join(map(str, _early(rule, attempts)))
+    ejectable = ",".join(map(str, _ejectable_attempts(rule, attempts)))
     chosen = [route.HeaderMatcher(name=ROUTE_HEADER, string_match=matcher.StringMatcher(prefix=f"{rule.route_key}.")),
               *([_exactly(ORDER_HEADER, str(order))] if order else [])]
     return route.Route(
@@ -130,7 +129,7 @@ def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Co
         metadata=core.Metadata(filter_metadata={RULE_METADATA: protobuf.Struct.from_dict({"rule": rule.match})}),
         typed_per_filter_config=edge_limits(rule, config),
         request_body_buffer_limit=config.limits.replay,
-        request_headers_to_add=[_overwriting(EJECTABLE_ATTEMPTS_HEADER, f",{early},")] if early else [],
+        request_headers_to_add=[_overwriting(EJECTABLE_ATTEMPTS_HEADER, f",{ejectable},")] if ejectable else [],
         route=route.RouteAction(
             timeout=seconds(0), idle_timeout=seconds(config.timeouts.stream_idle),
             retry_policy=route.RetryPolicy(
@@ -151,9 +150,9 @@ def hops_table(config: Config) -> route.RouteConfiguration:
         virtual_hosts=[_hop(name, config, hop_domain(name)) for name in config.backends])
 
 
-CONNECTS, CONNECTS_EARLY = 3, 1
-"""How often a connection that was not made, or carried nothing, is tried again: by the last attempt, and by one that
-another one follows. A provider whose listen queue is full drops what asks for a connection, for seconds in a burst."""
+CONNECT_RETRIES, CONNECT_RETRIES_EJECTABLE = 3, 1
+"""Retries of a connection that failed or carried nothing: by the last attempt, and by one that another follows. A
+provider with a full listen queue drops connection attempts, for seconds in a burst."""
 
 
 def hop_table(backend: str, config: Config) -> route.RouteConfiguration:
@@ -162,21 +161,21 @@ def hop_table(backend: str, config: Config) -> route.RouteConfiguration:
 
 
 def _hop(backend: str, config: Config, domain: str) -> route.VirtualHost:
-    """To the provider. An attempt passes by one that is put aside, if it has another provider to go on with; the last
-    attempt always asks."""
+    """To the provider. An attempt skips an ejected provider if another provider follows; the last attempt always
+    asks."""
     def to(cluster: str, *headers: route.HeaderMatcher) -> route.Route:
         return route.Route(
             name=cluster, match=route.RouteMatch(prefix="/", headers=list(headers)),
             typed_per_filter_config=hop_limits(config),
             request_body_buffer_limit=config.limits.replay if config.backends[backend].keys else None,
             route=_hop_action(cluster, config.backends[backend], config,
-                              CONNECTS if cluster == provider_cluster(backend) else CONNECTS_EARLY))
+                              CONNECT_RETRIES if cluster == provider_cluster(backend) else CONNECT_RETRIES_EJECTABLE))
 
-    early = [to(early_cluster(backend), _exactly(ATTEMPT_COUNT_HEADER, str(number)), route.HeaderMatcher(
-                name=EJECTABLE_ATTEMPTS_HEADER, string_match=matcher.StringMatcher(contains=f",{number},")))
-             for number in early_attempts(backend, config)]
+    ejectable = [to(ejectable_cluster(backend), _exactly(ATTEMPT_COUNT_HEADER, str(number)), route.HeaderMatcher(
+                    name=EJECTABLE_ATTEMPTS_HEADER, string_match=matcher.StringMatcher(contains=f",{number},")))
+                 for number in ejectable_attempts(backend, config)]
     return route.VirtualHost(name=backend, domains=[domain], request_headers_to_remove=list(REMOVED_IN_HOP),
-                             routes=[*early, to(provider_cluster(backend))])
+                             routes=[*ejectable, to(provider_cluster(backend))])
 
 
 def _hop_action(cluster: str, backend: Backend, config: Config, connects: int) -> route.RouteAction:

@@ -1,7 +1,7 @@
 """Which attempt a backend hop serves, and the Translation that serves it.
 
-Called by the translate exchange. The edge hop says the rule (`x-extproc-route`) and, where some of its attempts are
-equals, their order (`x-extproc-order`, see `chosen_order`); Envoy counts the attempts (`x-envoy-attempt-count`), the
+Called by the translate exchange. The edge hop names the rule (`x-extproc-route`) and, if some of its attempts have
+weights, their order (`x-extproc-order`, see `chosen_order`); Envoy counts the attempts (`x-envoy-attempt-count`), the
 filter's own metadata names the backend: all must agree.
 """
 

@@ -87,7 +87,7 @@ class SelectExchange(Exchange):
         return [messages.request_head(said, forged, clear_route_cache=True), *self._echo()]
 
     def _order(self, found: AdmittedRequest) -> str:
-        """The order of the rule's attempts for this request, where some of them are equals."""
+        """The order of the rule's attempts for this request, if some of them have weights."""
         return str(chosen_order(found.rule, found.asked.conversation or self._own_id.encode()))
 
     def _limited(self) -> dict[str, str]:

@@ -41,7 +41,7 @@ def gateway(provider_server: OpenAIProvider, tmp_path_factory: pytest.TempPathFa
             rule("quick", {**first, "first_token_timeout": 1}, second),
             rule("quick-alone", {**first, "first_token_timeout": 1}),
             rule("keyed", {"backend": "keyed", "model": "first"}),
-            rule("equals", {**first, "weight": 3}, {**second, "weight": 1}, {"backend": "plain", "model": "third"}),
+            rule("weighted", {**first, "weight": 3}, {**second, "weight": 1}, {"backend": "plain", "model": "third"}),
         ])
     config["backends"]["keyed"] = {"api": "openai", "url": provider_server.url, "keys": KEYS}
     running = Gateway(config, tmp_path_factory.mktemp("faults"))
@@ -166,10 +166,10 @@ def test_in_an_open_stream_it_is_an_error_event(gateway: Gateway, provider: Open
 # ----------------------------------------------------------------------------------------------------- equal attempts
 
 
-def test_equals_share_the_requests_by_weight(gateway: Gateway, provider: OpenAIProvider) -> None:
+def test_weighted_attempts_share_the_requests_by_weight(gateway: Gateway, provider: OpenAIProvider) -> None:
     provider.always(text("ok"))
     for _ in range(80):
-        assert told(post(gateway.base_url, payload("equals"))) == "ok"
+        assert told(post(gateway.base_url, payload("weighted"))) == "ok"
     taken = Counter(models(provider))
     assert set(taken) == {"first", "second"}
     assert 45 <= taken["first"] <= 74, taken
@@ -178,14 +178,14 @@ def test_equals_share_the_requests_by_weight(gateway: Gateway, provider: OpenAIP
 def test_a_conversation_stays_with_one_of_them(gateway: Gateway, provider: OpenAIProvider) -> None:
     provider.always(text("ok"))
     for _ in range(12):
-        post(gateway.base_url, payload("equals", metadata={"user_id": "user_1_session_2"}))
+        post(gateway.base_url, payload("weighted", metadata={"user_id": "user_1_session_2"}))
     assert len(set(models(provider))) == 1
 
 
 def test_where_one_of_them_fails_the_other_follows_and_then_the_rest(gateway: Gateway,
                                                                      provider: OpenAIProvider) -> None:
     provider.script(status(500, openai_error("a")), status(500, openai_error("b")), text("Third."))
-    assert told(post(gateway.base_url, payload("equals"))) == "Third."
+    assert told(post(gateway.base_url, payload("weighted"))) == "Third."
     assert models(provider)[2] == "third"
     assert set(models(provider)[:2]) == {"first", "second"}
 

@@ -1,4 +1,4 @@
-"""The route tables where attempts are equals, and where a provider may be passed by; and that Envoy takes them."""
+"""The route tables with weighted attempts and with providers that may be skipped; Envoy accepts them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def hop(config: Config, backend: str) -> list[tuple[str, str]]:
             for route in routes(config, f"in-{backend}")]
 
 
-def test_each_order_of_equals_is_a_route_and_that_of_the_file_needs_no_name() -> None:
+def test_each_attempt_order_is_a_route_and_that_of_the_file_needs_no_name() -> None:
     config = configuration(("a", 3), ("b", 1), ("c", None))
     rule = f"{config.models[0].route_key}."
     assert edge(config) == [

@@ -1,4 +1,4 @@
-"""Equal attempts: which one a request takes first, and that both hops mean the same one."""
+"""Weighted attempts: which one a request takes first, and that both hops mean the same one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def select(found: ModelRule, *, request_id: str, **body: Any) -> str | None:
     ([1, 1, None, 1, 1], [(0.25, (0, 1, 2, 3, 4)), (0.25, (0, 1, 2, 4, 3)), (0.25, (1, 0, 2, 3, 4)),
                           (0.25, (1, 0, 2, 4, 3))]),
 ])
-def test_each_of_the_equals_comes_first_for_its_share_and_the_heavier_follow(
+def test_each_weighted_attempt_comes_first_for_its_share_and_the_heavier_follow(
         weights: list[int | None], orders: list[tuple[float, tuple[int, ...]]]) -> None:
     assert [(order.share, order.attempts) for order in attempt_orders(weights)] == orders
 
@@ -71,7 +71,7 @@ def test_what_says_nothing_is_spread_by_request(said: dict[str, Any]) -> None:
     assert {select(found, request_id=f"id-{number}", **said) for number in range(20)} == {"0", "1"}
 
 
-def test_without_equals_no_order_is_named() -> None:
+def test_without_weights_no_order_is_named() -> None:
     assert select(rule(None, None), request_id="id") is None
     assert select(rule(5), request_id="id") is None
 
