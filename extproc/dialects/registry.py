@@ -31,7 +31,7 @@ from extproc.dialects.forms import (
 )
 from extproc.dialects.forms.bare_json import BARE_CALL_ONLY, LAST_LINE_CALL
 from extproc.dialects.scan_plan import ScanPlan
-from extproc.profiles.models import family_of
+from extproc.profiles.models import find_family
 
 _MODULES = (tagged_json, tagged_text, minimax_m3, kimi, deepseek, messages, harmony, gemma, roo, bare_json, pythonic)
 
@@ -78,7 +78,7 @@ def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning
         named.append(find_dialect(style))
     if named:
         return _look(named, tools=tools, reasoning_open=bool(reasoning_open))
-    family = family_of(model)
+    family = find_family(model)
     if family is not None:
         if family.native:
             return ScanPlan(reasoning_open=bool(reasoning_open), only_beginning=not reasoning_open, think=family.think)

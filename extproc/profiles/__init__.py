@@ -45,7 +45,7 @@ from extproc.profiles import (
     zai,
 )
 from extproc.profiles.maker_rules import with_maker_rules
-from extproc.profiles.models import family_of
+from extproc.profiles.models import find_family
 from extproc.profiles.profile import Profile, Provider
 
 __all__ = ["PROVIDERS", "Profile", "Provider", "find_profile", "find_provider"]
@@ -70,10 +70,10 @@ def find_profile(provider: str | None, host: str | None, model: str) -> Profile:
     known = find_provider(provider, host)
     endpoint = known or generic.PROVIDER
     profile = with_maker_rules(endpoint.profile(model), known, model)
-    family = family_of(model)
+    family = find_family(model)
     if family is None:
         return profile
-    if family.never_parallel and endpoint.own_templates:
+    if family.never_parallel and endpoint.renders_templates:
         profile = replace(profile, never_parallel=True)
     if family.tool_call_id_form is not None and profile.tool_call_id_form == "hash":
         # An unknown server probably takes what the model's template writes; a known one keeps its limit.

@@ -11,6 +11,7 @@ error messages as users report them.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -50,15 +51,15 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     thinking: frozenset[Literal["enabled", "adaptive"]] = frozenset({"adaptive"})
     """The types of `thinking` that are taken: with a budget, or adaptive. Empty: the model cannot think, or its
     thinking cannot be set; a request for thinking is then named."""
-    off: Literal["omit", "disabled", "between_tools", "never"] = "never"
+    thinking_off: Literal["omit", "disabled", "between_tools", "never"] = "never"
     """How thinking is switched off: by omitting the field, by one of these types, or not at all."""
-    unasked: bool = True
+    thinks_by_default: bool = True
     """True if the model thinks when the field is omitted."""
-    display: bool = True
+    hides_thinking: bool = True
     """True if the text of thinking comes only with `display: summarized` (the default is "omitted" from 4.7 on)."""
     efforts: tuple[Effort, ...] = _ALL_EFFORTS
     """The values of `output_config.effort`. Empty: the field is refused."""
-    off_efforts: tuple[Effort, ...] = _UP_TO_HIGH
+    efforts_when_off: tuple[Effort, ...] = _UP_TO_HIGH
     """The efforts that may stand beside a type that switches thinking off (Claude: 400 for xhigh and max)."""
     effort_map: dict[str, Effort] = {}
     """Efforts that the endpoint itself maps to others, if that is not the nearest one."""
@@ -75,7 +76,7 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     """True if a system message may follow a user message (else 400 "role 'system' is not supported on this model")."""
     output_format: bool = True
     """True if `output_config.format` and `strict` tools are taken."""
-    bound: bool = True
+    thinking_bound: bool = True
     """True if thinking is bound to the conversation before it: an edited history is a 400 unless
     `thinking.block_binding` allows such blocks to be dropped."""
     interleaved: bool = False
@@ -84,8 +85,23 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     """The maximum of `max_tokens`."""
 
     @property
-    def thinks(self) -> bool:
+    def can_think(self) -> bool:
+        """True if a request can ask for thinking."""
         return bool(self.thinking)
+
+    def accepts_thinking(self, kind: str | None, effort: str | None) -> bool:
+        """True if `thinking.type` and `output_config.effort` may be sent together. None: the field is absent."""
+        kinds = {None, *self.thinking}
+        off = {self.thinking_off, "disabled"} if self.thinking_off == "omit" else {self.thinking_off}
+        if kind not in kinds and kind not in off:
+            return False
+        return effort is None or (effort in self.efforts and (kind in kinds or effort in self.efforts_when_off))
+
+    def refused_sampling(self, given: Collection[str]) -> frozenset[str]:
+        """The names among temperature, top_p and top_k in `given` that may not be sent."""
+        if self.sampling == "none":
+            return frozenset(given)
+        return frozenset({"top_p"} if self.sampling == "one" and {"temperature", "top_p"} <= set(given) else ())
 
 
 class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +130,7 @@ class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     betas: dict[str, str] | None = None
     """The values of the header `anthropic-beta` that are taken, each with its name at the endpoint. Others are omitted,
     with the body fields that they allow. None: all values, since its own clients know values that no table lists."""
-    own_blocks: bool = True
+    server_blocks: bool = True
     """True if server tools and their blocks are taken."""
     any_regex: bool = True
     """True if the schemas of tools may hold regular expressions in any syntax. Otherwise those that not every engine
@@ -123,7 +139,7 @@ class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """True if `disable_parallel_tool_use` has an effect."""
     user: bool = True
     """True if `metadata.user_id` is taken."""
-    plain_user: bool = False
+    plain_user_ids: bool = False
     """True if the user id may hold only letters, digits, `_` and `-`; other ids are hashed."""
     max_temperature: float = 1.0
     models: tuple[AnthropicModel, ...] = ()
@@ -146,13 +162,13 @@ class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 # ------------------------------------------------------------------------------------------------------ Claude's models
 
 _NEWEST = AnthropicModel(patterns=("*",))
-_WITH_BUDGET = replace(_NEWEST, thinking=frozenset({"enabled"}), off="omit", unasked=False, display=False, efforts=(),
-                       sampling="one", forced_choice=True, prefill=True, system_turns=False, bound=False,
-                       interleaved=True, max_output_tokens=64_000)
+_WITH_BUDGET = replace(_NEWEST, thinking=frozenset({"enabled"}), thinking_off="omit", thinks_by_default=False,
+                       hides_thinking=False, efforts=(), sampling="one", forced_choice=True, prefill=True,
+                       system_turns=False, thinking_bound=False, interleaved=True, max_output_tokens=64_000)
 _NOT_THINKING = replace(_WITH_BUDGET, thinking=frozenset(), sampling="all", output_format=False, interleaved=False)
-_ADAPTIVE = replace(_NEWEST, off="omit", unasked=False, forced_choice=True, bound=False)
+_ADAPTIVE = replace(_NEWEST, thinking_off="omit", thinks_by_default=False, forced_choice=True, thinking_bound=False)
 # The 4.6 models take both types of thinking, and temperature or top_p, but no prefill.
-_BOTH = replace(_ADAPTIVE, thinking=frozenset({"enabled", "adaptive"}), display=False, efforts=_UP_TO_MAX,
+_BOTH = replace(_ADAPTIVE, thinking=frozenset({"enabled", "adaptive"}), hides_thinking=False, efforts=_UP_TO_MAX,
                 sampling="one", system_turns=False)
 
 CLAUDE: tuple[AnthropicModel, ...] = (
@@ -168,14 +184,14 @@ CLAUDE: tuple[AnthropicModel, ...] = (
             max_output_tokens=32_000),
     replace(_WITH_BUDGET, patterns=("*sonnet-4-5*", "*haiku-4-5*")),
     replace(_WITH_BUDGET, patterns=("*sonnet-4*", "*claude-4-sonnet*"), sampling="all", output_format=False),
-    replace(_NEWEST, patterns=("*sonnet-5-5*",), off="between_tools"),
-    replace(_NEWEST, patterns=("*haiku-5-5*",), off="disabled"),
+    replace(_NEWEST, patterns=("*sonnet-5-5*",), thinking_off="between_tools"),
+    replace(_NEWEST, patterns=("*haiku-5-5*",), thinking_off="disabled"),
     replace(_NEWEST, patterns=("*opus-5-5*",)),
     # From 5 on thinking is on by default; these two can switch it off at efforts up to high.
-    replace(_ADAPTIVE, patterns=("*sonnet-5*", "*opus-5*"), off="disabled", unasked=True),
-    replace(_NEWEST, patterns=("*mythos-preview*",), thinking=frozenset({"enabled", "adaptive"}), bound=False,
+    replace(_ADAPTIVE, patterns=("*sonnet-5*", "*opus-5*"), thinking_off="disabled", thinks_by_default=True),
+    replace(_NEWEST, patterns=("*mythos-preview*",), thinking=frozenset({"enabled", "adaptive"}), thinking_bound=False,
             system_turns=False),
-    replace(_NEWEST, patterns=("*fable-5", "*fable-5-20*", "*mythos-5", "*mythos-5-20*"), bound=False),
+    replace(_NEWEST, patterns=("*fable-5", "*fable-5-20*", "*mythos-5", "*mythos-5-20*"), thinking_bound=False),
     _NEWEST,
 )
 
@@ -209,13 +225,13 @@ _FOUNDRY = replace(ANTHROPIC, name="foundry", hosts=("services.ai.azure.com",), 
     "mcp-client-2025-04-04", "mcp-client-2025-11-20", "prompt-caching-scope-2026-01-05", "skills-2025-10-02",
     "structured-outputs-2025-11-13", DISPLAY_UPDATES, "web-fetch-2025-09-10", "web-search-2025-03-05"))
 
-_OTHER = replace(_WITH_BUDGET, patterns=("*",), off="disabled", sampling="all", interleaved=False, output_format=False,
-                 max_output_tokens=384_000)
+_OTHER = replace(_WITH_BUDGET, patterns=("*",), thinking_off="disabled", sampling="all", interleaved=False,
+                 output_format=False, max_output_tokens=384_000)
 """A model of another maker: thinking is a switch; its budget is ignored."""
-_OTHER_UNASKED = replace(_OTHER, unasked=True)
+_OTHER_THINKING = replace(_OTHER, thinks_by_default=True)
 
 COMPATIBLE = AnthropicEndpoint(name="compatible", faithful=False, signed=False, media_urls=False, documents=False,
-                               files=False, cache_control=False, betas={}, own_blocks=False, any_regex=False,
+                               files=False, cache_control=False, betas={}, server_blocks=False, any_regex=False,
                                models=(_OTHER,))
 """Any other server of the API with models other than Claude: vLLM, SGLang, llama.cpp, LM Studio, Ollama. Thinking
 needs no signature there; blocks and betas that only Anthropic has are omitted. Regular expressions: anthropics/
@@ -228,23 +244,23 @@ claude-code 92969, zai-org/feedback 579, DeepSeek's `is not a "regex"`."""
 # stand beside disabled thinking. A user id has its own pattern: 400 "Invalid 'user_id': string does not match pattern"
 # (deepseek-ai/awesome-deepseek-agent 67).
 _DEEPSEEK = replace(COMPATIBLE, name="deepseek", faithful=True, hosts=("api.deepseek.com",), thinking_required=True,
-                    images=False, parallel_flag=False, max_temperature=2.0, plain_user=True,
-                    models=(replace(_OTHER_UNASKED, efforts=("low", "high", "max"),
-                                    off_efforts=(), effort_map={"medium": "high"}),))
+                    images=False, parallel_flag=False, max_temperature=2.0, plain_user_ids=True,
+                    models=(replace(_OTHER_THINKING, efforts=("low", "high", "max"),
+                                    efforts_when_off=(), effort_map={"medium": "high"}),))
 # Moonshot, platform.kimi.ai: K3 always reasons and takes an effort, K2 has a switch without one, K2.7-code none;
 # past calls need their reasoning as on the other endpoint; sampling is fixed for all kimi-k models.
-_KIMI = replace(_OTHER_UNASKED, patterns=("kimi*",), sampling="none")
+_KIMI = replace(_OTHER_THINKING, patterns=("kimi*",), sampling="none")
 _MOONSHOT = replace(COMPATIBLE, name="moonshot", faithful=True,
                     hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"), thinking_required=True, models=(
-                        replace(_KIMI, patterns=("kimi-k3*",), thinking=frozenset(), off="never",
+                        replace(_KIMI, patterns=("kimi-k3*",), thinking=frozenset(), thinking_off="never",
                                 efforts=("low", "high", "max")),
-                        replace(_KIMI, patterns=("kimi-k2-7-code*",), off="never"),
+                        replace(_KIMI, patterns=("kimi-k2-7-code*",), thinking_off="never"),
                         _KIMI,
                         _OTHER))
 # Z.AI and Zhipu, docs.z.ai: tool_choice is auto only, thinking is a switch that is on by default, no effort; max_tokens
 # goes up to 131072.
 _ZAI = replace(COMPATIBLE, name="zai", faithful=True, hosts=("api.z.ai", "open.bigmodel.cn"), parallel_flag=False,
-               models=(replace(_OTHER_UNASKED, forced_choice=False, max_output_tokens=131_072),))
+               models=(replace(_OTHER_THINKING, forced_choice=False, max_output_tokens=131_072),))
 # MiniMax, platform.minimax.io: the whole response with its thinking must be sent back; top_k and stop_sequences are
 # ignored.
 _MINIMAX = replace(COMPATIBLE, name="minimax", faithful=True, hosts=("api.minimax.io", "api.minimaxi.com"))
@@ -262,7 +278,7 @@ KNOWN_NAMES: tuple[str, ...] = (*_BY_NAME, *_ALIASES)
 
 
 @bounded_cache(entries=1024, longest=200, at=2)
-def anthropic_endpoint(endpoint: str, provider: str | None, model: str) -> AnthropicEndpoint:
+def find_anthropic_endpoint(endpoint: str, provider: str | None, model: str) -> AnthropicEndpoint:
     """The record of an endpoint: by `provider` in the configuration, by its host, else by the model, since an unknown
     host that offers Claude has Anthropic's rules. `endpoint`: the host, with its port if it has one."""
     if provider is not None:

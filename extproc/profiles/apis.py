@@ -13,7 +13,7 @@ import msgspec
 
 from extproc.profiles import PROVIDERS
 from extproc.profiles.anthropic import KNOWN_NAMES
-from extproc.profiles.gemini import VERTEX, gemini_endpoint
+from extproc.profiles.gemini import VERTEX, find_gemini_endpoint
 
 ApiName = Literal["openai", "anthropic", "gemini"]
 """What `api:` of a backend may say."""
@@ -54,7 +54,7 @@ Claude Code name ANTHROPIC_AUTH_TOKEN, which is sent as one, and not ANTHROPIC_A
 
 
 def _is_vertex(authority: str, base_path: str, provider: str | None) -> bool:
-    return gemini_endpoint(authority, base_path, provider) is VERTEX
+    return find_gemini_endpoint(authority, base_path, provider) is VERTEX
 
 
 def _anthropic_takes_bearer(authority: str, base_path: str, provider: str | None) -> bool:

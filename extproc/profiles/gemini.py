@@ -174,14 +174,14 @@ _VERTEX_HOST = re.compile(r"(^|[.-])aiplatform\.googleapis\.com$|^aiplatform\.")
 
 
 @bounded_cache(entries=1024, longest=200)
-def gemini_model(model: str) -> GeminiModel:
+def find_gemini_model(model: str) -> GeminiModel:
     """The record of a model id, such as `gemini-2.5-pro` or `models/gemini-3-pro-preview`."""
     name = model.lower().rpartition("/")[2]
     return next(record for record in MODELS if any(fnmatchcase(name, pattern) for pattern in record.patterns))
 
 
 @lru_cache(maxsize=256)
-def gemini_endpoint(endpoint: str, base_path: str, provider: str | None = None) -> GeminiEndpoint:
+def find_gemini_endpoint(endpoint: str, base_path: str, provider: str | None = None) -> GeminiEndpoint:
     """Vertex by its host, by the project in its path or by the name `vertex` in the configuration, else AI Studio.
     `endpoint`: the host of the backend's URL, with its port if it has one."""
     host = endpoint.lower().partition(":")[0]

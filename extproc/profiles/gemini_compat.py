@@ -31,7 +31,7 @@ _GEMINI_3 = Profile(
     image_urls=False,
     documents=False,
     parallel_tool_calls=False,
-    reasoning_outside=True,
+    reasoning_uncounted=True,
     schemas="gemini",
 )
 _GEMINI_25 = replace(_GEMINI_3, name="gemini-compat-2.5", call_signature_placeholder=None)

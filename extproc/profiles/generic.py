@@ -14,6 +14,6 @@ from extproc.profiles.profile import Profile, Provider
 
 PROVIDER = Provider(
     name="generic",
-    own_templates=True,
-    base=Profile(name="generic", thinks="unknown", client_words=True),
+    renders_templates=True,
+    base=Profile(name="generic", thinks="unknown", client_reasoning_fields=True),
 )

@@ -112,7 +112,7 @@ FAMILIES: tuple[ModelFamily, ...] = (
 
 
 @bounded_cache(entries=1024, longest=200)
-def family_of(model: str) -> ModelFamily | None:
+def find_family(model: str) -> ModelFamily | None:
     """The family of a model id; None if it is unknown."""
     name = model.lower().rpartition("/")[2]
     for family in FAMILIES:

@@ -25,7 +25,7 @@ PROVIDER = Provider(
     name="nvidia",
     aliases=("nvidia-nim", "nim"),
     hosts=("integrate.api.nvidia.com",),
-    own_templates=True,
+    renders_templates=True,
     base=_PLAIN,
     families=(
         ("gpt-oss*", replace(_PLAIN, name="nvidia-gpt-oss", reasoning="effort", thinks="always")),

@@ -57,7 +57,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     precedence."""
     streamed_tools_body: dict[str, object] = {}
     """Like `extra_body`, for requests for a stream with tools."""
-    client_words: bool = False
+    client_reasoning_fields: bool = False
     """True if the reasoning fields of a client of the same API are forwarded unchanged, opaque items of the history
     included: for unknown endpoints, which the client may know."""
     deployment_api_version: str | None = None
@@ -204,7 +204,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     splits_reasoning: bool = False
     """True if the endpoint removes reasoning from the text, or leaves both tags in it: then no text begins inside
     reasoning, whatever the model's own prompt opens. False: unknown, the model's family decides."""
-    reasoning_outside: bool = False
+    reasoning_uncounted: bool = False
     """True if `completion_tokens` excludes the tokens of reasoning, which are then added."""
 
 
@@ -219,7 +219,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     aggregator: bool = False
     """True if it forwards requests to other hosts, those of the models' makers among them: the makers' rules apply
     (`profiles.maker_rules`)."""
-    own_templates: bool = False
+    renders_templates: bool = False
     """True if its servers render the chat template of a model, whose limits then apply to the endpoint
     (`ModelFamily.never_parallel`)."""
     base: Profile

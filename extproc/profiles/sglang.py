@@ -19,7 +19,7 @@ def _at_sglang(profile: Profile) -> Profile:
 
 PROVIDER = Provider(
     name="sglang",
-    own_templates=True,
+    renders_templates=True,
     base=_at_sglang(VLLM.base),
     families=tuple((pattern, _at_sglang(profile)) for pattern, profile in VLLM.families),
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from extproc.profiles import find_provider
-from extproc.profiles.anthropic import anthropic_endpoint
-from extproc.profiles.gemini import VERTEX, gemini_endpoint
+from extproc.profiles.anthropic import find_anthropic_endpoint
+from extproc.profiles.gemini import VERTEX, find_gemini_endpoint
 
 _CONVENTION_NAMES = {
     "azure": "azure.ai.openai",
@@ -28,9 +28,9 @@ def telemetry_provider_name(api: str, host: str, base_path: str, provider: str |
     """`host` and `base_path`: those of the backend's URL. `provider`: the name in the configuration, which need not
     be a profile's."""
     if api == "gemini":
-        return "gcp.vertex_ai" if gemini_endpoint(host, base_path, provider) is VERTEX else "gcp.gemini"
+        return "gcp.vertex_ai" if find_gemini_endpoint(host, base_path, provider) is VERTEX else "gcp.gemini"
     if api == "anthropic":
-        name = anthropic_endpoint(host, provider, "").name
+        name = find_anthropic_endpoint(host, provider, "").name
         return provider or _UNKNOWN if name == "compatible" else _CONVENTION_NAMES.get(name, name)
     found = find_provider(provider, host)
     if found is None:

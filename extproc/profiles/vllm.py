@@ -31,4 +31,4 @@ FAMILIES = (
     ("*kimi-k2.[56]*", replace(_PLAIN, name="vllm-kimi", thinking_toggle="template:thinking", thinks="by_default")),
 )
 
-PROVIDER = Provider(name="vllm", own_templates=True, base=_PLAIN, families=FAMILIES)
+PROVIDER = Provider(name="vllm", renders_templates=True, base=_PLAIN, families=FAMILIES)

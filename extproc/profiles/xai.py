@@ -26,7 +26,7 @@ _GROK_2 = Profile(
     max_tools=128,
     tool_choices=frozenset({"auto", "none"}),
     parallel_tool_calls=False,
-    reasoning_outside=True,
+    reasoning_uncounted=True,
 )
 _PLAIN = replace(_GROK_2, name="xai-plain", extra_fields=_FIELDS,
                  refuses=frozenset({"top_k", "presence_penalty", "frequency_penalty", "logit_bias"}))

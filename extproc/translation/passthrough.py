@@ -28,7 +28,7 @@ from extproc.bounds import Limits
 from extproc.conversation.model import Event, Finish, FinishReason, RawEvent, Request, Usage
 from extproc.errors import Failure
 from extproc.headers import PASSED_THROUGH
-from extproc.profiles.anthropic import anthropic_endpoint, messages_path
+from extproc.profiles.anthropic import find_anthropic_endpoint, messages_path
 from extproc.profiles.target import Target
 from extproc.translation.client_response import ResponseCodec
 from extproc.translation.exchange import Translation
@@ -61,7 +61,7 @@ class PassThrough(Translation):
         fields["model"] = encode_raw(self._target.model)
         if anthropic:
             target = self._target
-            endpoint = anthropic_endpoint(target.endpoint, target.provider, target.model)
+            endpoint = find_anthropic_endpoint(target.endpoint, target.provider, target.model)
             head = sent_headers(headers, endpoint, self.dropped, stream=asked.stream)
             path = messages_path(target.base_path)
             path += self._path.removeprefix("/messages")

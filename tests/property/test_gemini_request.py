@@ -30,7 +30,7 @@ from extproc.conversation.model import (
 from extproc.conversation.signatures import embed_in_text
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
-from extproc.profiles.gemini import gemini_endpoint, gemini_model
+from extproc.profiles.gemini import find_gemini_endpoint, find_gemini_model
 from extproc.profiles.target import Target
 from tests.google_types import validate_body
 from tests.providers.gemini_rules import refusal
@@ -91,7 +91,7 @@ def sound(messages: list[Message]) -> list[Message]:
 def checked(request: Request, where: Target) -> dict[str, Any]:
     body: dict[str, Any] = json.loads(encode_request(request, where, Dropped()).request.body)
     validate_body(body)
-    vertex = gemini_endpoint(where.endpoint, where.base_path, where.provider).name == "vertex"
+    vertex = find_gemini_endpoint(where.endpoint, where.base_path, where.provider).name == "vertex"
     own = [block.signature.value for message in request.messages for block in message.content
            if isinstance(block, ToolCall) and block.signature is not None and block.signature.origin == origin(where)]
     own += [block.signature.split(".", 2)[2] for message in request.messages for block in message.content
@@ -115,7 +115,7 @@ def assert_paired_and_signed(body: dict[str, Any], where: Target) -> None:
             assert [part["functionCall"].get("id") for part in calls] == [one.get("id") for one in answers]
             assert len(answers) == len(following["parts"])
             assert all(part.get("thoughtSignature") != BYPASS for part in calls[1:])
-            if gemini_model(where.model).signatures == "required":
+            if find_gemini_model(where.model).signatures == "required":
                 assert calls[0]["thoughtSignature"]
         else:
             assert not answers
@@ -158,7 +158,7 @@ def test_p8_p9_the_steps_of_an_agent_keep_every_result_and_every_own_signature(s
         expected = f"result {number} {at_}." if (at_ + number) % 5 else None
         assert answer == ({"output": expected} if expected else {"error": "no result was returned for this call"})
         if block.signature is not None and block.signature.origin == OWN:
-            takes = gemini_model(where.model).signatures != "none"
+            takes = find_gemini_model(where.model).signatures != "none"
             assert part.get("thoughtSignature") == (block.signature.value if takes else None)
         else:
             assert part.get("thoughtSignature") in (None, BYPASS)

@@ -54,10 +54,10 @@ def test_the_text_may_stand_behind_other_arguments() -> None:
 REMEMBERED = {
     "a host": (values.is_loopback, lambda text: (f"{text}.localhost",)),
     "a dropped name": (labels.dropped_name, lambda text: (text,)),
-    "a model and its family": (models.family_of, lambda text: (f"qwen/{text}",)),
-    "a model at Google": (gemini.gemini_model, lambda text: (f"gemini-2.5-{text}",)),
+    "a model and its family": (models.find_family, lambda text: (f"qwen/{text}",)),
+    "a model at Google": (gemini.find_gemini_model, lambda text: (f"gemini-2.5-{text}",)),
     "a model and its profile": (find_profile, lambda text: ("openrouter", None, text)),
-    "a model of Anthropic's": (anthropic.anthropic_endpoint, lambda text: ("example.com", None, text)),
+    "a model of Anthropic's": (anthropic.find_anthropic_endpoint, lambda text: ("example.com", None, text)),
     "names of tools": (tool_names._mapped, lambda text: (text, (text,), (), 64, "[a-z]+", ())),
     "a model and its dialect": (registry._found, lambda text: (text, "auto", (), True, None)),
     "the pattern of a schema": (validation._count_choices, lambda text: (text,)),

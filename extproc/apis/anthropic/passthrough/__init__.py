@@ -26,8 +26,8 @@ from extproc.apis.shared.passthrough import PassThroughEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
 from extproc.conversation.unsupported import Dropped
-from extproc.profiles.anthropic import anthropic_endpoint, messages_path
-from extproc.profiles.models import family_of
+from extproc.profiles.anthropic import find_anthropic_endpoint, messages_path
+from extproc.profiles.models import find_family
 from extproc.profiles.target import Target
 
 
@@ -39,7 +39,7 @@ class AnthropicPassThrough:
         if not _is_native(target):
             return None
         read = _read(body, limits)
-        endpoint = anthropic_endpoint(target.endpoint, target.provider, target.model)
+        endpoint = find_anthropic_endpoint(target.endpoint, target.provider, target.model)
         if read is None or not restrict(*read, target, dropped) or not fits(*read, target, endpoint):
             return None
         summary, fields = read
@@ -57,9 +57,9 @@ class AnthropicPassThrough:
         """The response of a server of unknown make is decoded, unless its model is known to need no mending."""
         if not _is_native(target):
             return False
-        if anthropic_endpoint(target.endpoint, target.provider, target.model).faithful:
+        if find_anthropic_endpoint(target.endpoint, target.provider, target.model).faithful:
             return True
-        family = family_of(target.model)
+        family = find_family(target.model)
         return family.native if family is not None else not request.tools
 
     def reader(self, context: DecodeContext, decoder: ResponseDecoder) -> MessagesPassThroughDecoder:
@@ -75,7 +75,8 @@ def fields_to_count(body: bytes, target: Target, limits: Limits, dropped: Droppe
     read = _read(body, limits)
     if read is None:
         return None
-    clean_fields(read[1], read[0], target, anthropic_endpoint(target.endpoint, target.provider, target.model), dropped)
+    endpoint = find_anthropic_endpoint(target.endpoint, target.provider, target.model)
+    clean_fields(read[1], read[0], target, endpoint, dropped)
     return read[1]
 
 

@@ -103,19 +103,15 @@ def _is_written_for(summary: RequestSummary, model: AnthropicModel, endpoint: An
 
 
 def _model_takes(summary: RequestSummary, model: AnthropicModel) -> bool:
-    kind = summary.thinking_type
     config = summary.output_config or OutputConfigSummary()
-    sampling = [value for value in (summary.temperature, summary.top_p, summary.top_k) if value is not None]
+    sampling = [name for name in ("temperature", "top_p", "top_k") if getattr(summary, name) is not None]
     formatted = has_value(config.format) or has_value(summary.output_format) or any(tool.strict
                                                                             for tool in summary.client_tools)
     last = summary.messages[-1]
     return (
-        (kind is None or kind in model.thinking or kind == model.off or (kind == "disabled" and model.off == "omit"))
-        and (config.effort is None or config.effort in model.efforts)
-        and (config.effort is None or kind in (None, *model.thinking) or config.effort in model.off_efforts)
+        model.accepts_thinking(summary.thinking_type, config.effort)
         and (not formatted or model.output_format)
-        and not (sampling and model.sampling == "none")
-        and not (model.sampling == "one" and summary.temperature is not None and summary.top_p is not None)
+        and not model.refused_sampling(sampling)
         and (model.forced_choice or summary.tool_choice is None or summary.tool_choice.type not in ("any", "tool"))
         and (model.system_turns or all(turn.role != "system" for turn in summary.messages))
         and (model.prefill or last.role != "assistant"))
@@ -127,7 +123,7 @@ def _endpoint_takes(summary: RequestSummary, fields: Fields, endpoint: Anthropic
                            if not taken))
     if unknown is not None and unknown.search(fields["messages"]):
         return False
-    if endpoint.own_blocks:
+    if endpoint.server_blocks:
         return True
     return (len(summary.client_tools) == len(summary.tools or ()) and not has_value(fields.get("mcp_servers"))
             and all(block.type in _PLAIN_BLOCKS for turn in summary.messages for block in turn.blocks))
@@ -183,7 +179,7 @@ def clean_fields(fields: Fields, summary: RequestSummary, target: Target, endpoi
 
 
 def _set_user(fields: Fields, endpoint: AnthropicEndpoint) -> None:
-    metadata = member_of(fields, "metadata") if endpoint.plain_user else None
+    metadata = member_of(fields, "metadata") if endpoint.plain_user_ids else None
     if metadata is None or not has_value(metadata.get("user_id")):
         return
     user = msgspec.json.decode(metadata["user_id"])

@@ -35,7 +35,7 @@ from extproc.apis.shared.sse import LF
 from extproc.conversation.model import FinishReason, RawEvent, Signature, Usage
 from extproc.conversation.signatures import embed_in_text
 from extproc.errors import Failure
-from extproc.profiles.anthropic import anthropic_endpoint
+from extproc.profiles.anthropic import find_anthropic_endpoint
 
 _SSE = b"event: %b\ndata: %b\n\n"
 _DELTA = b"event: content_block_delta\ndata: %b\n\n"
@@ -92,7 +92,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
     def __init__(self, context: DecodeContext, decoder: ResponseDecoder) -> None:
         super().__init__(context, decoder)
         target = context.target
-        self._signed = anthropic_endpoint(target.endpoint, target.provider, target.model).signed
+        self._signed = find_anthropic_endpoint(target.endpoint, target.provider, target.model).signed
         self._origin = origin_at(target.endpoint)
         self._figures = UsageFigures()
         self._started = False

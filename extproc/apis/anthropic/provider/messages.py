@@ -218,7 +218,7 @@ class MessageWriter:
         return [block]
 
     def _opaque(self, block: Opaque) -> list[ProviderBlock]:
-        if block.api == "anthropic" and self._endpoint.own_blocks:
+        if block.api == "anthropic" and self._endpoint.server_blocks:
             return [msgspec.Raw(block.raw)]
         if block.text is None:
             self._dropped.loss(f"messages.{block.type}")
@@ -345,9 +345,10 @@ def loop_signed(turns: list[Turn], endpoint: AnthropicEndpoint, origin: str) -> 
 
 def _says_something(turn: Turn, endpoint: AnthropicEndpoint) -> bool:
     """True if anything of a turn without calls is sent. Turns of thinking or blank text only are not."""
-    return any(block.text.strip() if isinstance(block, Text)
-               else bool(block.text) or (block.api == "anthropic" and endpoint.own_blocks) if isinstance(block, Opaque)
-               else isinstance(block, Media) for block in turn.content)
+    return any(
+        block.text.strip() if isinstance(block, Text)
+        else bool(block.text) or (block.api == "anthropic" and endpoint.server_blocks) if isinstance(block, Opaque)
+        else isinstance(block, Media) for block in turn.content)
 
 
 def ends_with_prefill(turns: list[Turn]) -> bool:

@@ -42,25 +42,19 @@ def set_parameters(body: ProviderBody, request: Request, plan: ThinkingPlan, mod
 def _set_sampling(body: ProviderBody, request: Request, plan: ThinkingPlan, model: AnthropicModel,
                   endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
     """While Claude thinks all three are fixed. A default value is no loss."""
-    if model.sampling == "none" or (plan.on and endpoint.signed):
-        for name, default in (("temperature", 1), ("top_p", 1), ("top_k", None)):
-            value = getattr(request, name)
-            if value is not None and value != default:
-                dropped.loss(name)
-        return
-    if request.temperature is not None:
+    given = [name for name in ("temperature", "top_p", "top_k") if getattr(request, name) is not None]
+    refused = given if plan.on and endpoint.signed else model.refused_sampling(given)
+    if request.temperature is not None and "temperature" not in refused:
         body.temperature = min(max(request.temperature, 0.0), endpoint.max_temperature)
         if body.temperature != request.temperature:
             dropped.loss("temperature")
-    if request.top_k is not None and request.top_k > 0:
+    if request.top_k is not None and request.top_k > 0 and "top_k" not in refused:
         body.top_k = request.top_k
-    if request.top_p is None:
-        return
-    if model.sampling == "one" and body.temperature is not None:
-        if request.top_p != 1:
-            dropped.loss("top_p")
-    else:
+    if request.top_p is not None and "top_p" not in refused:
         body.top_p = min(max(request.top_p, 0.0), 1.0)
+    for name in given:
+        if name in refused and (name == "top_k" or getattr(request, name) != 1):
+            dropped.loss(name)
 
 
 def _set_user(body: ProviderBody, request: Request, endpoint: AnthropicEndpoint, dropped: Dropped) -> None:
@@ -74,7 +68,7 @@ def _set_user(body: ProviderBody, request: Request, endpoint: AnthropicEndpoint,
 
 def legal_user(user: str, endpoint: AnthropicEndpoint) -> str:
     """The user's id in the endpoint's form: unchanged, or hashed."""
-    if len(user) <= _USER_MAX and (not endpoint.plain_user or _PLAIN_USER.fullmatch(user)):
+    if len(user) <= _USER_MAX and (not endpoint.plain_user_ids or _PLAIN_USER.fullmatch(user)):
         return user
     return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 

@@ -46,7 +46,7 @@ from extproc.profiles.anthropic import (
     VERSION,
     AnthropicEndpoint,
     AnthropicModel,
-    anthropic_endpoint,
+    find_anthropic_endpoint,
     messages_path,
 )
 from extproc.profiles.target import Target
@@ -61,7 +61,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     """POST {base_path}/messages. Names in `dropped` what the API, the model or the endpoint cannot carry. Raises
     BadRequest for tool results without a call, two tools of one name, too many tools, a choice of a tool that is not
     offered, more than one choice, and a conversation without anything to send."""
-    endpoint = anthropic_endpoint(target.endpoint, target.provider, target.model)
+    endpoint = find_anthropic_endpoint(target.endpoint, target.provider, target.model)
     model = endpoint.model(target.model)
     if target.max_output_tokens is not None:
         model = msgspec.structs.replace(model, max_output_tokens=max(1, min(model.max_output_tokens,
@@ -146,7 +146,7 @@ def _betas(body: ProviderBody, request: Request, model: AnthropicModel, endpoint
     if holds_files(body.messages):
         betas.append(FILES)
     adaptive = field is None or field.type == "adaptive"
-    if model.bound and adaptive and endpoint.takes_beta(BINDING) and holds_thinking(body.messages):
+    if model.thinking_bound and adaptive and endpoint.takes_beta(BINDING) and holds_thinking(body.messages):
         body.thinking = field = field or ThinkingField("adaptive")
         field.block_binding = BlockBinding()
         betas.append(BINDING)

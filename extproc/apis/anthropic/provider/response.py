@@ -35,7 +35,7 @@ from extproc.conversation.model import FinishReason, Refusal, Signature
 from extproc.conversation.pending_call import PendingCall
 from extproc.conversation.signatures import embed_in_text
 from extproc.errors import Failure
-from extproc.profiles.anthropic import anthropic_endpoint
+from extproc.profiles.anthropic import find_anthropic_endpoint
 
 STOP_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -75,7 +75,7 @@ class AnthropicResponseDecoder(ResponseReader):
     def __init__(self, context: DecodeContext) -> None:
         super().__init__(context)
         target = context.target
-        self._signed = anthropic_endpoint(target.endpoint, target.provider, target.model).signed
+        self._signed = find_anthropic_endpoint(target.endpoint, target.provider, target.model).signed
         self._figures = UsageFigures()
         self._message_id: str | None = None
         self._blocks: dict[int, _OpenBlock] = {}

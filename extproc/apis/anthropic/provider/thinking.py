@@ -60,10 +60,10 @@ def plan_thinking(wanted: ThinkingConfig | None, max_tokens: int | None, model: 
     if kind == "off":
         _switch_off(plan, model, requested=wanted is not None and _asks_for_none(wanted), dropped=dropped)
     elif kind == "adaptive":
-        plan.field = ThinkingField("adaptive", display="summarized" if model.display else None)
+        plan.field = ThinkingField("adaptive", display="summarized" if model.hides_thinking else None)
         plan.on = True
     elif kind is None:
-        plan.on = model.unasked
+        plan.on = model.thinks_by_default
     return plan
 
 
@@ -80,9 +80,9 @@ def _kind_of_thinking(wanted: ThinkingConfig | None, model: AnthropicModel, drop
     kind: _Kind
     if _asks_for_none(wanted):
         kind = "off"
-    elif not model.thinks:
+    elif not model.can_think:
         kind = None
-        if not model.unasked:
+        if not model.thinks_by_default:
             dropped.loss("thinking")
     elif "adaptive" in model.thinking and not (wanted.budget is not None and "enabled" in model.thinking):
         kind = "adaptive"
@@ -102,7 +102,7 @@ def _without_conflict(kind: _Kind, model: AnthropicModel, circumstances: Circums
     """Resolves conflicts. With a budget the API answers 400 to a forced tool, to a prefill, and to a tool loop that
     does not begin with signed thinking. Adaptive thinking allows a forced tool and any loop; its models know no
     prefill."""
-    switch_only = kind is None and model.unasked and model.thinking == {"enabled"}
+    switch_only = kind is None and model.thinks_by_default and model.thinking == {"enabled"}
     if kind != "enabled" and not (switch_only and circumstances.forced_tool):
         return kind
     adaptive = "adaptive" in model.thinking
@@ -143,16 +143,16 @@ def _with_budget(plan: ThinkingPlan, wanted: ThinkingConfig | None, max_tokens: 
 
 def _switch_off(plan: ThinkingPlan, model: AnthropicModel, *, requested: bool, dropped: Dropped) -> None:
     """`requested`: the client wants thinking off. Otherwise it only cannot be on."""
-    if model.off == "never":
-        plan.on = model.thinks or model.unasked
+    if model.thinking_off == "never":
+        plan.on = model.can_think or model.thinks_by_default
         if requested and plan.on:  # the least effort
             dropped.loss("thinking")
             plan.effort = plan.effort or (nearest_effort("minimal", model.efforts) if model.efforts else None)
         return
-    if model.off == "omit" or not model.thinks:
+    if model.thinking_off == "omit" or not model.can_think:
         return
-    plan.field = ThinkingField(model.off)
-    plan.on = model.off == "between_tools"  # its short notes are thinking blocks and are sent back
+    plan.field = ThinkingField(model.thinking_off)
+    plan.on = model.thinking_off == "between_tools"  # its short notes are thinking blocks and are sent back
     if plan.effort is not None:
-        allowed = [effort for effort in model.efforts if effort in model.off_efforts]
+        allowed = [effort for effort in model.efforts if effort in model.efforts_when_off]
         plan.effort = nearest_effort(plan.effort, allowed) if allowed else None

@@ -159,7 +159,7 @@ def _grammar(tool: Tool) -> tuple[str, str] | None:
 def _server_tools(body: ProviderBody, request: Request, endpoint: AnthropicEndpoint, dropped: Dropped) -> list[str]:
     lost: list[ServerTool] = []
     for tool in request.server_tools:
-        if tool.api == "anthropic" and endpoint.own_blocks:
+        if tool.api == "anthropic" and endpoint.server_blocks:
             body.tools.append(msgspec.Raw(tool.raw))
         else:
             lost.append(tool)

@@ -21,7 +21,7 @@ from extproc.conversation.tool_results import pair
 from extproc.conversation.unsupported import Dropped
 from extproc.dialects import writing
 from extproc.errors import BadRequest
-from extproc.profiles.gemini import GeminiEndpoint, gemini_endpoint, gemini_model
+from extproc.profiles.gemini import GeminiEndpoint, find_gemini_endpoint, find_gemini_model
 from extproc.profiles.target import Target
 
 _ENCODER = msgspec.json.Encoder()
@@ -35,8 +35,8 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     the model cannot carry. Raises `BadRequest` for tool results without a call, two tools of one name, too many
     tools, the choice of a tool that is not offered, several responses to one request, and a conversation without
     anything to send."""
-    model = gemini_model(target.model)
-    endpoint = gemini_endpoint(target.endpoint, target.base_path, target.provider)
+    model = find_gemini_model(target.model)
+    endpoint = find_gemini_endpoint(target.endpoint, target.base_path, target.provider)
     names = build_name_map(request, MAX_NAME_LENGTH, NAME_PATTERN, NAMESPACES)
     styled = None if model.functions else target.prompted()
     target = styled or target

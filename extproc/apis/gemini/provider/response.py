@@ -37,7 +37,7 @@ from extproc.apis.shared.response_reader import ResponseReader
 from extproc.conversation.model import FinishReason, Signature
 from extproc.conversation.signatures import embed_in_text
 from extproc.errors import Failure
-from extproc.profiles.gemini import gemini_endpoint
+from extproc.profiles.gemini import find_gemini_endpoint
 
 
 class GeminiResponseDecoder(ResponseReader):
@@ -48,7 +48,7 @@ class GeminiResponseDecoder(ResponseReader):
         self._origin = signatures.origin(context.target)
         self._thought_origin = signatures.origin(context.target, thought=True)
         target = context.target
-        self._endpoint = gemini_endpoint(target.endpoint, target.base_path, target.provider)
+        self._endpoint = find_gemini_endpoint(target.endpoint, target.base_path, target.provider)
         self._reason: FinishReason | None = None
         self._stop_note: str | None = None
         """Why the provider stopped the response, for a response without any other content."""

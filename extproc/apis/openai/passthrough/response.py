@@ -244,8 +244,8 @@ class ChatPassThroughDecoder(PassThroughDecoder):
         if groq.get("error"):
             self._fail(failure_from_chunk({"error": groq["error"]}))
         for reported in (chunk.usage, groq.get("usage"), *(choice.usage for choice in choices)):
-            outside = self._context.target.profile.reasoning_outside
-            usage = usage_of(reported, reasoning_outside=outside) if reported is not None else None
+            outside = self._context.target.profile.reasoning_uncounted
+            usage = usage_of(reported, reasoning_uncounted=outside) if reported is not None else None
             if usage is not None:
                 self._usage = usage
                 self._has_usage = True

@@ -193,9 +193,9 @@ def _count(value: object) -> int:
     return max(0, int(value)) if value == value and abs(value) < 1e15 else 0
 
 
-def usage_of(value: object, *, reasoning_outside: bool = False) -> Usage | None:
+def usage_of(value: object, *, reasoning_uncounted: bool = False) -> Usage | None:
     """OpenAI's usage object with other servers' names for cached tokens; None if it has no figures.
-    `reasoning_outside`: the tokens of the completion exclude reasoning."""
+    `reasoning_uncounted`: the tokens of the completion exclude reasoning."""
     if not isinstance(value, dict) or not ({"prompt_tokens", "completion_tokens", "total_tokens"} & value.keys()):
         return None
     prompt_details = value.get("prompt_tokens_details")
@@ -214,7 +214,7 @@ def usage_of(value: object, *, reasoning_outside: bool = False) -> Usage | None:
     cached = min(cached, total_input)
     completion = _count(value.get("completion_tokens"))
     reasoning = _count(output.get("reasoning_tokens"))
-    if reasoning_outside:
+    if reasoning_uncounted:
         # The total is the most reliable figure: some endpoints count the reasoning there and nowhere else.
         rest = max(reasoning, _count(value.get("total_tokens")) - total_input - completion)
         completion, reasoning = completion + rest, rest

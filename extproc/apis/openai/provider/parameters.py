@@ -131,7 +131,7 @@ def client_words(request: Request, profile: Profile, dropped: Dropped) -> dict[s
     if request.api != "openai":
         return {}
     words = {name: value for name, value in request.thinking_words.items()
-             if profile.client_words or name in (profile.extra_fields or ())}
+             if profile.client_reasoning_fields or name in (profile.extra_fields or ())}
     for name in words:
         dropped.carried(name)
     return words

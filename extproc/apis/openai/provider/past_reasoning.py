@@ -29,7 +29,7 @@ def put_reasoning_back(message: AssistantMessage, turn: Turn, target: Target, dr
     _sign_calls(message, calls, target)
     thoughts = [block for block in turn.content if type(block) is Thinking]
     profile = target.profile
-    if profile.client_words and turn.extras:
+    if profile.client_reasoning_fields and turn.extras:
         message.reasoning_details = _client_items(turn, target, dropped)
         if message.reasoning_details:
             return

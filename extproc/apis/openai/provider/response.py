@@ -348,7 +348,7 @@ class OpenAIResponseDecoder(ResponseReader):
             self._citations.lost = True
 
     def _count(self, usage: object) -> None:
-        self._set_usage(usage_of(usage, reasoning_outside=self._profile.reasoning_outside))
+        self._set_usage(usage_of(usage, reasoning_uncounted=self._profile.reasoning_uncounted))
 
     def _take_usage(self, chunk: OpenAIChunk) -> None:
         if chunk.usage is not None:

@@ -26,7 +26,7 @@ from extproc.conversation.model import (
 from extproc.conversation.notes import ONE_CALL
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
-from extproc.profiles.anthropic import anthropic_endpoint, messages_path
+from extproc.profiles.anthropic import find_anthropic_endpoint, messages_path
 from tests.unit.apis.anthropic.provider.helpers import assistant, call, encode, result, sent, target, tool, user
 
 TOOLS = [tool("read"), tool("write")]
@@ -65,7 +65,7 @@ def test_base_urls_with_and_without_a_version(base: str, path: str) -> None:
     ("api.z.ai", None, "glm-5", "zai"), ("", None, "m", "anthropic"), ("openrouter.ai", "openrouter", "x/y",
                                                                        "compatible")])
 def test_the_endpoint_record_of_a_host(host: str, provider: str | None, model: str, name: str) -> None:
-    assert anthropic_endpoint(host, provider, model).name == name
+    assert find_anthropic_endpoint(host, provider, model).name == name
 
 
 def test_the_provider_speaks_the_protocol() -> None:

@@ -12,7 +12,7 @@ from extproc.apis.gemini.provider.signatures import origin
 from extproc.conversation.model import Message, Request, Signature, Text, Tool, ToolCall, ToolResult
 from extproc.conversation.unsupported import Dropped
 from extproc.profiles import find_profile
-from extproc.profiles.gemini import gemini_endpoint
+from extproc.profiles.gemini import find_gemini_endpoint
 from extproc.profiles.target import Target
 from tests.google_types import validate_body
 from tests.providers.gemini_rules import refusal
@@ -68,7 +68,7 @@ def sent(request: Request, at: Target, dropped: Dropped | None = None) -> Encode
     encoded = encode_request(request, at, Dropped() if dropped is None else dropped)
     body = json.loads(encoded.request.body)
     validate_body(body)
-    vertex = gemini_endpoint(at.endpoint, at.base_path, at.provider).name == "vertex"
+    vertex = find_gemini_endpoint(at.endpoint, at.base_path, at.provider).name == "vertex"
     refused = refusal(body, at.model, vertex=vertex)
     assert refused is None, refused
     return encoded

@@ -9,7 +9,7 @@ import pytest
 from extproc.apis import PROVIDER_APIS
 from extproc.conversation.model import Request
 from extproc.conversation.unsupported import Dropped
-from extproc.profiles.gemini import MODELS, gemini_endpoint, gemini_model
+from extproc.profiles.gemini import MODELS, find_gemini_endpoint, find_gemini_model
 from tests.unit.apis.gemini.request.helpers import PRO_3, VERTEX, sent, target, user
 
 PROJECT = "/v1/projects/p/locations/us-central1"
@@ -62,7 +62,7 @@ def test_the_path_of_a_model(model, settings, path):
     ("gateway.local", "/v1", "vertex", "vertex"),
 ])
 def test_the_door(endpoint, base_path, provider, name):
-    assert gemini_endpoint(endpoint, base_path, provider).name == name
+    assert find_gemini_endpoint(endpoint, base_path, provider).name == name
 
 
 @pytest.mark.parametrize(("model", "expected"), [
@@ -81,11 +81,11 @@ def test_the_door(endpoint, base_path, provider, name):
     ("gemma-4-31b-it", ("level", ("minimal", "high"), "optional")),
 ])
 def test_the_record_of_a_model(model, expected):
-    record = gemini_model(model)
+    record = find_gemini_model(model)
     assert (record.thinking, record.levels, record.signatures) == expected
 
 
 def test_every_record_can_be_reached():
     for record in MODELS:
         name = record.patterns[0].replace("*", "x" if record.patterns[0].startswith("*") else "")
-        assert gemini_model(name) is record, record.patterns
+        assert find_gemini_model(name) is record, record.patterns
