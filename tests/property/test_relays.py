@@ -26,7 +26,7 @@ from tests.unit.apis.passthrough.helpers import (
     body_of,
     choice,
     chunk,
-    data_of,
+    event_data,
     sse,
 )
 
@@ -132,7 +132,7 @@ def test_rule_2_a_part_of_an_answer_never_looks_finished(data: st.DataObject) ->
     part = provider[:data.draw(st.integers(0, len(provider)))]
     endpoint = data.draw(st.sampled_from(ENDPOINTS[api]))
     out, talk = exchange(api, [part], whole=False, withhold=False, endpoint=endpoint)
-    datas = data_of(out)
+    datas = event_data(out)
     assert talk.done
     ended = [one for one in datas if one is None or one.get("type") == "message_stop"]
     failed = [one for one in datas if one is not None and "error" in one]

@@ -1,11 +1,10 @@
-"""A Messages request: as it is read from clients, as it is written for providers, and the summary that the
-pass-through reads.
+"""A Messages request: read from clients, written for providers, and the summary that the pass-through reads.
 
 Reading is lenient and precise about places: raw fields, unknown fields by name. Most requests hold only known blocks
 and fields and become a `ClientBody[KnownMessage]` in one pass (`forbid_unknown_fields`); all others are read piece by
 piece, so that one odd block neither fails a request nor hides. Writing is strict: fields in a fixed order, defaults
 left out, so that the same request is the same bytes and prompt caches hit. One record does both where the two agree;
-otherwise the record for reading is called `Client...` and stands beside the one for writing.
+otherwise the record for reading is called `Client...`, beside the one for writing.
 
 Nothing here depends on the conversation model. Tool arguments and server tools stay the client's own bytes.
 """
@@ -362,7 +361,7 @@ class RequestSummary(msgspec.Struct):
 
 
 class ProviderBody(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A request as it is written. The parameters come before the messages, so that the head of a logged body shows
+    """A request to be sent. The parameters come before the messages, so that the head of a logged body shows
     them."""
 
     model: str

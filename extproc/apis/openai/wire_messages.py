@@ -1,8 +1,8 @@
-"""The messages of a Chat Completions request, as they are read from clients and written for providers.
+"""The messages of a Chat Completions request: read from clients, written for providers.
 
 Reading is lenient and precise about places: raw fields, unknown fields by name. Writing is strict: fields in a fixed
 order, defaults left out, so that the same request is the same bytes and prompt caches hit. One record does both where
-the two agree. Otherwise the record for reading stands beside the one for writing and is called `Client...` (any form
+the two agree. Otherwise the record for reading is beside the one for writing and is called `Client...` (any form
 a client may send), `Typed...` (known form, any type word) or `Known...` (this API's own form, read in one pass).
 
 Fields that single servers and clients added to the format are listed as soon as the gateway understands them. Nothing
@@ -243,7 +243,7 @@ class GoogleContent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Call(KnownCall, tag_field="type", tag="function", omit_defaults=True):
-    """A function call as it is written."""
+    """A function call to be written."""
 
     extra_content: dict[str, GoogleContent] | None = None
     """The signature that Google's endpoints want back with a call, under the member that it came in."""

@@ -1,7 +1,7 @@
-"""A Chat Completions request without its messages, as it is read from clients and written for providers.
+"""A Chat Completions request without its messages: read from clients, written for providers.
 
 The rules are those of `wire_messages`: one record does both where reading and writing agree, otherwise the lenient
-record for reading stands beside the strict one for writing.
+record for reading is beside the strict one for writing.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class ClientThinking(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ThinkingToggle(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """`thinking` as it is written for DeepSeek, Moonshot, Z.AI and others."""
+    """`thinking` as sent to DeepSeek, Moonshot, Z.AI and others."""
 
     type: Literal["enabled", "adaptive", "disabled"]
     clear_thinking: bool | None = None
@@ -262,7 +262,7 @@ class WholeClientBody(ClientBody[KnownMessage], forbid_unknown_fields=True):
 
 
 class ProviderBody(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A request as it is written. The parameters come before the messages, so that the head of a logged body shows
+    """A request to be sent. The parameters come before the messages, so that the head of a logged body shows
     them."""
 
     model: str

@@ -144,7 +144,7 @@ class OpenAIChoice(msgspec.Struct):
 
     @property
     def finish_word(self) -> str:
-        """The finish reason in lower case, "" for none. Google's endpoint puts its own reason behind the format's:
+        """The finish reason in lower case, "" for none. Google's endpoint appends its own reason to the format's:
         `content_filter: RECITATION`, `function_call_filter: MALFORMED_FUNCTION_CALL`."""
         word, _, own = self.finish_reason.lower().partition(": ") if isinstance(self.finish_reason, str) else ("",) * 3
         return own if word == "function_call_filter" else word

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extproc import Translation
 from extproc.conversation.call_counts import CallCounts
 from tests.told_twice import UPSTREAMS, Native, body_of, got, heard, interleaved, sent, talk, written
-from tests.unit.apis.passthrough.helpers import relay
+from tests.unit.apis.passthrough.helpers import new_translation
 
 READ: Native = ("read", {"path": "a", "n": 1})
 SAME: Native = ("read", {"n": 1, "path": "a"})
@@ -160,7 +160,7 @@ def chat(calls: list[Native], stream: bool) -> bytes:
 @both_ways
 @pytest.mark.parametrize(("settings", "left"), [(ENFORCE, 1), (DROP, 2), ({}, 3)])
 def test_chat_to_chat(stream: bool, settings: dict[str, Any], left: int) -> None:
-    made = relay("openai", **settings)
+    made = new_translation("openai", **settings)
     tools = [{"type": "function", "function": {"name": name, "parameters": {
         "type": "object", "properties": {"path": {"type": "string"}, "n": {"type": "integer"}}}}}
         for name in ("read", "ping")]

@@ -54,7 +54,7 @@ class AnthropicPassThrough:
         return PatchedRequest(request, seen, frozenset(history.ids))
 
     def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
-        """The response of a server of unknown make is decoded, unless its model is known to need no mending."""
+        """The response of a server of unknown make is decoded, unless its model is known to be reliable."""
         if not _is_native(target):
             return False
         if find_anthropic_endpoint(target.endpoint, target.provider, target.model).faithful:

@@ -55,10 +55,10 @@ class History:
     def loop_lost(self) -> bool:
         """True if the open tool loop, which is one assistant turn to the API, does not begin with thinking that the
         endpoint takes back."""
-        waiting = False  # waiting for the first assistant turn of the open loop
+        waiting = False  # for the first assistant turn of the open loop
         lost = False
-        answers = False  # the last message holds results
-        before = ""
+        has_results = False  # of the last message
+        role_before = ""
         for at, turn in enumerate(self._messages):
             kept = self._kept_blocks(at)
             if turn.role == "assistant":
@@ -68,10 +68,10 @@ class History:
                     lost = next((block.type for block in kept), "") not in _THINKING
                     waiting = False
             elif turn.role == "user":
-                results = turn.has_block("tool_result") or (answers and before == "user")
-                waiting, answers = waiting or not results, results
-            before = turn.role
-        return lost and answers and before != "assistant"
+                results = turn.has_block("tool_result") or (has_results and role_before == "user")
+                waiting, has_results = waiting or not results, results
+            role_before = turn.role
+        return lost and has_results and role_before != "assistant"
 
     def _kept_blocks(self, at: int) -> list[BlockSummary]:
         changes = self._changes.get(at, {})

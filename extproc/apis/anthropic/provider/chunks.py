@@ -83,7 +83,7 @@ _message = msgspec.json.Decoder(AnthropicMessage)
 
 
 def decode_chunk(payload: bytes, *, alone: bool = False) -> AnthropicChunk:
-    """Raises Damaged, and HalfPair where the next event may continue this one (unless it stands `alone`)."""
+    """Raises Damaged, and HalfPair where the next event may continue this one (`alone`: there is no next event)."""
     try:
         return _chunk.decode(payload)
     except _UNREADABLE:

@@ -201,7 +201,7 @@ class ChunkEncoder:
             case ArgumentsDelta() if self._legacy and self._calls > 1:
                 return b""
             case _:
-                raise ValueError(f"{type(event).__name__} may not stand here")
+                raise ValueError(f"{type(event).__name__} is not allowed here")
 
     def _chunk(self, delta: bytes) -> bytes:
         return self._head + delta + self._tail

@@ -1,4 +1,4 @@
-"""OpenAI clients at OpenAI-format providers whose responses need no mending: chunks pass, with the client's name of the
+"""OpenAI clients at OpenAI-format providers whose responses need no repair: chunks pass, with the client's name of the
 model.
 
 Most servers of this format deviate from it (ids, indexes, calls written as text, reasoning in many fields) and are

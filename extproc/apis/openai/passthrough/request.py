@@ -1,10 +1,10 @@
 """A chat request that can reach its provider in the client's own bytes, and the changes that are made to it.
 
-Changed are the model's name, the output limit, the wish for usage figures, the list of tools that the configuration
-permits, regular expressions in their schemas, and fields that the profile says are refused. A request that needs any
-other change is re-encoded from the conversation: settings of the attempt, reasoning in another spelling, a format or a
-choice in other words, schemas to be mended, tools of a kind that the endpoint does not know. Whether it does is asked
-of the same functions that decode the client's request and encode the provider's.
+Changed are the model's name, the output limit, the usage option, tools that the configuration does not permit, regular
+expressions in schemas, and fields that the profile refuses. A request that needs any other change is re-encoded from
+the conversation: settings of the attempt, reasoning in another spelling, a format or a choice in another form, schemas
+to be repaired, unsupported kinds of tools. The functions that decode the client's request and encode the provider's
+decide on that, so that each fact of a profile is judged once.
 """
 
 from __future__ import annotations

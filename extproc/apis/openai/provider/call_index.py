@@ -140,8 +140,8 @@ class CallIndex:
         """The call that the fragment continues; None if another one begins."""
         here = self._last if key is None else self._by_index.get(key)
         if given is None:
-            anew = here is None or self._begins_another(here, name, arguments, anonymous=key is None)
-            return None if anew else here
+            begins = here is None or self._begins_another(here, name, arguments, anonymous=key is None)
+            return None if begins else here
         known = here if here is not None and here.id == given else self._by_id.get(given)
         if known is not None and (here is not None or key is None or not name):
             return None if self._begins_another(known, name, arguments) else known

@@ -26,7 +26,7 @@ _decoder = msgspec.json.Decoder(OpenAIChunk)
 
 def decode_chunk(payload: bytes, *, alone: bool = False) -> OpenAIChunk | None:
     """None for `null`, which some proxies send as a filler. Raises JsonChunk, and HalfPair where the next event may
-    continue this one (unless it stands `alone`)."""
+    continue this one (`alone`: there is no next event)."""
     try:
         return _decoder.decode(payload)
     except RecursionError:

@@ -26,7 +26,7 @@ LOOK: dict[str, Any] = {
     "type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {}}}}
 
 
-def relay(api: str, **settings: Any) -> Translation:
+def new_translation(api: str, **settings: Any) -> Translation:
     return Translation(api, api, **{"model": MODELS[api], "url": URLS[api], **settings})
 
 
@@ -36,40 +36,40 @@ def body_of(api: str, **fields: Any) -> bytes:
     return json.dumps({name: value for name, value in body.items() if value is not None}).encode()
 
 
-def passed(api: str, headers: dict[str, str] | None = None, settings: dict[str, Any] | None = None,
-           **fields: Any) -> tuple[ProviderRequest, Translation]:
+def send_request(api: str, headers: dict[str, str] | None = None, settings: dict[str, Any] | None = None,
+                 **fields: Any) -> tuple[ProviderRequest, Translation]:
     """The provider's request for these fields."""
-    talk = relay(api, **(settings or {}))
+    talk = new_translation(api, **(settings or {}))
     return talk.request(body_of(api, **fields), headers), talk
 
 
-def sent(settings: dict[str, Any] | None = None, *, checked: bool = True, **fields: Any) -> dict[str, Any]:
+def sent_body(settings: dict[str, Any] | None = None, *, checked: bool = True, **fields: Any) -> dict[str, Any]:
     """The body for Anthropic, checked against its rules."""
-    request, _ = passed("anthropic", None, settings, **fields)
+    request, _ = send_request("anthropic", None, settings, **fields)
     body: dict[str, Any] = json.loads(request.body)
     if checked:
         assert refusal(body, request.headers) is None, refusal(body, request.headers)
     return body
 
 
-def answered(api: str, provider: bytes | Iterable[bytes], *, stream: bool = True, whole: bool | None = None,
-             settings: dict[str, Any] | None = None, status: int = 200,
-             **fields: Any) -> tuple[bytes, Translation]:
+def receive(api: str, provider: bytes | Iterable[bytes], *, stream: bool = True, whole: bool | None = None,
+            settings: dict[str, Any] | None = None, status: int = 200,
+            **fields: Any) -> tuple[bytes, Translation]:
     """The client's bytes for this response. `whole`: the provider's response is one body."""
-    _, talk = passed(api, None, settings, stream=stream, **fields)
+    _, talk = send_request(api, None, settings, stream=stream, **fields)
     talk.start(status, JSON if (not stream if whole is None else whole) else STREAM)
     pieces = [provider] if isinstance(provider, bytes) else provider
     out = b"".join(talk.feed(piece) for piece in pieces)
     return out + talk.finish(), talk
 
 
-def data_of(out: bytes) -> list[Any]:
+def event_data(out: bytes) -> list[Any]:
     """The decoded data of all events."""
     found = [line[6:] for line in out.split(b"\n") if line.startswith(b"data: ")]
     return [None if data == b"[DONE]" else json.loads(data) for data in found]
 
 
-def names_of(out: bytes) -> list[str]:
+def event_names(out: bytes) -> list[str]:
     return [line[7:].decode() for line in out.split(b"\n") if line.startswith(b"event: ")]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extproc.errors import RequestError
-from tests.unit.apis.passthrough.helpers import CLAUDE, DEEPSEEK, HI, READ, passed
+from tests.unit.apis.passthrough.helpers import CLAUDE, DEEPSEEK, HI, READ, send_request
 
 CLAUDE_CODE = ("claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,"
                "mid-conversation-tool-changes-2026-07-01,thinking-token-count-2026-05-13,advanced-tool-use-2025-11-20,"
@@ -25,7 +25,7 @@ THIRD_PARTIES = [
 
 
 def betas_at(settings: dict[str, Any], header: str = CLAUDE_CODE, **fields: Any) -> list[str]:
-    request, _ = passed("anthropic", {"anthropic-beta": header}, settings, **fields)
+    request, _ = send_request("anthropic", {"anthropic-beta": header}, settings, **fields)
     return [value for value in request.headers.get("anthropic-beta", "").split(",") if value]
 
 
@@ -55,7 +55,8 @@ def test_3_7_anthropic_gets_all_values() -> None:
 
 @pytest.mark.parametrize("settings", [BEDROCK, VERTEX, FOUNDRY, *THIRD_PARTIES])
 def test_3_7_a_removed_value_is_named(settings: dict[str, Any]) -> None:
-    _, talk = passed("anthropic", {"anthropic-beta": "files-of-tomorrow-2027-01-01, context-1m-2025-08-07"}, settings)
+    _, talk = send_request("anthropic", {"anthropic-beta": "files-of-tomorrow-2027-01-01, context-1m-2025-08-07"},
+                           settings)
     talk.start(200, {"content-type": "application/json"})
     assert "anthropic-beta" in talk.dropped.hints
     assert talk.dropped.losses == []
@@ -65,30 +66,30 @@ def test_3_7_the_fields_of_a_beta_go_with_it() -> None:
     """Without their beta they are a 400: "Extra inputs are not permitted"."""
     more: dict[str, Any] = {"context_management": {"edits": []}, "speed": "fast", "fallbacks": "default",
                             "container": {"skills": []}}
-    request, talk = passed("anthropic", {"anthropic-beta": CLAUDE_CODE}, BEDROCK, **more)
+    request, talk = send_request("anthropic", {"anthropic-beta": CLAUDE_CODE}, BEDROCK, **more)
     body = json.loads(request.body)
     assert body["context_management"] == {"edits": []}, "Bedrock takes this beta"
     assert not {"speed", "fallbacks", "container"} & body.keys()
     assert talk.dropped.hints == ["speed", "fallbacks", "container", "anthropic-beta"]
-    request, talk = passed("anthropic", None, DEEPSEEK, **more)
+    request, talk = send_request("anthropic", None, DEEPSEEK, **more)
     assert not more.keys() & json.loads(request.body).keys()
     assert set(talk.dropped.hints) == set(more)
 
 
 def test_3_7_mcp_servers_are_a_loss() -> None:
     servers = [{"type": "url", "url": "https://example.com/mcp", "name": "x"}]
-    request, talk = passed("anthropic", {"anthropic-beta": "mcp-client-2025-11-20"}, BEDROCK, mcp_servers=servers)
+    request, talk = send_request("anthropic", {"anthropic-beta": "mcp-client-2025-11-20"}, BEDROCK, mcp_servers=servers)
     assert "mcp_servers" not in json.loads(request.body)
     assert talk.dropped.losses == ["mcp_servers"]
     with pytest.raises(RequestError):
-        passed("anthropic", None, {**BEDROCK, "lossy": "reject"}, mcp_servers=servers)
+        send_request("anthropic", None, {**BEDROCK, "lossy": "reject"}, mcp_servers=servers)
 
 
 def test_3_7_thinking_updates_are_requested_where_supported() -> None:
     thinking = {"type": "enabled", "budget_tokens": 2000, "display": "updates"}
     fields: dict[str, Any] = {"thinking": thinking, "max_tokens": 4000}
-    assert json.loads(passed("anthropic", None, BEDROCK, **fields)[0].body)["thinking"] == thinking
-    body = json.loads(passed("anthropic", None, DEEPSEEK, **fields)[0].body)
+    assert json.loads(send_request("anthropic", None, BEDROCK, **fields)[0].body)["thinking"] == thinking
+    body = json.loads(send_request("anthropic", None, DEEPSEEK, **fields)[0].body)
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 2000}
 
 
@@ -106,14 +107,14 @@ def test_3_7_deepseek_gets_no_effort_beside_disabled_thinking(path: str, effort:
     fields: dict[str, Any] = {"thinking": {"type": "disabled"}, "output_config": {"effort": effort}}
     if path == "anew":
         fields["messages"] = [*HI, {"role": "system", "content": "be brief"}]
-    body = json.loads(passed("anthropic", None, DEEPSEEK, **fields)[0].body)
+    body = json.loads(send_request("anthropic", None, DEEPSEEK, **fields)[0].body)
     assert body["thinking"] == {"type": "disabled"}
     assert "output_config" not in body
 
 
 def test_an_effort_beside_thinking_stays() -> None:
     fields: dict[str, Any] = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 4000}
-    body = json.loads(passed("anthropic", None, DEEPSEEK, **fields, output_config={"effort": "high"})[0].body)
+    body = json.loads(send_request("anthropic", None, DEEPSEEK, **fields, output_config={"effort": "high"})[0].body)
     assert body["output_config"] == {"effort": "high"}
 
 
@@ -121,10 +122,11 @@ def test_an_effort_beside_thinking_stays() -> None:
 def test_deepseek_gets_the_user_in_its_alphabet(history: list[Any]) -> None:
     """400 "Invalid 'user_id': string does not match pattern"; Claude Code sends JSON there."""
     user = json.dumps({"device_id": "a" * 64, "session_id": "b"})
-    body = json.loads(passed("anthropic", None, DEEPSEEK, metadata={"user_id": user}, messages=history)[0].body)
+    body = json.loads(send_request("anthropic", None, DEEPSEEK, metadata={"user_id": user}, messages=history)[0].body)
     assert len(body["metadata"]["user_id"]) == 32
     assert body["metadata"]["user_id"].isalnum()
-    plain = json.loads(passed("anthropic", None, DEEPSEEK, metadata={"user_id": "a-b_1"}, messages=history)[0].body)
+    plain = json.loads(send_request("anthropic", None, DEEPSEEK, metadata={"user_id": "a-b_1"},
+                                    messages=history)[0].body)
     assert plain["metadata"]["user_id"] == "a-b_1"
-    same = json.loads(passed("anthropic", None, {"model": CLAUDE}, metadata={"user_id": user})[0].body)
+    same = json.loads(send_request("anthropic", None, {"model": CLAUDE}, metadata={"user_id": user})[0].body)
     assert same["metadata"]["user_id"] == user

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from extproc.errors import RequestError
-from tests.unit.apis.passthrough.helpers import BASE, CLAUDE, DEEPSEEK, HI, READ, body_of, passed, relay, sent
+from tests.unit.apis.passthrough.helpers import (
+    BASE,
+    CLAUDE,
+    DEEPSEEK,
+    HI,
+    READ,
+    body_of,
+    new_translation,
+    send_request,
+    sent_body,
+)
 
 BILLING = "x-anthropic-billing-header: cc_version=2.1.{}; cch={};"
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}
@@ -27,7 +37,7 @@ def test_p23_every_field_block_and_beta_passes_byte_for_byte() -> None:
             b'{"type":"document","source":{"type":"brand_new","id":"f"},"citations":{"enabled":true}}]}],'
             b'"tools":[{"type":"web_search_20250305","name":"web_search"},{"name":"read","input_schema":{"type":'
             b'"object","properties":{}},"eager_input_streaming":true,"allowed_callers":["direct"]}],"stream":true}')
-    talk = relay("anthropic")
+    talk = new_translation("anthropic")
     request = talk.request(body, {"Anthropic-Beta": "a-1,b-2", "anthropic-version": "2023-06-01", "x-other": "1",
                                   "authorization": "Bearer client", "x-api-key": "client"})
     given, got = json.loads(body), json.loads(request.body)
@@ -44,8 +54,8 @@ def test_p23_every_field_block_and_beta_passes_byte_for_byte() -> None:
     assert "x-extproc-dropped" not in talk.head.headers, "nothing was dropped"
 
 
-def test_the_model_is_the_attempts_and_its_name_the_only_change() -> None:
-    request, _ = passed("anthropic", settings={"model": "claude-sonnet-4-5-20250929"}, model="claude-sonnet-4-5")
+def test_the_model_name_is_the_only_change() -> None:
+    request, _ = send_request("anthropic", settings={"model": "claude-sonnet-4-5-20250929"}, model="claude-sonnet-4-5")
     assert request.body == b'{"model":"claude-sonnet-4-5-20250929","max_tokens":1000,"messages":%b}' % json.dumps(
         HI).encode()
 
@@ -53,19 +63,19 @@ def test_the_model_is_the_attempts_and_its_name_the_only_change() -> None:
 def test_rule_6_the_same_request_gives_the_same_bytes() -> None:
     fields: dict[str, Any] = {"tools": [READ], "thinking": {"type": "enabled", "budget_tokens": 1024},
                               "max_tokens": 4000}
-    assert passed("anthropic", **fields)[0] == passed("anthropic", **fields)[0]
+    assert send_request("anthropic", **fields)[0] == send_request("anthropic", **fields)[0]
 
 
 @pytest.mark.parametrize(("base", "path"), [
     ("https://api.anthropic.com/v1", "/v1/messages"), ("https://api.deepseek.com/anthropic", "/anthropic/v1/messages")])
 def test_the_path_is_that_of_the_messages_api_below_the_backends_url(base: str, path: str) -> None:
-    assert passed("anthropic", settings={"url": base, "model": "claude-x"})[0].path == path
+    assert send_request("anthropic", settings={"url": base, "model": "claude-x"})[0].path == path
 
 
 def test_half_of_a_surrogate_pair_becomes_a_replacement_character() -> None:
     """Claude Code cuts strings inside emoji; Anthropic refuses the whole request for it."""
     body = b'{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{"role":"user","content":"a \\ud83d b"}]}'
-    assert b'"a \\ufffd b"' in relay("anthropic").request(body).body
+    assert b'"a \\ufffd b"' in new_translation("anthropic").request(body).body
 
 
 # ------------------------------------------------------------------------------------------------------- bad requests
@@ -83,7 +93,7 @@ def test_half_of_a_surrogate_pair_becomes_a_replacement_character() -> None:
 ])
 def test_rule_3_an_error_names_its_place(body: bytes, words: str) -> None:
     with pytest.raises(RequestError) as refused:
-        relay("anthropic").request(body)
+        new_translation("anthropic").request(body)
     assert refused.value.status == 400
     error = json.loads(refused.value.body)
     assert error["type"] == "error"
@@ -92,9 +102,9 @@ def test_rule_3_an_error_names_its_place(body: bytes, words: str) -> None:
 
 def test_rule_7_too_many_tools_are_refused() -> None:
     tools = [{**READ, "name": f"t{number}"} for number in range(3)]
-    assert len(sent({"max_tools": 3}, tools=tools)["tools"]) == 3
+    assert len(sent_body({"max_tools": 3}, tools=tools)["tools"]) == 3
     with pytest.raises(RequestError) as refused:
-        passed("anthropic", settings={"max_tools": 2}, tools=tools)
+        send_request("anthropic", settings={"max_tools": 2}, tools=tools)
     assert "at most 2" in json.loads(refused.value.body)["error"]["message"]
 
 
@@ -103,19 +113,20 @@ def test_rule_7_too_many_tools_are_refused() -> None:
 
 def test_the_limit_of_the_attempt_clamps_and_the_budget_stays_below_it() -> None:
     thinking = {"type": "enabled", "budget_tokens": 31_999, "display": "updates"}
-    body = sent({"max_output_tokens": 8000}, max_tokens=32_000, thinking=thinking, checked=False)
+    body = sent_body({"max_output_tokens": 8000}, max_tokens=32_000, thinking=thinking, checked=False)
     assert body["max_tokens"] == 8000
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 6000, "display": "updates"}
-    assert sent({"max_output_tokens": 8000}, max_tokens=7000)["max_tokens"] == 7000
-    request, talk = passed("anthropic", settings={"max_output_tokens": 1500}, max_tokens=32_000, thinking=thinking)
+    assert sent_body({"max_output_tokens": 8000}, max_tokens=7000)["max_tokens"] == 7000
+    request, talk = send_request("anthropic", settings={"max_output_tokens": 1500}, max_tokens=32_000,
+                                 thinking=thinking)
     assert "thinking" not in json.loads(request.body), "no room for a budget"
     assert talk.dropped.losses == ["thinking"]
 
 
 def test_an_interleaved_budget_above_the_clients_own_limit_passes() -> None:
     thinking = {"type": "enabled", "budget_tokens": 20_000}
-    assert sent(max_tokens=10_000, thinking=thinking, checked=False)["thinking"] == thinking
-    body = sent({"max_output_tokens": 8000}, max_tokens=10_000, thinking=thinking, checked=False)
+    assert sent_body(max_tokens=10_000, thinking=thinking, checked=False)["thinking"] == thinking
+    body = sent_body({"max_output_tokens": 8000}, max_tokens=10_000, thinking=thinking, checked=False)
     assert (body["max_tokens"], body["thinking"]) == (8000, thinking)
 
 
@@ -136,29 +147,29 @@ def test_an_interleaved_budget_above_the_clients_own_limit_passes() -> None:
     ({}, {"type": "auto", "new": 1}, {"type": "auto", "new": 1}),
 ])
 def test_p24_the_attempts_choice_of_tools(settings: dict[str, Any], client: Any, expected: Any) -> None:
-    body = sent(settings, tools=[READ], tool_choice=client, checked="new" not in (client or {}))
+    body = sent_body(settings, tools=[READ], tool_choice=client, checked="new" not in (client or {}))
     assert body.get("tool_choice") == expected
 
 
 def test_p24_a_forced_call_and_a_budget_exclude_each_other() -> None:
-    body = sent({"tool_choice": "required"}, tools=[READ], max_tokens=4000,
+    body = sent_body({"tool_choice": "required"}, tools=[READ], max_tokens=4000,
                 thinking={"type": "enabled", "budget_tokens": 1024})
     assert body["tool_choice"] == {"type": "any"}
     assert "thinking" not in body
 
 
 def test_p24_an_endpoint_without_a_flag_for_single_calls_is_asked_in_words() -> None:
-    body = sent({**DEEPSEEK, "parallel_tool_calls": False}, tools=[READ], checked=False)
+    body = sent_body({**DEEPSEEK, "parallel_tool_calls": False}, tools=[READ], checked=False)
     assert "disable_parallel_tool_use" not in body.get("tool_choice", {})
     assert "one" in json.dumps(body["system"])
 
 
 def test_without_client_tools_the_settings_have_no_effect() -> None:
-    assert "tool_choice" not in sent({"tool_choice": "none", "parallel_tool_calls": False}, tools=[SEARCH])
+    assert "tool_choice" not in sent_body({"tool_choice": "none", "parallel_tool_calls": False}, tools=[SEARCH])
 
 
 def test_prompted_tools_are_re_encoded() -> None:
-    body = sent({"tool_style": "prompted"}, tools=[READ])
+    body = sent_body({"tool_style": "prompted"}, tools=[READ])
     assert "tools" not in body
     assert "read" in json.dumps(body["system"])
 
@@ -171,7 +182,7 @@ def test_p17_requests_that_differ_in_the_billing_line_only_are_the_same_upstream
     def request(version: int, nonce: str, **more: Any) -> bytes:
         line = {"type": "text", "text": BILLING.format(version, nonce) + rest}
         kept = {"type": "text", "text": "Be  brief.", "cache_control": {"type": "ephemeral"}}
-        return passed("anthropic", system=[line, kept], **more)[0].body
+        return send_request("anthropic", system=[line, kept], **more)[0].body
 
     one, other = request(1, "aaaaa"), request(2, "b")
     assert one == other
@@ -182,11 +193,11 @@ def test_p17_requests_that_differ_in_the_billing_line_only_are_the_same_upstream
 
 def test_p17_a_system_prompt_of_nothing_but_the_line_goes() -> None:
     line = BILLING.format(1, "a")
-    assert "system" not in sent(system=line)
-    assert sent(system=line + "\nrest")["system"] == "rest"
-    assert "system" not in sent(system=[{"type": "text", "text": line}])
+    assert "system" not in sent_body(system=line)
+    assert sent_body(system=line + "\nrest")["system"] == "rest"
+    assert "system" not in sent_body(system=[{"type": "text", "text": line}])
     quoted = f"They send {line}"
-    assert sent(system=quoted)["system"] == quoted
+    assert sent_body(system=quoted)["system"] == quoted
 
 
 # ------------------------------------------------------------------------------- what this model or endpoint refuses
@@ -208,14 +219,14 @@ ADAPTIVE = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"
 ])
 def test_a_request_for_another_model_is_made_to_fit_this_one(target: str, fields: dict[str, Any]) -> None:
     """The client asks for a name of its own (Claude Code then writes for the newest model)."""
-    sent({"model": target}, model="my-best-model", **fields)
+    sent_body({"model": target}, model="my-best-model", **fields)
 
 
 def test_a_request_for_the_served_model_passes_unchecked() -> None:
     """No table of the gateway stands between a client and a model with new abilities."""
     fields: dict[str, Any] = {"temperature": 0.5, "thinking": {"type": "brand_new"}, "max_tokens": 900_000}
     for name in ("claude-opus-5", "claude-unheard-of"):
-        body = sent({"model": name}, checked=False, model=name, **fields)
+        body = sent_body({"model": name}, checked=False, model=name, **fields)
         assert {key: body[key] for key in fields} == fields
 
 
@@ -230,7 +241,7 @@ def test_a_request_for_the_served_model_passes_unchecked() -> None:
     {"messages": [*HI, {"role": "system", "content": "tools: x"}]},
 ])
 def test_rule_4_what_a_compatible_endpoint_cannot_take_is_carried_another_way(fields: dict[str, Any]) -> None:
-    body = sent(DEEPSEEK, checked=False, **fields)
+    body = sent_body(DEEPSEEK, checked=False, **fields)
     kinds = {block["type"] for message in body["messages"] if isinstance(message["content"], list)
              for block in message["content"]}
     assert kinds <= {"text"}
@@ -238,34 +249,34 @@ def test_rule_4_what_a_compatible_endpoint_cannot_take_is_carried_another_way(fi
 
 
 def test_rule_4_a_server_tool_at_a_compatible_endpoint_is_named() -> None:
-    request, talk = passed("anthropic", settings=DEEPSEEK, tools=[SEARCH, READ])
+    request, talk = send_request("anthropic", settings=DEEPSEEK, tools=[SEARCH, READ])
     assert [tool["name"] for tool in json.loads(request.body)["tools"]] == ["read"]
     assert talk.dropped.losses
     with pytest.raises(RequestError) as refused:
-        passed("anthropic", settings={**DEEPSEEK, "lossy": "reject"}, tools=[SEARCH, READ])
+        send_request("anthropic", settings={**DEEPSEEK, "lossy": "reject"}, tools=[SEARCH, READ])
     assert refused.value.status == 400
 
 
 def test_rule_4_lossy_reject_refuses_nothing_that_passes() -> None:
     fields: dict[str, Any] = {"mcp_servers": [{"url": "https://x"}], "tools": [SEARCH], "service_tier": "auto"}
-    _, talk = passed("anthropic", settings={"lossy": "reject"}, **fields)
+    _, talk = send_request("anthropic", settings={"lossy": "reject"}, **fields)
     assert (talk.dropped.losses, talk.dropped.hints) == ([], [])
 
 
 def test_a_compatible_endpoint_gets_plain_requests_unchanged() -> None:
     fields: dict[str, Any] = {"tools": [READ], "temperature": 0.5, "top_k": 5, "system": [
         {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}], "brand_new": 1}
-    body = sent(DEEPSEEK, checked=False, **fields)
+    body = sent_body(DEEPSEEK, checked=False, **fields)
     assert body == {**BASE["anthropic"], "model": "deepseek-chat", "messages": HI, **fields}
 
 
 def test_dialects_to_read_require_re_encoding() -> None:
     """A call that the model wrote as text must be recognised."""
-    assert "brand_new" not in sent({"read_dialects": ["qwen3-coder"]}, tools=[READ], brand_new=1)
+    assert "brand_new" not in sent_body({"read_dialects": ["qwen3-coder"]}, tools=[READ], brand_new=1)
 
 
 def test_only_the_outline_of_a_request_stays_in_memory() -> None:
-    talk = relay("anthropic")
+    talk = new_translation("anthropic")
     talk.request(body_of("anthropic", messages=[{"role": "user", "content": "x" * 100_000}], tools=[READ]))
     assert talk.conversation is not None
     assert talk.conversation.messages == []

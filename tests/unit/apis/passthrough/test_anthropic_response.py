@@ -13,7 +13,7 @@ from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.conversation.model import Signature, Usage
 from extproc.conversation.signatures import embed_in_text
 from tests.unit.apis.anthropic.provider.helpers import event, stream, text, thinking, tool_use
-from tests.unit.apis.passthrough.helpers import CLAUDE, DEEPSEEK, READ, answered, data_of, names_of, passed
+from tests.unit.apis.passthrough.helpers import CLAUDE, DEEPSEEK, READ, event_data, event_names, receive, send_request
 
 STARTED = {"input_tokens": 9, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 50, "output_tokens": 1}
 REPEATED = [{"role": "user", "content": "x"},
@@ -41,7 +41,7 @@ def message(*blocks: Any, stop: str | None = "end_turn", **more: Any) -> dict[st
 # --------------------------------------------------------------------------------------------------- bytes pass
 
 
-def test_every_event_passes_as_it_is_but_for_the_models_name() -> None:
+def test_every_event_passes_unchanged_except_for_the_models_name() -> None:
     body = [raw_event("ping", '{"type": "ping"}'),
             raw_event("content_block_start", '{"type":"content_block_start", "index":0,"content_block":{"type":"text",'
                                              '"text":"","citations":[]}}'),
@@ -59,7 +59,7 @@ def test_every_event_passes_as_it_is_but_for_the_models_name() -> None:
                                        '"usage":{"output_tokens":7,"server_tool_use":{"web_search_requests":1}},'
                                        '"context_management":{"applied_edits":[]}}'),
             raw_event("message_stop", '{"type":"message_stop","amazon-bedrock-invocationMetrics":{}}')]
-    out, talk = answered("anthropic", b"".join([start(), *body]))
+    out, talk = receive("anthropic", b"".join([start(), *body]))
     first, _, rest = out.partition(b"\n\n")
     assert rest == b"".join(body)
     begun = json.loads(first.split(b"data: ")[1])["message"]
@@ -73,13 +73,13 @@ def test_every_event_passes_as_it_is_but_for_the_models_name() -> None:
 def test_signatures_and_encrypted_thinking_pass_byte_for_byte() -> None:
     body = stream(thinking("Hm.", "c2ln+/=="), [{"type": "redacted_thinking", "data": "ZGF0YQ=="}],
                   tool_use("toolu_1", "read", '{"a":', "1}"), stop="tool_use")
-    out, talk = answered("anthropic", body, tools=[READ])
+    out, talk = receive("anthropic", body, tools=[READ])
     assert out.partition(b"\n\n")[2] == body.partition(b"\n\n")[2]
-    check(data_of(out))
+    check(event_data(out))
     assert (talk.tool_calls, talk.unoffered_calls, talk.finish_reason) == (1, 0, "tool_calls")
 
 
-def test_framing_of_any_kind_becomes_plain_events() -> None:
+def test_any_framing_becomes_plain_events() -> None:
     """CRLF, comments, no event names, JSON over several data lines."""
     odd = (b": comment\r\n\r\ndata: " + start().split(b"data: ")[1].strip() + b"\r\n\r\n"
            b'data:{"type":"content_block_start","index":0,\ndata: "content_block":{"type":"text","text":""}}\n\n'
@@ -87,16 +87,16 @@ def test_framing_of_any_kind_becomes_plain_events() -> None:
            b'data: {"type":"content_block_stop","index":0}\n\n'
            b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}\n\n'
            b'data: {"type":"message_stop"}')
-    out, talk = answered("anthropic", odd)
-    assert names_of(out) == ["message_start", "content_block_start", "content_block_delta", "content_block_stop",
+    out, talk = receive("anthropic", odd)
+    assert event_names(out) == ["message_start", "content_block_start", "content_block_delta", "content_block_stop",
                              "message_delta", "message_stop"]
-    assert [data["type"] for data in data_of(out)] == names_of(out)
+    assert [data["type"] for data in event_data(out)] == event_names(out)
     assert talk.failure is None
 
 
 def test_bytes_that_are_no_utf_8_never_reach_the_client() -> None:
     body = stream("caf").replace(b"caf", b"caf\xff")
-    out, _ = answered("anthropic", body)
+    out, _ = receive("anthropic", body)
     assert "caf\ufffd" in out.decode()
 
 
@@ -104,18 +104,18 @@ HALF = "\\ud83d"
 
 
 @pytest.mark.parametrize("settings", [{}, DEEPSEEK])
-def test_halves_of_a_surrogate_pair_pass_in_deltas_and_hurt_nowhere_else(settings: dict[str, Any]) -> None:
+def test_halves_of_a_surrogate_pair_pass_in_deltas_and_do_no_harm_elsewhere(settings: dict[str, Any]) -> None:
     """JavaScript joins the two halves of an emoji that a provider cut."""
     body = stream([{"type": "text", "text": "HALF"}, {"type": "text_delta", "text": "HALF"}],
                   tool_use("call_0", "HALF", '{"a":', '"HALF"}'), stop="tool_use", details="HALF")
     body = start(note="HALF") + body.partition(b"\n\n")[2]
-    out, talk = answered("anthropic", body.replace(b"HALF", HALF.encode()), settings=settings, messages=REPEATED,
+    out, talk = receive("anthropic", body.replace(b"HALF", HALF.encode()), settings=settings, messages=REPEATED,
                          tools=[READ])
     assert talk.failure is None
     assert out.count(HALF.encode()) == 2
-    datas = data_of(out)
+    datas = event_data(out)
     assert datas[0]["message"]["model"] == CLAUDE
-    assert [data["type"] for data in datas] == [data["type"] for data in data_of(body)]
+    assert [data["type"] for data in datas] == [data["type"] for data in event_data(body)]
     assert talk.tool_calls == 1
 
 
@@ -129,23 +129,23 @@ def test_p15_p16_usage_is_cumulative_and_the_prompt_the_sum_of_its_parts() -> No
                          "output_tokens": 20, "input_tokens": 0, "cache_read_input_tokens": None,
                          "output_tokens_details": {"thinking_tokens": 4}}}),
                      event({"type": "message_stop"})])
-    _, talk = answered("anthropic", body)
+    _, talk = receive("anthropic", body)
     assert talk.usage == Usage(input=159, output=20, cached=100, cache_write=50, reasoning=4)
 
 
 def test_usage_is_known_while_the_stream_runs() -> None:
-    _, talk = passed("anthropic", stream=True)
+    _, talk = send_request("anthropic", stream=True)
     talk.start(200, {"content-type": "text/event-stream"})
     talk.feed(start())
     assert talk.usage.input == 159
 
 
-def test_p15_an_endpoint_without_figures_gets_an_estimate() -> None:
+def test_p15_missing_usage_is_estimated() -> None:
     """The official SDK fails on a message without usage."""
     begin = start(usage=None)
-    out, talk = answered("anthropic", begin + stream("o" * 40, start=False).replace(b', "usage": {"output_tokens": 20}',
+    out, talk = receive("anthropic", begin + stream("o" * 40, start=False).replace(b', "usage": {"output_tokens": 20}',
                                                                                    b""), settings=DEEPSEEK)
-    datas = data_of(out)
+    datas = event_data(out)
     assert datas[0]["message"]["usage"]["input_tokens"] > 0
     assert datas[-2]["usage"]["output_tokens"] > 0
     assert talk.usage.estimated
@@ -157,25 +157,25 @@ def test_p15_an_endpoint_without_figures_gets_an_estimate() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, DEEPSEEK])
-def test_rule_5_an_id_that_the_conversation_has_is_replaced(settings: dict[str, Any]) -> None:
+def test_rule_5_an_id_of_the_conversation_is_replaced(settings: dict[str, Any]) -> None:
     """Claude Code takes a second call with the same id for a duplicate and loops forever."""
     calls = [tool_use("call_0", "read", "{}"), tool_use("call_1", "read", "{}"), tool_use("call_1", "read", "{}"),
              tool_use("", "read", "{}"), tool_use("functions.read:0", "read", "{}")]
     body = stream(*calls, stop="tool_use")
     fields: dict[str, Any] = {"messages": REPEATED, "tools": [READ], "settings": settings}
-    out, talk = answered("anthropic", body, **fields)
-    ids = [data["content_block"]["id"] for data in data_of(out) if data["type"] == "content_block_start"]
+    out, talk = receive("anthropic", body, **fields)
+    ids = [data["content_block"]["id"] for data in event_data(out) if data["type"] == "content_block_start"]
     assert ids[1] == "call_1"
     assert len({"call_0", *ids}) == 6
     assert all(new.startswith("toolu_") for at, new in enumerate(ids) if at != 1)
-    assert answered("anthropic", body, **fields)[0] == out, "reproducible"
+    assert receive("anthropic", body, **fields)[0] == out, "reproducible"
     assert talk.tool_calls == 5
 
 
-def test_rule_5_ids_of_a_whole_answer() -> None:
+def test_rule_5_ids_of_a_whole_response() -> None:
     whole = message({"type": "text", "text": "a"}, *({"type": "tool_use", "id": "call_0", "name": "other", "input": {
         "x":  1.0}} for _ in range(2)), stop="tool_use")
-    out, talk = answered("anthropic", json.dumps(whole).encode(), stream=False, messages=REPEATED, tools=[READ])
+    out, talk = receive("anthropic", json.dumps(whole).encode(), stream=False, messages=REPEATED, tools=[READ])
     got = json.loads(out)
     ids = [block["id"] for block in got["content"][1:]]
     assert len({"call_0", *ids}) == 3
@@ -189,14 +189,14 @@ def test_rule_5_ids_of_a_whole_answer() -> None:
 
 def test_a_signature_that_is_not_anthropics_is_marked() -> None:
     """So that it never reaches Anthropic after a failover, and comes back to its own endpoint."""
-    out, _ = answered("anthropic", stream(thinking("hm", "deep-id"), "ok"), settings=DEEPSEEK)
-    [signature] = [data["delta"]["signature"] for data in data_of(out) if data.get("delta", {}).get("signature")]
+    out, _ = receive("anthropic", stream(thinking("hm", "deep-id"), "ok"), settings=DEEPSEEK)
+    [signature] = [data["delta"]["signature"] for data in event_data(out) if data.get("delta", {}).get("signature")]
     assert signature == MARKED
     given = [{"type": "thinking", "thinking": "", "signature": "deep-id"}]
-    out, _ = answered("anthropic", stream(given, "ok"), settings=DEEPSEEK)
-    assert data_of(out)[1]["content_block"]["signature"] == MARKED
+    out, _ = receive("anthropic", stream(given, "ok"), settings=DEEPSEEK)
+    assert event_data(out)[1]["content_block"]["signature"] == MARKED
     whole = message({"type": "thinking", "thinking": "hm", "signature": "deep-id"}, {"type": "text", "text": "ok"})
-    out, _ = answered("anthropic", json.dumps(whole).encode(), stream=False, settings=DEEPSEEK)
+    out, _ = receive("anthropic", json.dumps(whole).encode(), stream=False, settings=DEEPSEEK)
     assert json.loads(out)["content"][0]["signature"] == MARKED
 
 
@@ -205,11 +205,11 @@ def test_a_signature_that_is_not_anthropics_is_marked() -> None:
     ("stop", [text("x")], "end_turn"), ("length", [text("x")], "max_tokens"), ("brand_new", [text("x")], "brand_new"),
     ("max_tokens", [tool_use("a", "read", "{}")], "max_tokens"),
 ])
-def test_stop_reasons_of_compatible_endpoints_fit_what_came(told: str, blocks: list[Any], expected: str) -> None:
-    out, _ = answered("anthropic", stream(*blocks, stop=told), settings=DEEPSEEK, tools=[READ])
-    assert data_of(out)[-2]["delta"]["stop_reason"] == expected
+def test_stop_reasons_of_compatible_endpoints_are_corrected(told: str, blocks: list[Any], expected: str) -> None:
+    out, _ = receive("anthropic", stream(*blocks, stop=told), settings=DEEPSEEK, tools=[READ])
+    assert event_data(out)[-2]["delta"]["stop_reason"] == expected
     content = [{**block[0], **({"input": {}} if block[0]["type"] == "tool_use" else {"text": "x"})} for block in blocks]
-    out, _ = answered("anthropic", json.dumps(message(*content, stop=told)).encode(), stream=False, settings=DEEPSEEK,
+    out, _ = receive("anthropic", json.dumps(message(*content, stop=told)).encode(), stream=False, settings=DEEPSEEK,
                       tools=[READ])
     assert json.loads(out)["stop_reason"] == expected
 
@@ -218,28 +218,28 @@ def test_p25_calls_that_a_local_model_writes_as_text_are_calls() -> None:
     """A server of unknown make: its response is decoded."""
     said = 'ok <tool_call>\n<function=read>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>'
     tool = {"name": "read", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}
-    out, talk = answered("anthropic", stream(said), settings=LOCAL, tools=[tool])
+    out, talk = receive("anthropic", stream(said), settings=LOCAL, tools=[tool])
     assert "<tool_call>" not in out.decode()
     assert (talk.tool_calls, talk.text_calls) == (1, 1)
-    arguments = "".join(data["delta"].get("partial_json", "") for data in data_of(out) if "delta" in data)
+    arguments = "".join(data["delta"].get("partial_json", "") for data in event_data(out) if "delta" in data)
     assert json.loads(arguments) == {"path": "a"}
 
 
 # ------------------------------------------------------------------------------------- not the form that was asked for
 
 
-def test_p20_a_whole_answer_to_a_client_that_wants_a_stream() -> None:
+def test_p20_a_whole_response_for_a_client_that_wants_a_stream() -> None:
     whole = message({"type": "text", "text": "ok"}, {"type": "tool_use", "id": "t", "name": "read", "input": {"a": 1}},
                     stop="tool_use")
-    out, talk = answered("anthropic", json.dumps(whole).encode(), whole=True, tools=[READ])
-    assert names_of(out)[0] == "message_start"
-    assert names_of(out)[-1] == "message_stop"
-    assert data_of(out)[0]["message"]["model"] == CLAUDE
+    out, talk = receive("anthropic", json.dumps(whole).encode(), whole=True, tools=[READ])
+    assert event_names(out)[0] == "message_start"
+    assert event_names(out)[-1] == "message_stop"
+    assert event_data(out)[0]["message"]["model"] == CLAUDE
     assert (talk.tool_calls, talk.usage.output) == (1, 20)
 
 
-def test_p20_a_stream_to_a_client_that_wants_a_whole_answer() -> None:
-    out, talk = answered("anthropic", stream(thinking("hm"), "ok"), stream=False, whole=False)
+def test_p20_a_stream_for_a_client_that_wants_a_whole_response() -> None:
+    out, talk = receive("anthropic", stream(thinking("hm"), "ok"), stream=False, whole=False)
     got = json.loads(out)
     assert got["content"][1] == {"type": "text", "text": "ok"}
     assert got["model"] == CLAUDE
@@ -247,14 +247,14 @@ def test_p20_a_stream_to_a_client_that_wants_a_whole_answer() -> None:
 
 
 def test_a_ping_before_the_message_changes_nothing() -> None:
-    out, _ = answered("anthropic", raw_event("ping", '{"type":"ping"}') + stream("ok"))
-    assert out == answered("anthropic", stream("ok"))[0]
+    out, _ = receive("anthropic", raw_event("ping", '{"type":"ping"}') + stream("ok"))
+    assert out == receive("anthropic", stream("ok"))[0]
 
 
-def test_a_stream_that_does_not_begin_as_the_api_says_is_put_right() -> None:
-    out, talk = answered("anthropic", raw_event("ping", '{"type":"ping"}') + stream("ok", start=False))
-    assert names_of(out)[0] == "message_start"
-    assert names_of(out)[-1] == "message_stop"
+def test_a_stream_with_a_wrong_beginning_is_repaired() -> None:
+    out, talk = receive("anthropic", raw_event("ping", '{"type":"ping"}') + stream("ok", start=False))
+    assert event_names(out)[0] == "message_start"
+    assert event_names(out)[-1] == "message_stop"
     assert talk.failure is None
 
 
@@ -265,49 +265,50 @@ WHOLE = stream(thinking("Hm."), "text", tool_use("toolu_1", "read", '{"a":', "1}
 
 
 def ends_in_error(out: bytes) -> bool:
-    return names_of(out).count("error") == 1 and names_of(out)[-1] == "error" and "message_stop" not in names_of(out)
+    names = event_names(out)
+    return names.count("error") == 1 and names[-1] == "error" and "message_stop" not in names
 
 
 @pytest.mark.parametrize("events", range(1, WHOLE.count(b"\n\n") - 2))
 def test_rule_2_a_stream_that_ends_early_ends_in_an_error(events: int) -> None:
     pieces = [piece + b"\n\n" for piece in WHOLE.split(b"\n\n")[:events]]
-    out, talk = answered("anthropic", pieces, tools=[READ])
+    out, talk = receive("anthropic", pieces, tools=[READ])
     assert ends_in_error(out)
     assert talk.failure is not None
     assert talk.failure.kind == "server"
 
 
-def test_a_stream_that_leaves_out_the_last_event_has_finished() -> None:
-    out, talk = answered("anthropic", WHOLE.removesuffix(event({"type": "message_stop"})), tools=[READ])
-    assert names_of(out)[-1] == "message_stop"
+def test_a_stream_without_its_last_event_is_complete() -> None:
+    out, talk = receive("anthropic", WHOLE.removesuffix(event({"type": "message_stop"})), tools=[READ])
+    assert event_names(out)[-1] == "message_stop"
     assert talk.failure is None
-    out, talk = answered("anthropic", WHOLE.removesuffix(event({"type": "message_stop"})) + b"data: [DONE]\n\n",
+    out, talk = receive("anthropic", WHOLE.removesuffix(event({"type": "message_stop"})) + b"data: [DONE]\n\n",
                          tools=[READ])
-    assert names_of(out)[-1] == "message_stop"
+    assert event_names(out)[-1] == "message_stop"
 
 
 def test_an_end_without_a_stop_reason_gets_one() -> None:
-    out, talk = answered("anthropic", stream("ok", stop=None), settings=DEEPSEEK)
-    assert data_of(out)[-2]["delta"]["stop_reason"] == "end_turn"
+    out, talk = receive("anthropic", stream("ok", stop=None), settings=DEEPSEEK)
+    assert event_data(out)[-2]["delta"]["stop_reason"] == "end_turn"
     assert talk.finish_reason == "stop"
 
 
 @pytest.mark.parametrize("torn", ["content_block_stop", None])
 @pytest.mark.parametrize("settings", [{}, DEEPSEEK])
-def test_rule_2_an_end_inside_a_call_is_none(torn: str | None, settings: dict[str, Any]) -> None:
+def test_rule_2_an_end_inside_a_call_is_a_failure(torn: str | None, settings: dict[str, Any]) -> None:
     opened = stream(tool_use("toolu_1", "read", '{"a":'), stop=None, end=False)
     opened = opened[:opened.rindex(b"event: content_block_stop")]
     ends = b"" if torn is None else event({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {
         "output_tokens": 1}})
-    out, _ = answered("anthropic", opened + ends + event({"type": "message_stop"}), tools=[READ], settings=settings)
+    out, _ = receive("anthropic", opened + ends + event({"type": "message_stop"}), tools=[READ], settings=settings)
     assert ends_in_error(out)
 
 
-def test_a_text_that_was_not_closed_is_closed() -> None:
+def test_an_open_text_is_closed() -> None:
     """Claude Code shows a block when it stops."""
     body = stream("ok").replace(event({"type": "content_block_stop", "index": 0}), b"")
-    out, _ = answered("anthropic", body)
-    assert names_of(out)[-3:] == ["content_block_stop", "message_delta", "message_stop"]
+    out, _ = receive("anthropic", body)
+    assert event_names(out)[-3:] == ["content_block_stop", "message_delta", "message_stop"]
 
 
 @pytest.mark.parametrize("damage", [
@@ -318,7 +319,7 @@ def test_a_text_that_was_not_closed_is_closed() -> None:
     b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}\n\n',
 ])
 def test_rule_2_a_damaged_event_ends_in_an_error(damage: bytes) -> None:
-    out, talk = answered("anthropic", stream("ok", stop=None, end=False) + damage + stream("more", start=False))
+    out, talk = receive("anthropic", stream("ok", stop=None, end=False) + damage + stream("more", start=False))
     assert ends_in_error(out)
     assert b"more" not in out
     assert talk.failure is not None
@@ -334,9 +335,9 @@ def test_rule_2_a_damaged_event_ends_in_an_error(damage: bytes) -> None:
 ])
 @pytest.mark.parametrize("begun", [b"", start(), stream("ok", stop=None, end=False)])
 def test_rule_2_an_error_event_is_the_clients_last(told: bytes, kind: str, words: str, begun: bytes) -> None:
-    out, talk = answered("anthropic", begun + told + stream("more", start=False))
+    out, talk = receive("anthropic", begun + told + stream("more", start=False))
     assert ends_in_error(out)
-    error = data_of(out)[-1]["error"]
+    error = event_data(out)[-1]["error"]
     assert error["type"] == kind
     assert words in error["message"]
     assert talk.done
@@ -345,7 +346,7 @@ def test_rule_2_an_error_event_is_the_clients_last(told: bytes, kind: str, words
 def test_rule_7_an_endless_line_is_an_error() -> None:
     from extproc.bounds import Limits
 
-    out, _ = answered("anthropic", stream("ok", stop=None, end=False) + b"data: " + b"x" * 2000,
+    out, _ = receive("anthropic", stream("ok", stop=None, end=False) + b"data: " + b"x" * 2000,
                       settings={"limits": Limits(sse_line=1000)})
     assert ends_in_error(out)
 
@@ -355,19 +356,19 @@ def test_rule_7_an_endless_line_is_an_error() -> None:
     (b'{"message":"no"}', 502), (b'{"id":"msg_1","content":"text', 502), (b"<html><title>no</title>", 502), (b"", 502)])
 @pytest.mark.parametrize("stream", [True, False])
 def test_rule_3_a_whole_body_that_is_an_error_is_a_status(body: bytes, status: int, stream: bool) -> None:
-    out, talk = answered("anthropic", body, stream=stream, whole=True)
+    out, talk = receive("anthropic", body, stream=stream, whole=True)
     assert talk.head is not None
     assert talk.head.status == status
     assert json.loads(out)["type"] == "error"
 
 
-def test_rule_2_content_beside_an_error_is_no_answer() -> None:
+def test_rule_2_content_beside_an_error_is_a_failure() -> None:
     body = b'{"content":[{"type":"text","text":"a"}],"error":{"message":"no"}}'
-    out, talk = answered("anthropic", body, stream=False)
+    out, talk = receive("anthropic", body, stream=False)
     assert talk.head is not None
     assert (talk.head.status, json.loads(out)["error"]["message"]) == (502, "no")
 
 
-def test_a_whole_answer_of_odd_shape_is_read_by_the_ordinary_decoder() -> None:
-    out, _ = answered("anthropic", b'{"id":"m","content":"plain words","stop_reason":"end_turn"}', stream=False)
+def test_the_ordinary_decoder_reads_a_whole_response_of_odd_shape() -> None:
+    out, _ = receive("anthropic", b'{"id":"m","content":"plain words","stop_reason":"end_turn"}', stream=False)
     assert json.loads(out)["content"] == [{"type": "text", "text": "plain words"}]

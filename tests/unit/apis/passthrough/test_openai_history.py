@@ -17,7 +17,7 @@ RESULT: dict[str, Any] = {"role": "tool", "tool_call_id": "call_1", "content": [
 IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 
 
-def sent(*messages: dict[str, Any]) -> list[dict[str, Any]]:
+def sent_body(*messages: dict[str, Any]) -> list[dict[str, Any]]:
     body = {"model": "m", "messages": list(messages)}
     talk = Translation("openai", "openai", "gpt-4o", provider="openai")
     made = json.loads(talk.request(json.dumps(body).encode()).body)
@@ -29,7 +29,7 @@ def test_a_valid_conversation_passes_unchanged() -> None:
     second = {**CALL, "id": "call_2"}
     messages = [USER, {**CALLED, "tool_calls": [CALL, second]}, {**RESULT, "tool_call_id": "call_2"}, RESULT,
                 {"role": "assistant", "content": "ok", "annotations": []}, {**USER, "name": "mina"}]
-    assert sent(*messages) == messages, "the order of results is the client's own"
+    assert sent_body(*messages) == messages, "the order of results is the client's own"
 
 
 @pytest.mark.parametrize("messages", [
@@ -50,6 +50,6 @@ def test_a_valid_conversation_passes_unchanged() -> None:
         "a long id"])
 def test_p22_invalid_histories_are_mended(messages: list[dict[str, Any]]) -> None:
     assert refusal({"model": "gpt-4o", "messages": messages}) is not None, "otherwise it must pass"
-    made = sent(*messages)
+    made = sent_body(*messages)
     assert refusal({"model": "gpt-4o", "messages": made}) is None
     assert "a bay" in json.dumps(made) or RESULT not in messages

@@ -14,7 +14,7 @@ from extproc.errors import RequestError
 from extproc.profiles.openai import PLAIN
 from extproc.profiles.profile import Profile
 from extproc.translation import target as targets
-from tests.unit.apis.passthrough.helpers import BASE, HI, LOOK, body_of, passed, relay
+from tests.unit.apis.passthrough.helpers import BASE, HI, LOOK, body_of, new_translation, send_request
 
 STRICT = {"type": "function", "function": {**LOOK["function"], "strict": True}}
 CALL: dict[str, Any] = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"a":  1.0}'}}
@@ -23,8 +23,8 @@ TURN: list[dict[str, Any]] = [
     {"role": "tool", "tool_call_id": "call_1", "content": "r"}]
 
 
-def sent(settings: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(passed("openai", None, settings, **fields)[0].body)
+def sent_body(settings: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(send_request("openai", None, settings, **fields)[0].body)
     return body
 
 
@@ -46,7 +46,7 @@ def test_every_field_part_and_message_passes_byte_for_byte() -> None:
             b'"tools":[{"type":"function","function":{"name":"read","parameters":{"properties":{}, "type":"object"}}}],'
             b'"tool_choice":{"type":"function","function":{"name":"read"}},"logprobs":true,"top_logprobs":2,'
             b'"max_tokens":5}')
-    request = relay("openai").request(body, {"authorization": "Bearer client", "openai-organization": "o"})
+    request = new_translation("openai").request(body, {"authorization": "Bearer client", "openai-organization": "o"})
     assert request.body == body.replace(b'"model": ', b'"model":').replace(b'], "brand', b'],"brand')
     assert request.path == "/v1/chat/completions"
     assert request.headers == {"content-type": "application/json", "accept": "application/json",
@@ -54,7 +54,7 @@ def test_every_field_part_and_message_passes_byte_for_byte() -> None:
 
 
 def test_a_tool_turn_passes_and_the_outline_knows_its_ids() -> None:
-    request, talk = passed("openai", messages=TURN, tools=[STRICT])
+    request, talk = send_request("openai", messages=TURN, tools=[STRICT])
     assert b'"messages":' + json.dumps(TURN).encode() in request.body
     assert b'"strict": true' in request.body
     assert talk.conversation is not None
@@ -62,10 +62,10 @@ def test_a_tool_turn_passes_and_the_outline_knows_its_ids() -> None:
 
 
 def test_a_stream_asks_for_usage() -> None:
-    assert sent(stream=True)["stream_options"] == {"include_usage": True}
+    assert sent_body(stream=True)["stream_options"] == {"include_usage": True}
     options = {"include_obfuscation": False}
-    assert sent(stream=True, stream_options=options)["stream_options"] == {**options, "include_usage": True}
-    assert "stream_options" not in sent(stream=False)
+    assert sent_body(stream=True, stream_options=options)["stream_options"] == {**options, "include_usage": True}
+    assert "stream_options" not in sent_body(stream=False)
 
 
 @pytest.mark.parametrize(("settings", "fields", "expected"), [
@@ -81,7 +81,7 @@ def test_a_stream_asks_for_usage() -> None:
     ({"model": "o3"}, {"max_tokens": 200_000}, {"max_completion_tokens": 100_000}),
 ])
 def test_p24_limits(settings: dict[str, Any], fields: dict[str, Any], expected: dict[str, int]) -> None:
-    body = sent(settings, **fields)
+    body = sent_body(settings, **fields)
     assert {name: body[name] for name in ("max_tokens", "max_completion_tokens") if name in body} == expected
 
 
@@ -95,25 +95,25 @@ def test_p24_limits(settings: dict[str, Any], fields: dict[str, Any], expected: 
 ])
 def test_the_attempts_choice_of_tools(settings: dict[str, Any], fields: dict[str, Any], choice: Any,
                                       parallel: Any) -> None:
-    body = sent(settings, tools=[LOOK], **fields)
+    body = sent_body(settings, tools=[LOOK], **fields)
     assert (body.get("tool_choice"), body.get("parallel_tool_calls")) == (choice, parallel)
-    bare = sent(settings)
+    bare = sent_body(settings)
     assert "tool_choice" not in bare
     assert "parallel_tool_calls" not in bare
 
 
 def test_rule_4_refused_fields_are_removed_and_named() -> None:
-    request, talk = passed("openai", settings={"model": "gpt-5"}, temperature=0.5, stop="x", presence_penalty=0,
+    request, talk = send_request("openai", settings={"model": "gpt-5"}, temperature=0.5, stop="x", presence_penalty=0,
                            frequency_penalty=0.5)
     assert json.loads(request.body).keys() == {"model", "messages"}
     assert talk.dropped.losses == ["temperature", "stop", "frequency_penalty"]
     with pytest.raises(RequestError) as refused:
-        passed("openai", settings={"model": "gpt-5", "lossy": "reject"}, temperature=0.5)
+        send_request("openai", settings={"model": "gpt-5", "lossy": "reject"}, temperature=0.5)
     assert "temperature" in json.loads(refused.value.body)["error"]["message"]
 
 
 def test_rule_4_other_servers_fields_are_named_and_unknown_ones_pass() -> None:
-    request, talk = passed("openai", top_k=5, min_p=0.1, provider={"order": ["x"]}, brand_new=1)
+    request, talk = send_request("openai", top_k=5, min_p=0.1, provider={"order": ["x"]}, brand_new=1)
     assert json.loads(request.body) == {**BASE["openai"], "messages": HI, "brand_new": 1}
     assert (talk.dropped.losses, talk.dropped.hints) == (["top_k", "min_p"], ["provider"])
 
@@ -126,7 +126,7 @@ def test_rule_4_other_servers_fields_are_named_and_unknown_ones_pass() -> None:
 ])
 def test_reasoning_settings_of_other_apis_are_translated(fields: dict[str, Any], name: str,
                                                                     expected: str) -> None:
-    body = sent({"model": "gpt-5"}, **fields)
+    body = sent_body({"model": "gpt-5"}, **fields)
     assert body[name] == expected
     assert not {"reasoning", "thinking"} & body.keys()
 
@@ -146,7 +146,7 @@ def test_reasoning_settings_of_other_apis_are_translated(fields: dict[str, Any],
 ])
 def test_histories_that_openai_refuses_are_re_encoded(messages: list[Any]) -> None:
     """Fields from other servers' responses, ids of other alphabets, results that lost their call."""
-    body = sent(messages=messages, tools=[LOOK])
+    body = sent_body(messages=messages, tools=[LOOK])
     waiting: list[str] = []
     seen: set[str] = set()
     for message in body["messages"]:
@@ -165,7 +165,7 @@ def test_histories_that_openai_refuses_are_re_encoded(messages: list[Any]) -> No
 
 def test_validation_orphan_results_are_refused_by_name() -> None:
     with pytest.raises(RequestError) as refused:
-        passed("openai", messages=[{"role": "tool", "tool_call_id": "call_9", "content": "r"}], tools=[LOOK])
+        send_request("openai", messages=[{"role": "tool", "tool_call_id": "call_9", "content": "r"}], tools=[LOOK])
     assert refused.value.status == 400
     assert "call_9" in json.loads(refused.value.body)["error"]["message"]
 
@@ -177,7 +177,7 @@ def test_validation_orphan_results_are_refused_by_name() -> None:
     {"type": "function", "function": {"name": "n" * 70, "parameters": {"type": "object", "properties": {}}}},
 ])
 def test_tools_that_servers_refuse_are_mended(tool: dict[str, Any]) -> None:
-    [got] = sent(tools=[tool])["tools"]
+    [got] = sent_body(tools=[tool])["tools"]
     assert got["function"]["parameters"]["properties"] == {}
     assert len(got["function"]["name"]) <= 64
     assert "." not in got["function"]["name"]
@@ -185,9 +185,9 @@ def test_tools_that_servers_refuse_are_mended(tool: dict[str, Any]) -> None:
 
 def test_rule_7_too_many_tools_are_refused() -> None:
     tools = [{"type": "function", "function": {**LOOK["function"], "name": f"t{n}"}} for n in range(129)]
-    assert len(sent(tools=tools[:128])["tools"]) == 128
+    assert len(sent_body(tools=tools[:128])["tools"]) == 128
     with pytest.raises(RequestError) as refused:
-        passed("openai", tools=tools)
+        send_request("openai", tools=tools)
     assert refused.value.status == 400
 
 
@@ -213,22 +213,22 @@ def test_rule_7_too_many_tools_are_refused() -> None:
 def test_requests_against_the_profile_are_re_encoded(peculiar: Any, profile: dict[str, Any],
                                                       fields: dict[str, Any]) -> None:
     peculiar()
-    plain = sent(**fields)
+    plain = sent_body(**fields)
     peculiar(**profile)
-    changed = sent(**fields)
+    changed = sent_body(**fields)
     assert {**changed, "model": 0} != {**plain, "model": 0}
 
 
 def test_the_profiles_own_fields_are_always_sent(peculiar: Any) -> None:
     peculiar(extra_body={"tool_stream": True}, user=False, stream_usage=False)
-    request, talk = passed("openai", stream=True, user="u")
+    request, talk = send_request("openai", stream=True, user="u")
     assert json.loads(request.body) == {**BASE["openai"], "messages": HI, "stream": True, "tool_stream": True}
     assert talk.dropped.hints == ["user"]
 
 
 def test_an_unfaithful_server_gets_a_re_encoded_request() -> None:
     settings = {"url": "http://127.0.0.1:8000/v1", "model": "some-model"}
-    body = sent(settings, tools=[{"type": "function", "function": {"name": "read"}}])
+    body = sent_body(settings, tools=[{"type": "function", "function": {"name": "read"}}])
     assert body["tools"][0]["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
@@ -241,13 +241,13 @@ def test_an_unfaithful_server_gets_a_re_encoded_request() -> None:
 ])
 def test_rule_3_an_error_names_its_place(body: bytes, words: str) -> None:
     with pytest.raises(RequestError) as refused:
-        relay("openai").request(body)
+        new_translation("openai").request(body)
     assert refused.value.status == 400
     assert words in json.loads(refused.value.body)["error"]["message"]
 
 
 def test_rule_6_the_same_request_gives_the_same_bytes() -> None:
     body = body_of("openai", tools=[LOOK], messages=TURN, user="u" * 100, max_tokens=9)
-    one, other = relay("openai").request(body), relay("openai").request(body)
+    one, other = new_translation("openai").request(body), new_translation("openai").request(body)
     assert one == other
     assert len(json.loads(one.body)["user"]) == 32

@@ -9,7 +9,18 @@ import pytest
 
 from extproc import Translation
 from tests.unit.apis.anthropic.provider.helpers import event, stream, thinking, tool_use
-from tests.unit.apis.passthrough.helpers import JSON, LOOK, READ, STREAM, choice, chunk, data_of, names_of, passed, sse
+from tests.unit.apis.passthrough.helpers import (
+    JSON,
+    LOOK,
+    READ,
+    STREAM,
+    choice,
+    chunk,
+    event_data,
+    event_names,
+    send_request,
+    sse,
+)
 
 MESSAGE = stream(thinking("Hm."), "ok", tool_use("toolu_1", "read", "{}"), stop="tool_use")
 ANSWER = sse(chunk(choice(role="assistant", content="")), chunk(choice(content="ok")), chunk(choice("stop")))
@@ -23,7 +34,7 @@ COMMENT = b": keepalive\n\n"
 
 def begun(api: str, *, withhold: bool = True, stream: bool = True, **settings: Any) -> Translation:
     """An exchange after the request and the head of the provider's response."""
-    _, talk = passed(api, settings={"withhold": withhold, **settings}, stream=stream, tools=TOOLS[api])
+    _, talk = send_request(api, settings={"withhold": withhold, **settings}, stream=stream, tools=TOOLS[api])
     talk.start(200, STREAM if stream else JSON)
     return talk
 
@@ -86,7 +97,7 @@ def test_rule_2_an_end_before_the_first_content_is_a_status(api: str, before: in
 
 
 @pytest.mark.parametrize("api", BODIES)
-def test_what_was_held_comes_first_once_the_answer_is_committed(api: str) -> None:
+def test_held_bytes_come_first_after_the_commit(api: str) -> None:
     talk = begun(api)
     events = events_of(BODIES[api])
     assert talk.feed(events[0]) == b""
@@ -104,32 +115,32 @@ def test_after_the_commit_an_error_is_an_event(api: str) -> None:
     out = talk.feed(ERRORS[api])
     assert talk.head is not None
     assert talk.head.status == 200
-    assert data_of(out)[-1]["error"]["message"] == "Overloaded"
+    assert event_data(out)[-1]["error"]["message"] == "Overloaded"
 
 
 # ---------------------------------------------------------------------------------------------------------------- pings
 
 
-def test_before_the_provider_begins_the_message_a_ping_is_a_comment() -> None:
+def test_before_the_message_starts_a_ping_is_a_comment() -> None:
     """The start of the message, with its id and usage, is the provider's. The grammar requires it first."""
     talk = begun("anthropic", withhold=False)
     assert talk.tick(0.0) == b""
     assert talk.tick(10.0) == COMMENT
     assert talk.tick(15.0) == b""
     out = talk.feed(MESSAGE, 16.0) + talk.finish()
-    assert names_of(out)[0] == "message_start"
-    assert data_of(out)[0]["message"]["id"] == "msg_1"
+    assert event_names(out)[0] == "message_start"
+    assert event_data(out)[0]["message"]["id"] == "msg_1"
 
 
-def test_an_answer_that_the_ordinary_encoder_writes_has_its_pings() -> None:
+def test_a_response_of_the_ordinary_encoder_has_its_pings() -> None:
     talk = begun("anthropic", withhold=False)
-    assert names_of(talk.feed(stream("ok", start=False, stop=None, end=False), 0.0))[0] == "message_start"
-    assert names_of(talk.tick(10.0)) == ["ping"]
+    assert event_names(talk.feed(stream("ok", start=False, stop=None, end=False), 0.0))[0] == "message_start"
+    assert event_names(talk.tick(10.0)) == ["ping"]
 
 
 @pytest.mark.parametrize(("api", "ping"), [("anthropic", b'event: ping\ndata: {"type":"ping"}\n\n'),
                                            ("openai", COMMENT)])
-def test_pings_stand_between_whole_events(api: str, ping: bytes) -> None:
+def test_pings_come_between_whole_events(api: str, ping: bytes) -> None:
     """Also when the provider fell silent inside one."""
     talk = begun(api, withhold=False)
     half = len(BODIES[api]) // 2
@@ -144,22 +155,22 @@ def test_pings_stand_between_whole_events(api: str, ping: bytes) -> None:
 
 
 @pytest.mark.parametrize("api", BODIES)
-def test_no_ping_before_the_head_and_none_in_a_whole_answer(api: str) -> None:
+def test_no_ping_before_the_head_and_none_in_a_whole_response(api: str) -> None:
     talk = begun(api)
     assert talk.tick(0.0) + talk.tick(30.0) == b""
     talk = begun(api, stream=False)
     assert talk.tick(0.0) + talk.tick(30.0) == b""
 
 
-def test_a_whole_answer_after_a_ping_still_becomes_a_stream() -> None:
+def test_a_whole_response_after_a_ping_still_becomes_a_stream() -> None:
     talk = begun("anthropic", withhold=False)
     talk.tick(0.0)
     pinged = talk.tick(10.0)
     out = talk.feed(json.dumps({"id": "m", "content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn",
                                 "usage": {"input_tokens": 1, "output_tokens": 1}}).encode(), 11.0) + talk.finish()
     assert pinged == COMMENT
-    assert names_of(out)[0] == "message_start"
-    assert names_of(out)[-1] == "message_stop"
+    assert event_names(out)[0] == "message_start"
+    assert event_names(out)[-1] == "message_stop"
 
 
 @pytest.mark.parametrize("api", BODIES)
@@ -170,7 +181,7 @@ def test_rule_2_silence_ends_in_an_error(api: str, events: int) -> None:
         talk.feed(one, 0.0)
     talk.tick(0.0)
     out = talk.tick(30.0)
-    assert "error" in data_of(out)[-1]
+    assert "error" in event_data(out)[-1]
     assert talk.failure is not None
     assert talk.failure.kind == "timeout"
     assert talk.feed(BODIES[api]) + talk.finish() == b""

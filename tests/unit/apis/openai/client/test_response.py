@@ -178,7 +178,7 @@ def test_excluded_reasoning_is_not_sent_and_its_signature_still_comes_back() -> 
 
 @pytest.mark.parametrize("stray", [TextDelta("x"), ArgumentsDelta("x")])
 def test_a_delta_without_its_block_is_a_defect(stray: Event) -> None:
-    with pytest.raises(ValueError, match="may not stand here"):
+    with pytest.raises(ValueError, match="is not allowed here"):
         stream([Start(), stray])
 
 
