@@ -32,11 +32,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     safety: tuple[tuple[str, str], ...] = ()
     """Gemini's safety settings: (category, threshold)."""
 
-    def permits(self, tool: str) -> bool:
+    def permits_tool(self, tool: str) -> bool:
         """True if the tool with this name (the client's) may be offered."""
         return self.only_tools is None or any(matches(pattern, tool) for pattern in self.only_tools)
 
-    def prompted(self) -> Target | None:
+    def with_prompted_tools(self) -> Target | None:
         """The target with tools in the prompt, for an endpoint or model that takes no tools. None if the configuration
         sets a tool style."""
         if self.tool_style != "auto":

@@ -51,9 +51,10 @@ def restrict_tools(request: Request, target: Target, dropped: Dropped) -> None:
     Names each of them."""
     if target.only_tools is None:
         return
-    out = [tool.name for tool in request.tools if not target.permits(tool.name)]
-    request.tools = [tool for tool in request.tools if target.permits(tool.name)]
-    permitted = [tool for tool in request.server_tools if target.permits(tool.name) or target.permits(tool.type)]
+    out = [tool.name for tool in request.tools if not target.permits_tool(tool.name)]
+    request.tools = [tool for tool in request.tools if target.permits_tool(tool.name)]
+    permitted = [tool for tool in request.server_tools
+                 if target.permits_tool(tool.name) or target.permits_tool(tool.type)]
     out += [tool.name for tool in request.server_tools if tool not in permitted]
     request.server_tools = permitted
     for name in out:

@@ -194,10 +194,10 @@ def restrict_tools(fields: Fields, tools: Sequence[tuple[str, ...]], chosen: str
     `tools`: the names of each tool in order, any of which may be permitted. `chosen`: the tool that the client chose.
     Returns for each tool whether it stays. None: nothing was removed and the request must be re-encoded, because no
     tool is left or the chosen one is not permitted."""
-    kept = [any(map(target.permits, names)) for names in tools]
+    kept = [any(map(target.permits_tool, names)) for names in tools]
     if all(kept):
         return kept
-    if not any(kept) or (chosen is not None and not target.permits(chosen)):
+    if not any(kept) or (chosen is not None and not target.permits_tool(chosen)):
         return None
     keep_elements(fields, "tools", kept)
     for names, keep in zip(tools, kept, strict=True):

@@ -50,15 +50,15 @@ def test_p10_other_endpoints_get_no_past_thinking() -> None:
     assert all("reasoning_content" not in message for message in assistants(sent("some-model", None)))
 
 
-@pytest.mark.parametrize(("model", "provider", "choice", "said"), [
+@pytest.mark.parametrize(("model", "provider", "choice", "expected"), [
     ("deepseek-reasoner", "deepseek", {"type": "any"}, "auto"),
     ("deepseek-reasoner", "deepseek", {"type": "tool", "name": "Bash"}, "auto"),
     ("deepseek-chat", "deepseek", {"type": "any"}, "required"),
     ("kimi-k2-thinking", "moonshot", {"type": "any"}, "auto"),
 ])
 def test_a_forced_choice_that_is_refused_becomes_auto(model: str, provider: str, choice: dict[str, Any],
-                                                      said: str) -> None:
-    assert sent(model, provider, tool_choice=choice)["tool_choice"] == said
+                                                      expected: str) -> None:
+    assert sent(model, provider, tool_choice=choice)["tool_choice"] == expected
 
 
 def test_the_field_thinking_switches_reasoning() -> None:
@@ -72,9 +72,9 @@ def test_the_field_thinking_switches_reasoning() -> None:
 
 
 def test_deepseek_efforts() -> None:
-    for effort, said in (("low", "low"), ("medium", "high"), ("high", "high"), ("xhigh", "high"), ("max", "max")):
+    for effort, expected in (("low", "low"), ("medium", "high"), ("high", "high"), ("xhigh", "high"), ("max", "max")):
         body = sent("deepseek-reasoner", "deepseek", thinking={"type": "adaptive"}, output_config={"effort": effort})
-        assert body["reasoning_effort"] == said
+        assert body["reasoning_effort"] == expected
 
 
 @pytest.mark.parametrize(("model", "provider"), [("kimi-k2-thinking", "moonshot"), ("moonshotai/kimi-k2", None)])

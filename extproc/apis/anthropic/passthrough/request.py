@@ -84,7 +84,7 @@ def fits(summary: RequestSummary, fields: Fields, target: Target, endpoint: Anth
 
 def restrict(summary: RequestSummary, fields: Fields, target: Target, dropped: Dropped) -> bool:
     """Removes the tools that the configuration does not permit. False: the request must be re-encoded."""
-    if has_value(fields.get("mcp_servers")) and not target.permits("mcp_toolset"):
+    if has_value(fields.get("mcp_servers")) and not target.permits_tool("mcp_toolset"):
         del fields["mcp_servers"]  # the endpoint would offer all of their tools
         dropped.loss("mcp_servers")
     tools = summary.tools or []

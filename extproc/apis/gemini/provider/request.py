@@ -38,7 +38,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     model = find_gemini_model(target.model)
     endpoint = find_gemini_endpoint(target.endpoint, target.base_path, target.provider)
     names = build_name_map(request, MAX_NAME_LENGTH, NAME_PATTERN, NAMESPACES)
-    styled = None if model.functions else target.prompted()
+    styled = None if model.functions else target.with_prompted_tools()
     target = styled or target
     request = writing.written(request, target, names, dropped)
     body = RequestBody(contents=[])

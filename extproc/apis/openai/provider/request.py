@@ -41,7 +41,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     BadRequest for tool results without a call, two tools of one name, too many tools, tools for a model that takes none
     here, a choice of a tool that is not offered, several choices from a provider that gives one, and a conversation
     without anything to send."""
-    styled = None if target.profile.native_tools else target.prompted()
+    styled = None if target.profile.native_tools else target.with_prompted_tools()
     target = styled or target
     profile = target.profile
     names = build_name_map(request, profile.tool_name_max)

@@ -30,7 +30,7 @@ def head(*raw: bytes) -> str:
     ("audio", "audio/mpeg; rate=44100", "audio/mpeg"),
     ("video", "video/mp4", "video/mp4"),
 ])
-def test_bytes_are_inline_data_under_the_name_that_gemini_has_for_their_type(kind, media_type, expected):
+def test_bytes_are_inline_data_with_geminis_name_of_their_type(kind, media_type, expected):
     assert parts(Media(kind, media_type=media_type, data="AAAA")) == [{"inlineData": {"mimeType": expected,
                                                                                       "data": "AAAA"}}]
 
@@ -48,9 +48,9 @@ def test_bytes_are_inline_data_under_the_name_that_gemini_has_for_their_type(kin
     ("video", head(b"\0\0\0\x18", b"ftyp", b"isom"), "video/mp4"),
     ("video", head(b"\x1aE\xdf\xa3"), "video/webm"),
 ])
-@pytest.mark.parametrize("told", [None, "application/octet-stream"])
-def test_a_type_that_was_not_told_is_read_from_the_first_bytes(kind, data, expected, told):
-    assert parts(Media(kind, media_type=told, data=data))[0]["inlineData"]["mimeType"] == expected
+@pytest.mark.parametrize("media_type", [None, "application/octet-stream"])
+def test_a_missing_type_is_read_from_the_first_bytes(kind, data, expected, media_type):
+    assert parts(Media(kind, media_type=media_type, data=data))[0]["inlineData"]["mimeType"] == expected
 
 
 @pytest.mark.parametrize("media", [
@@ -64,7 +64,7 @@ def test_a_type_that_was_not_told_is_read_from_the_first_bytes(kind, data, expec
     Media("image", url="ftp://example.com/a.png"),
     Media("image", url="https://example.com/a.gif"),
 ])
-def test_what_gemini_would_refuse_is_told_and_named_instead(media):
+def test_media_that_gemini_refuses_become_a_note_and_are_named(media):
     dropped = Dropped()
     [part] = parts(media, dropped=dropped)
     assert part["text"].endswith("not available to this model]")
@@ -76,17 +76,17 @@ def test_what_gemini_would_refuse_is_told_and_named_instead(media):
     ("https://example.com/cat.png", "image/png"),
     ("gs://bucket/cat.webp", "image/webp"),
 ])
-def test_an_address_goes_on_with_the_type_of_its_extension(url, expected):
+def test_an_address_is_sent_with_the_type_of_its_extension(url, expected):
     assert parts(Media("image", url=url)) == [{"fileData": {"fileUri": url, "mimeType": expected}}]
 
 
-@pytest.mark.parametrize(("kind", "usual"), [("image", "image/jpeg"), ("document", "application/pdf"),
-                                             ("audio", "audio/mp3"), ("video", "video/mp4")])
-def test_an_address_that_does_not_tell_its_type(kind, usual):
-    """AI Studio finds out itself, Vertex demands one."""
+@pytest.mark.parametrize(("kind", "default"), [("image", "image/jpeg"), ("document", "application/pdf"),
+                                               ("audio", "audio/mp3"), ("video", "video/mp4")])
+def test_an_address_without_a_known_type(kind, default):
+    """AI Studio detects the type itself, Vertex requires one."""
     media = Media(kind, url="https://example.com/download?id=7")
     assert parts(media) == [{"fileData": {"fileUri": media.url}}]
-    assert parts(media, settings=VERTEX) == [{"fileData": {"fileUri": media.url, "mimeType": usual}}]
+    assert parts(media, settings=VERTEX) == [{"fileData": {"fileUri": media.url, "mimeType": default}}]
 
 
 @pytest.mark.parametrize("url", ["https://www.youtube.com/watch?v=abc", "https://youtu.be/abc",
@@ -107,7 +107,7 @@ def test_a_data_url_is_inline_data():
     ("https://generativelanguage.googleapis.com/v1beta/files/abc", None),
     ("gs://bucket/a.pdf", None),
 ])
-def test_a_file_of_geminis_own(file_id, uri):
+def test_a_file_of_geminis_files_api(file_id, uri):
     [part] = parts(Media("document", media_type="application/pdf", file_id=file_id))
     assert part == {"fileData": {"fileUri": uri or file_id, "mimeType": "application/pdf"}}
 
@@ -118,13 +118,13 @@ def test_a_text_document_is_text():
     assert parts(plain, coded) == [{"text": "Document: notes.txt\n\nfrom May\n\nwords"}, {"text": "# words"}]
 
 
-def test_title_and_context_of_a_pdf_stand_before_it():
+def test_title_and_context_of_a_pdf_precede_it():
     pdf = Media("document", media_type="application/pdf", data=PDF, title="Report", context="of 2025")
     assert parts(pdf) == [{"text": "Document: Report\n\nof 2025"},
                           {"inlineData": {"mimeType": "application/pdf", "data": PDF}}]
 
 
-def test_a_model_that_only_sees_images():
+def test_a_model_that_takes_only_images():
     dropped = Dropped()
     found = parts(Media("image", media_type="image/png", data=PNG), Media("audio", media_type="audio/mp3", data="SUQz"),
                   model=GEMMA, dropped=dropped)
@@ -132,7 +132,7 @@ def test_a_model_that_only_sees_images():
     assert dropped.losses == ["messages.audio"]
 
 
-def test_a_wish_for_detail_is_named():
+def test_the_detail_of_an_image_is_named():
     dropped = Dropped()
     parts(Media("image", media_type="image/png", data=PNG, detail="high"), model=PRO_3, dropped=dropped)
     assert dropped.hints == ["messages.image.detail"]

@@ -301,7 +301,7 @@ def test_3_10_gemini_4_hydrogen_thinks_up_to_xhigh(client, model, effort, level)
 
 @pytest.mark.parametrize(("given", "model", "settings"), [(COMPUTER, PRO_3, {}), (SEARCH, GEMMA, {}),
                                                           (SEARCH, PRO_3, {"tool_style": "off"})])
-def test_a_model_that_gets_none_of_them_is_told(given, model, settings):
+def test_a_model_without_server_tools_gets_a_note(given, model, settings):
     dropped = Dropped()
     body = encode(server_tools=[given], model=model, settings=settings, dropped=dropped)
     assert "tools" not in body
@@ -310,7 +310,7 @@ def test_a_model_that_gets_none_of_them_is_told(given, model, settings):
 
 
 @pytest.mark.parametrize("fields", [{"tool_choice": ToolChoice("none")}, {"settings": {"tool_choice": "none"}}])
-def test_a_choice_of_none_leaves_them_out(fields):
+def test_a_choice_of_none_omits_server_tools(fields):
     assert "tools" not in encode(server_tools=[SEARCH], **fields)
 
 
@@ -335,7 +335,7 @@ def test_tools_in_the_prompt(model, settings):
     assert "does it" in json.dumps(body)
 
 
-def test_calls_of_a_model_without_functions_are_read_from_its_text():
+def test_calls_of_a_model_without_functions_are_parsed_from_its_text():
     exchange = Translation(client="anthropic", upstream="gemini", model=GEMMA)
     exchange.request(json.dumps({
         "model": "claude", "max_tokens": 1000, "messages": [{"role": "user", "content": "look"}],
@@ -350,7 +350,7 @@ def test_calls_of_a_model_without_functions_are_read_from_its_text():
 
 
 @pytest.mark.parametrize("model", [PRO_3, LATEST, FLASH_25, OLD])
-def test_calls_of_the_past_need_no_tools(model):
+def test_past_calls_need_no_tools(model):
     """A side request without tools about a conversation with calls."""
     body = encode(user("go"), assistant(call("a")), user(result("a", "A"), "summarise"), model=model)
     assert roles(body) == ["user text", "model functionCall", "user functionResponse", "user text"]
