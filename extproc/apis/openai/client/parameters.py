@@ -193,6 +193,8 @@ def _think(raw: msgspec.Raw) -> ThinkingConfig | None:
 _FURTHER: dict[str, Callable[[msgspec.Raw], ThinkingConfig | None]] = {
     "chat_template_kwargs": _switches, "extra_body": _google, "think": _think}
 """Fields of other servers that may contain reasoning settings among others."""
+SERVER_FIELDS = frozenset(_FURTHER)
+"""The names of these fields, which OpenAI itself does not have."""
 _WORDS = ("reasoning", "include_reasoning", "thinking", "enable_thinking", "thinking_budget")
 
 

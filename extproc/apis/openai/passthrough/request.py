@@ -1,7 +1,8 @@
 """A chat request that can reach its provider in the client's own bytes, and the changes that are made to it.
 
-Changed are the model's name, the output limit, the usage option, tools that the configuration does not permit, regular
-expressions in schemas, and fields that the profile refuses. A request that needs any other change is re-encoded from
+Changed are the model's name, the output limit, the usage option, the user's id, tools that the configuration does not
+permit, regular expressions in schemas, and fields that the profile refuses. Re-encoding would lose unknown fields and
+parts, so these changes are made in place. A request that needs any other change is re-encoded from
 the conversation: settings of the attempt, reasoning in another spelling, a format or a choice in another form, schemas
 to be repaired, unsupported kinds of tools. The functions that decode the client's request and encode the provider's
 decide on that, so that each fact of a profile is judged once.
@@ -9,9 +10,11 @@ decide on that, so that each fact of a profile is judged once.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
-from extproc.apis.openai.client.parameters import wants_usage
+from extproc.apis.openai.client.parameters import SERVER_FIELDS, wants_usage
 from extproc.apis.openai.client.request import FIELDS, ChatRequest, decode_parameters
 from extproc.apis.openai.passthrough.history import history_fits
 from extproc.apis.openai.provider.parameters import format_fits, format_kind, legal_user, limit_at
@@ -47,6 +50,20 @@ _LIMITS = ("max_tokens", "max_completion_tokens")
 
 _body: msgspec.json.Decoder[NativeBody] = msgspec.json.Decoder(NativeBody)
 _choice = msgspec.json.Decoder(ClientToolChoice)
+
+
+class _Parameters(msgspec.Struct):
+    parameters: Raw = Raw()
+
+
+class _NativeTool(msgspec.Struct):
+    """A tool in this API's own form; another form fails to decode."""
+
+    function: _Parameters
+    type: Literal["function"] = "function"
+
+
+_tool = msgspec.json.Decoder(_NativeTool)
 
 
 class NativeRequest(msgspec.Struct):
@@ -92,8 +109,8 @@ def fits(request: NativeRequest, target: Target) -> bool:
     body, outline, profile = request.body, request.outline, target.profile
     try:
         return (bool(body.messages) and _media_fits(bytes(request.fields["messages"]), profile)
-                and _parameters_fit(body, outline, profile) and _tools_fit(body, outline, target)
-                and history_fits(body.messages, profile))
+                and _parameters_fit(body, outline, profile) and _reasoning_fits(body, outline, target)
+                and _tools_fit(body, outline, target) and history_fits(body.messages, profile))
     except BadRequest:
         return False  # the encoder refuses it with a reason
 
@@ -108,17 +125,28 @@ def _media_fits(messages: bytes, profile: Profile) -> bool:
 def _parameters_fit(body: NativeBody, outline: ChatRequest, profile: Profile) -> bool:
     stop = [body.stop] if isinstance(body.stop, str) else body.stop or []
     return (
-        not outline.thinking_words.keys() - {"reasoning_effort"}
-        and (body.reasoning_effort is None or (
-            profile.reasoning == "effort" and outline.thinking is not None
-            and reasoning_effort(outline.thinking, profile, Dropped()) == body.reasoning_effort))
+        body.functions is None and not given(body.function_call)
         and (outline.choices == 1 or "n" not in profile.refuses)
         and outline.stop == stop and len(stop) <= profile.max_stop
         and (profile.max_temperature is None or (outline.temperature or 0) <= profile.max_temperature)
         and (outline.seed is None or profile.seed_field == "seed")
-        and (outline.user is None or (profile.user and legal_user(outline.user) == outline.user))
         and (outline.stream or not profile.thinking_needs_stream)
         and _format_fits(body.response_format, outline, profile))
+
+
+def _reasoning_fits(body: NativeBody, outline: ChatRequest, target: Target) -> bool:
+    """True if reasoning is requested as OpenAI has it, if at all, and excludes nothing else of the request."""
+    profile, effort, wanted = target.profile, body.reasoning_effort, outline.thinking
+    if outline.thinking_words.keys() - {"reasoning_effort"} or outline.extra.keys() & SERVER_FIELDS:
+        return False
+    if effort is not None and (profile.reasoning != "effort" or wanted is None
+                               or reasoning_effort(wanted, profile, Dropped()) != effort):
+        return False
+    choice = outline.tool_choice
+    planned = plan_reasoning(outline, (), target, Dropped(), tools=bool(outline.tools),
+                             forced=choice is not None and choice.mode in ("required", "tool"),
+                             formatted=outline.output_format is not None)
+    return planned == ReasoningPlan(wanted)
 
 
 def _format_fits(response_format: Raw, outline: ChatRequest, profile: Profile) -> bool:
@@ -135,21 +163,25 @@ def _tools_fit(body: NativeBody, outline: ChatRequest, target: Target) -> bool:
     profile, tools = target.profile, outline.tools
     parallel = outline.parallel_tool_calls
     if not tools:
-        return outline.tool_choice is None and parallel is None and not given(body.function_call)
+        return outline.tool_choice is None and parallel is None
     chosen = choose_tools(outline, target, Dropped())
     mode = outline.tool_choice.mode if outline.tool_choice is not None else None
-    planned = plan_reasoning(outline, (), target, Dropped(), tools=True, forced=chosen.forced,
-                   formatted=outline.output_format is not None)
     return (
         target.tool_choice is None and target.parallel_tool_calls is None
         and profile.native_tools and not profile.never_parallel
         and (parallel is None or profile.parallel_tool_calls)
         and len(chosen.offered) == len(tools) and chosen.mode == mode and not chosen.allowed
         and (mode is None or (mode in profile.tool_choices and _is_native_choice(body.tool_choice, profile)))
-        and planned == ReasoningPlan(outline.thinking)
         and all(not tool.custom and fits_name(tool.name, profile.tool_name_max)
                 and (tool.strict is None or profile.strict_tools) for tool in tools)
-        and all(b'"properties"' in bytes(tool) for tool in body.tools or ()))
+        and all(map(_is_native_tool, body.tools or ())))
+
+
+def _is_native_tool(tool: Raw) -> bool:
+    try:
+        return b'"properties"' in bytes(_tool.decode(tool).function.parameters)
+    except msgspec.ValidationError:
+        return False
 
 
 def _is_native_choice(choice: Raw, profile: Profile) -> bool:
@@ -172,6 +204,11 @@ def change(request: NativeRequest, target: Target, dropped: Dropped) -> None:
     if outline.stream and profile.stream_usage and not wants_usage(request.body.stream_options, Raw()):
         options = member_of(fields, "stream_options") or {}
         fields["stream_options"] = Raw(encode_fields({**options, "include_usage": encode_raw(True)}))
+    if outline.user and not profile.user:
+        del fields["user"]
+        dropped.hint("user")
+    elif outline.user and legal_user(outline.user) != outline.user:
+        fields["user"] = encode_raw(legal_user(outline.user))
     if outline.tools:
         fields["tools"] = _PATTERNS.rewritten(fields["tools"])
     own = {**profile.extra_body, **(profile.streamed_tools_body if outline.stream and outline.tools else {})}

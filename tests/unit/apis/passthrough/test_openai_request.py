@@ -131,6 +131,17 @@ def test_reasoning_settings_of_other_apis_are_translated(fields: dict[str, Any],
     assert not {"reasoning", "thinking"} & body.keys()
 
 
+@pytest.mark.parametrize("fields", [
+    {"extra_body": {"a": 1}}, {"think": "maybe"}, {"chat_template_kwargs": {"a": 1}}, {"functions": []},
+    {"tools": [LOOK], "tool_choice": "any"}, {"tools": [LOOK], "function_call": "auto"},
+    {"tools": [LOOK], "tool_choice": {"type": "function", "name": "read"}},
+])
+def test_fields_and_words_of_other_servers_never_reach_openai(fields: dict[str, Any]) -> None:
+    body = sent_body(**fields)
+    assert not {"extra_body", "think", "chat_template_kwargs", "functions", "function_call"} & body.keys()
+    assert body.get("tool_choice") in (None, "auto", "required", {"type": "function", "function": {"name": "read"}})
+
+
 @pytest.mark.parametrize("messages", [
     [*TURN[:1], {**TURN[1], "tool_calls": [{**CALL, "index": 0}]}, TURN[2]],
     [*TURN[:1], {**TURN[1], "reasoning_content": "hm"}, TURN[2]],
@@ -173,6 +184,9 @@ def test_validation_orphan_results_are_refused_by_name() -> None:
 @pytest.mark.parametrize("tool", [
     {"type": "function", "function": {"name": "read"}},
     {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}},
+    {"type": "function", "name": "read", "parameters": {"type": "object", "properties": {}}},
+    {"name": "read", "input_schema": {"type": "object", "properties": {}}},
+    {"type": "function", "function": {"name": "read", "input_schema": {"type": "object", "properties": {}}}},
     {"type": "function", "function": {"name": "harbour.tide", "parameters": {"type": "object", "properties": {}}}},
     {"type": "function", "function": {"name": "n" * 70, "parameters": {"type": "object", "properties": {}}}},
 ])

@@ -21,7 +21,7 @@ STOP = chunk(choice("stop"))
 COUNT = chunk(usage=FIGURES)
 
 
-def opened(id: str | None, name: str | None = "read", at: int = 0, **more: Any) -> dict[str, Any]:
+def started(id: str | None, name: str | None = "read", at: int = 0, **more: Any) -> dict[str, Any]:
     """The first piece of a call."""
     function = {"arguments": ""} if name is None else {"name": name, "arguments": ""}
     entry: dict[str, Any] = {"index": at, "type": "function", "function": function, **more}
@@ -130,7 +130,7 @@ def test_p15_missing_usage_is_estimated() -> None:
 
 
 def test_a_call_passes() -> None:
-    provider = sse(HEAD, chunk(choice(tool_calls=[opened("call_1")])), chunk(choice(tool_calls=[piece('{"a":')])),
+    provider = sse(HEAD, chunk(choice(tool_calls=[started("call_1")])), chunk(choice(tool_calls=[piece('{"a":')])),
                    chunk(choice(tool_calls=[piece("1}")])), chunk(choice("tool_calls")))
     out, talk = receive("openai", provider, tools=[LOOK])
     assert out == provider.replace(b"gpt-4o-2024-08-06", b"gpt-4o")
@@ -145,8 +145,8 @@ HISTORY = [{"role": "user", "content": "x"},
 
 @pytest.mark.parametrize(("settings", "fields"), [({}, {}), (LOCAL, {"logprobs": True})])
 def test_rule_5_an_id_of_the_conversation_is_replaced(settings: dict[str, Any], fields: dict[str, Any]) -> None:
-    provider = sse(HEAD, chunk(choice(tool_calls=[opened("call_0")])), chunk(choice(tool_calls=[piece("{}")])),
-                   chunk(choice(tool_calls=[opened("call_1", at=1)])), chunk(choice(tool_calls=[opened(None, at=2)])),
+    provider = sse(HEAD, chunk(choice(tool_calls=[started("call_0")])), chunk(choice(tool_calls=[piece("{}")])),
+                   chunk(choice(tool_calls=[started("call_1", at=1)])), chunk(choice(tool_calls=[started(None, at=2)])),
                    chunk(choice("tool_calls")))
     given: dict[str, Any] = {"settings": settings, "tools": [LOOK], "messages": HISTORY, **fields}
     out, talk = receive("openai", provider, **given)
@@ -171,7 +171,7 @@ def test_rule_5_an_id_of_the_conversation_is_replaced(settings: dict[str, Any], 
 
 def test_ids_repeated_in_every_chunk_are_sent_once() -> None:
     """The official SDK joins repetitions."""
-    provider = sse(HEAD, *(chunk(choice(tool_calls=[opened("call_1"), opened("call_2", at=1)])) for _ in range(3)),
+    provider = sse(HEAD, *(chunk(choice(tool_calls=[started("call_1"), started("call_2", at=1)])) for _ in range(3)),
                    chunk(choice("stop")))
     out, talk = receive("openai", provider, settings=LOCAL, tools=[LOOK], logprobs=True)
     calls = [call for data in event_data(out)[1:4] for call in data["choices"][0]["delta"]["tool_calls"]]
@@ -182,8 +182,8 @@ def test_ids_repeated_in_every_chunk_are_sent_once() -> None:
 
 
 def test_p5_calls_with_the_same_index_get_their_own() -> None:
-    provider = sse(HEAD, chunk(choice(tool_calls=[opened("a")])), chunk(choice(tool_calls=[piece("{}")])),
-                   chunk(choice(tool_calls=[opened("b")])), chunk(choice(tool_calls=[piece("[]")])),
+    provider = sse(HEAD, chunk(choice(tool_calls=[started("a")])), chunk(choice(tool_calls=[piece("{}")])),
+                   chunk(choice(tool_calls=[started("b")])), chunk(choice(tool_calls=[piece("[]")])),
                    chunk(choice("tool_calls")))
     out, _ = receive("openai", provider, settings=LOCAL, tools=[LOOK], logprobs=True)
     calls = [call for data in event_data(out)[1:5] for call in data["choices"][0]["delta"]["tool_calls"]]
@@ -218,7 +218,7 @@ def test_other_responses_of_an_unfaithful_server_are_translated() -> None:
 
 
 def test_legacy_functions_and_excluded_reasoning_never_pass() -> None:
-    call = sse(HEAD, chunk(choice(tool_calls=[opened("call_1")])), chunk(choice("tool_calls")))
+    call = sse(HEAD, chunk(choice(tool_calls=[started("call_1")])), chunk(choice("tool_calls")))
     old: dict[str, Any] = {"functions": [{"name": "read", "parameters": {"type": "object", "properties": {}}}]}
     out, _ = receive("openai", call, **old)
     assert b'"function_call":{"name":"read"' in out
@@ -253,7 +253,7 @@ def ends_in_error(out: bytes) -> bool:
 
 
 TWO = [chunk(choice(content="a"), choice(content="b", at=1)), chunk(choice("stop"))]
-CALLING = [HEAD, chunk(choice(tool_calls=[opened("call_1")]))]
+CALLING = [HEAD, chunk(choice(tool_calls=[started("call_1")]))]
 
 
 @pytest.mark.parametrize("came", [[HEAD], HELLO, TWO, CALLING, []])

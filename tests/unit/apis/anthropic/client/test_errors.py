@@ -11,7 +11,7 @@ from extproc.apis.anthropic.client.errors import error_event
 from extproc.errors import Failure, FailureKind
 
 
-def said(failure: Failure) -> str:
+def message_of(failure: Failure) -> str:
     return str(json.loads(API.error(failure).body)["error"]["message"])
 
 
@@ -47,7 +47,7 @@ def test_a_status_below_400_becomes_502() -> None:
 
 
 def test_an_error_is_never_empty() -> None:
-    assert said(Failure("server", "", 500)) == "the provider failed with status 500"
+    assert message_of(Failure("server", "", 500)) == "the provider failed with status 500"
 
 
 def test_p13_an_overflow_is_a_400_with_the_phrase_that_starts_a_compaction() -> None:
@@ -59,20 +59,21 @@ def test_p13_an_overflow_is_a_400_with_the_phrase_that_starts_a_compaction() -> 
 
 
 def test_p13_without_figures_the_providers_words_stay() -> None:
-    assert said(Failure("context_length", "input token count exceeds", 400)) == (
+    assert message_of(Failure("context_length", "input token count exceeds", 400)) == (
         "prompt is too long: input token count exceeds")
-    assert said(Failure("context_length", "prompt is too long: 3 tokens > 2 maximum")) == (
+    assert message_of(Failure("context_length", "prompt is too long: 3 tokens > 2 maximum")) == (
         "prompt is too long: 3 tokens > 2 maximum")
-    assert said(Failure("context_length", "")) == "prompt is too long"
+    assert message_of(Failure("context_length", "")) == "prompt is too long"
 
 
 def test_p13_an_overflow_by_max_tokens_says_so() -> None:
-    assert said(Failure("context_length", "x", 400, prompt_tokens=90, context_limit=100, max_tokens=32)).startswith(
+    failure = Failure("context_length", "x", 400, prompt_tokens=90, context_limit=100, max_tokens=32)
+    assert message_of(failure).startswith(
         "input length and `max_tokens` exceed context limit: 90 + 32 > 100")
 
 
 def test_p13_a_prompt_that_is_too_long_by_itself_is_not_blamed_on_max_tokens() -> None:
-    assert said(Failure("context_length", "x", 400, prompt_tokens=120, context_limit=100, max_tokens=32)) == (
+    assert message_of(Failure("context_length", "x", 400, prompt_tokens=120, context_limit=100, max_tokens=32)) == (
         "prompt is too long: 120 tokens > 100 maximum")
 
 

@@ -12,7 +12,7 @@ PING = {"type": "ping"}
 ERROR = {"type": "error", "error": {}}
 
 
-def opened(kind: str, index: int = 0) -> dict[str, object]:
+def block_start(kind: str, index: int = 0) -> dict[str, object]:
     return {"type": "content_block_start", "index": index, "content_block": {"type": kind}}
 
 
@@ -26,12 +26,12 @@ def stop(index: int = 0) -> dict[str, object]:
 
 @pytest.mark.parametrize("events", [
     [START, *END],
-    [START, PING, opened("text"), PING, delta("text_delta"), stop(), PING, *END],
-    [START, opened("thinking"), delta("thinking_delta"), delta("signature_delta"), stop(),
-     opened("tool_use", 1), delta("input_json_delta", 1), stop(1), *END],
-    [START, opened("web_search_tool_result"), stop(), END[0], END[0], END[1]],
+    [START, PING, block_start("text"), PING, delta("text_delta"), stop(), PING, *END],
+    [START, block_start("thinking"), delta("thinking_delta"), delta("signature_delta"), stop(),
+     block_start("tool_use", 1), delta("input_json_delta", 1), stop(1), *END],
+    [START, block_start("web_search_tool_result"), stop(), END[0], END[0], END[1]],
     [ERROR],
-    [START, opened("text"), ERROR],
+    [START, block_start("text"), ERROR],
 ])
 def test_legal(events: list[dict[str, object]]) -> None:
     grammar.check(events)
@@ -45,16 +45,16 @@ def test_legal(events: list[dict[str, object]]) -> None:
     [START, END[1]],
     [START, *END, PING],
     [START, ERROR, PING],
-    [START, opened("text"), *END],
-    [START, opened("text"), opened("text", 1), stop(1), stop(0), *END],
-    [START, opened("text", 1), stop(1), *END],
-    [START, opened("text"), delta("text_delta", 1), stop(), *END],
-    [START, opened("text"), delta("thinking_delta"), stop(), *END],
-    [START, opened("thinking"), delta("signature_delta"), delta("thinking_delta"), stop(), *END],
-    [START, opened("thinking"), delta("signature_delta"), delta("signature_delta"), stop(), *END],
-    [START, opened("redacted_thinking"), delta("text_delta"), stop(), *END],
+    [START, block_start("text"), *END],
+    [START, block_start("text"), block_start("text", 1), stop(1), stop(0), *END],
+    [START, block_start("text", 1), stop(1), *END],
+    [START, block_start("text"), delta("text_delta", 1), stop(), *END],
+    [START, block_start("text"), delta("thinking_delta"), stop(), *END],
+    [START, block_start("thinking"), delta("signature_delta"), delta("thinking_delta"), stop(), *END],
+    [START, block_start("thinking"), delta("signature_delta"), delta("signature_delta"), stop(), *END],
+    [START, block_start("redacted_thinking"), delta("text_delta"), stop(), *END],
     [START, {"type": "content_block_delta", "index": 0}, *END],
-    [START, END[0], opened("text"), stop(), END[1]],
+    [START, END[0], block_start("text"), stop(), END[1]],
     [START, {"type": "surprise"}, *END],
 ])
 def test_illegal(events: list[dict[str, object]]) -> None:
@@ -63,4 +63,4 @@ def test_illegal(events: list[dict[str, object]]) -> None:
 
 
 def test_an_unfinished_stream_may_stop_anywhere() -> None:
-    grammar.check([START, opened("text")], whole=False)
+    grammar.check([START, block_start("text")], whole=False)

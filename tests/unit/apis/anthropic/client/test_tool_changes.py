@@ -33,11 +33,11 @@ def system(*content: Json) -> Json:
     return {"role": "system", "content": list(content)}
 
 
-def said(text: str) -> Json:
+def text_block(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-def sent(provider: tuple[str, str, str], *messages: Json, tools: list[Json], lossy: str = "report",
+def body_of(provider: tuple[str, str, str], *messages: Json, tools: list[Json], lossy: str = "report",
          **more: Any) -> tuple[Json, Translation]:
     upstream, url, model = provider
     talk = Translation("anthropic", upstream, url=url, model=model, lossy=lossy)
@@ -72,7 +72,7 @@ def test_3_8_the_list_is_that_of_the_end(provider: tuple[str, str, str], tools: 
     messages = [USER]
     for one in changes:
         messages += [{"role": "assistant", "content": "ok"}, system(one), USER]
-    body, talk = sent(provider, *messages, tools=tools, lossy="reject")
+    body, talk = body_of(provider, *messages, tools=tools, lossy="reject")
     assert offered(body) == left
     assert "tool_addition" not in json.dumps(body)
     assert "tool_removal" not in json.dumps(body)
@@ -81,7 +81,7 @@ def test_3_8_the_list_is_that_of_the_end(provider: tuple[str, str, str], tools: 
 
 @pytest.mark.parametrize("provider", OTHERS)
 def test_3_8_text_beside_a_change_stays(provider: tuple[str, str, str]) -> None:
-    body, _ = sent(provider, USER, system(said("From now on without a."), change("removal", "a")), USER,
+    body, _ = body_of(provider, USER, system(text_block("From now on without a."), change("removal", "a")), USER,
                    tools=[tool("a"), tool("b")])
     assert offered(body) == ["b"]
     assert "From now on without a." in json.dumps(body)
@@ -89,8 +89,8 @@ def test_3_8_text_beside_a_change_stays(provider: tuple[str, str, str]) -> None:
 
 @pytest.mark.parametrize("provider", OTHERS)
 def test_3_8_system_text_inside_a_user_message_and_its_changes(provider: tuple[str, str, str]) -> None:
-    inner = {"type": "mid_conv_system", "content": [said("Be brief."), change("removal", "a")]}
-    body, talk = sent(provider, {"role": "user", "content": [said("one"), inner, said("two")]},
+    inner = {"type": "mid_conv_system", "content": [text_block("Be brief."), change("removal", "a")]}
+    body, talk = body_of(provider, {"role": "user", "content": [text_block("one"), inner, text_block("two")]},
                       tools=[tool("a"), tool("b")])
     assert offered(body) == ["b"]
     text = json.dumps(body)
@@ -102,7 +102,7 @@ def test_3_8_system_text_inside_a_user_message_and_its_changes(provider: tuple[s
 @pytest.mark.parametrize("provider", OTHERS[:3])
 def test_3_8_a_compaction_sums_up_the_changes_before_it(provider: tuple[str, str, str]) -> None:
     summary = {"type": "compaction", "content": "They talked.", "tool_changes": [change("removal", "a")]}
-    body, _ = sent(provider, {"role": "assistant", "content": [summary]}, USER, tools=[tool("a"), tool("b")])
+    body, _ = body_of(provider, {"role": "assistant", "content": [summary]}, USER, tools=[tool("a"), tool("b")])
     assert offered(body) == ["b"]
     assert "They talked." in json.dumps(body)
 
@@ -110,14 +110,14 @@ def test_3_8_a_compaction_sums_up_the_changes_before_it(provider: tuple[str, str
 @pytest.mark.parametrize("provider", OTHERS)
 def test_3_8_a_tool_defined_inside_the_conversation(provider: tuple[str, str, str]) -> None:
     new = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": tool("new", description="does")}}
-    body, _ = sent(provider, USER, system(new), USER, tools=[tool("a")])
+    body, _ = body_of(provider, USER, system(new), USER, tools=[tool("a")])
     assert offered(body) == ["a", "new"]
     assert "does" in json.dumps(body["tools"])
 
 
 def test_3_8_a_server_tool_can_be_removed() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
-    body, talk = sent(OTHERS[0], USER, system(change("removal", "web_search")), USER, tools=[tool("a"), search])
+    body, talk = body_of(OTHERS[0], USER, system(change("removal", "web_search")), USER, tools=[tool("a"), search])
     assert offered(body) == ["a"]
     assert talk.dropped.losses == [], "what is not offered is not lost"
 
@@ -128,21 +128,21 @@ def test_3_8_tools_that_the_clients_own_search_found_are_offered() -> None:
               {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [
                   {"type": "tool_reference", "tool_name": "b"}]}]}]
     tools = [tool("ToolSearch"), tool("a"), tool("b", defer_loading=True), tool("c", defer_loading=True)]
-    body, _ = sent(OTHERS[0], USER, *loaded, system(change("removal", "a")), USER, tools=tools)
+    body, _ = body_of(OTHERS[0], USER, *loaded, system(change("removal", "a")), USER, tools=tools)
     assert offered(body) == ["ToolSearch", "b"]
-    body, _ = sent(OTHERS[0], USER, *loaded, tools=tools)
+    body, _ = body_of(OTHERS[0], USER, *loaded, tools=tools)
     assert offered(body) == ["ToolSearch", "a", "b", "c"], "a client without changes: all, as ever"
 
 
 def test_3_8_deferred_tools_of_anthropics_search_are_offered() -> None:
     search = {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}
-    body, _ = sent(OTHERS[0], USER, system(change("removal", "a")), USER,
+    body, _ = body_of(OTHERS[0], USER, system(change("removal", "a")), USER,
                    tools=[search, tool("a"), tool("b", defer_loading=True)])
     assert offered(body) == ["b"]
 
 
 def test_3_8_an_undeclared_added_tool_is_a_loss() -> None:
-    _, talk = sent(OTHERS[0], USER, system(change("addition", "nobody")), USER, tools=[tool("a")])
+    _, talk = body_of(OTHERS[0], USER, system(change("addition", "nobody")), USER, tools=[tool("a")])
     assert talk.dropped.losses == ["messages.tool_addition"]
 
 
@@ -151,13 +151,13 @@ def test_3_8_an_undeclared_added_tool_is_a_loss() -> None:
                                    {"type": "tool_addition", "tool": 3}])
 def test_3_8_a_change_without_a_tool_is_refused_with_its_place(block: Json) -> None:
     with pytest.raises(RequestError) as refused:
-        sent(OTHERS[0], USER, system(block), USER, tools=[tool("a")])
+        body_of(OTHERS[0], USER, system(block), USER, tools=[tool("a")])
     assert "messages[1].content[0]" in json.loads(refused.value.body)["error"]["message"]
 
 
 def test_3_8_anthropic_gets_the_blocks_unchanged() -> None:
     messages = [USER, system(change("removal", "a")), USER]
-    body, _ = sent(CLAUDE, *messages, tools=[tool("a"), tool("b")])
+    body, _ = body_of(CLAUDE, *messages, tools=[tool("a"), tool("b")])
     assert body["messages"] == messages
     assert offered(body) == ["a", "b"]
 
@@ -165,5 +165,5 @@ def test_3_8_anthropic_gets_the_blocks_unchanged() -> None:
 def test_3_8_the_same_conversation_gives_the_same_bytes() -> None:
     messages = [USER, system(change("removal", "b"), change("addition", "c")), USER]
     tools = [tool("c", defer_loading=True), tool("b"), tool("a")]
-    assert sent(OTHERS[0], *messages, tools=tools)[0] == sent(OTHERS[0], *messages, tools=tools)[0]
-    assert offered(sent(OTHERS[0], *messages, tools=tools)[0]) == ["c", "a"]
+    assert body_of(OTHERS[0], *messages, tools=tools)[0] == body_of(OTHERS[0], *messages, tools=tools)[0]
+    assert offered(body_of(OTHERS[0], *messages, tools=tools)[0]) == ["c", "a"]

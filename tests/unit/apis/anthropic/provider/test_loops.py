@@ -27,15 +27,15 @@ def secret(number: int) -> list[dict[str, Any]]:
     return [{"type": "redacted_thinking", "data": f"cmVk{number:04d}"}]
 
 
-def used(number: int, name: str = "write") -> list[dict[str, Any]]:
+def tool_use_block(number: int, name: str = "write") -> list[dict[str, Any]]:
     return tool_use(f"toolu_{number}", name, f'{{"a":"{number}"}}')
 
 
 ANSWERS: list[list[Any]] = [
-    [thought(1), "Look. ", used(1, "read_file"), used(2)],
-    [thought(2), "First. ", thought(3), "Sécond. ", used(3)],
-    [thought(4), used(4, "read_file"), thought(5), used(5)],
-    [secret(1), thought(6), used(6)],
+    [thought(1), "Look. ", tool_use_block(1, "read_file"), tool_use_block(2)],
+    [thought(2), "First. ", thought(3), "Sécond. ", tool_use_block(3)],
+    [thought(4), tool_use_block(4, "read_file"), thought(5), tool_use_block(5)],
+    [secret(1), thought(6), tool_use_block(6)],
     [thought(7), "Done. ", thought(8), "Really."],
 ]
 """Steps of one turn."""
@@ -76,7 +76,7 @@ CLIENTS = {
 TELL_ALL = ("all", "details", "details, new ids")
 
 
-def asked(messages: list[dict[str, Any]], model: str, *, streamed: bool) -> tuple[Translation, dict[str, Any]]:
+def send_messages(messages: list[dict[str, Any]], model: str, *, streamed: bool) -> tuple[Translation, dict[str, Any]]:
     talk = Translation("openai", "anthropic", model, url="https://api.anthropic.com/v1")
     request = talk.request(json.dumps({"model": "m", "messages": messages, "tools": TOOLS, "stream": streamed,
                                        "reasoning_effort": "high"}).encode())
@@ -85,7 +85,7 @@ def asked(messages: list[dict[str, Any]], model: str, *, streamed: bool) -> tupl
     return talk, body
 
 
-def answered(talk: Translation, blocks: list[Any], *, streamed: bool) -> dict[str, Any]:
+def client_message(talk: Translation, blocks: list[Any], *, streamed: bool) -> dict[str, Any]:
     calls = any(block[0]["type"] == "tool_use" for block in blocks if not isinstance(block, str))
     talk.start(200, {"content-type": "text/event-stream"})
     out = talk.feed(stream(*blocks, stop="tool_use" if calls else "end_turn")) + talk.finish()
@@ -109,13 +109,13 @@ def assert_nothing_invented(body: dict[str, Any]) -> None:
 def test_p10_anthropic_takes_every_step_of_a_loop(client: str, model: str, streamed: bool) -> None:
     messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
     for blocks in ANSWERS:
-        talk, body = asked(messages, model, streamed=streamed)
+        talk, body = send_messages(messages, model, streamed=streamed)
         assert_nothing_invented(body)
-        echoed = CLIENTS[client](answered(talk, blocks, streamed=streamed))
+        echoed = CLIENTS[client](client_message(talk, blocks, streamed=streamed))
         messages.append({"role": "assistant", **echoed})
         messages += [{"role": "tool", "tool_call_id": call["id"], "content": "r"}
                      for call in echoed.get("tool_calls", ())]
-    _, body = asked([*messages, {"role": "user", "content": "more"}], model, streamed=streamed)
+    _, body = send_messages([*messages, {"role": "user", "content": "more"}], model, streamed=streamed)
     assert_nothing_invented(body)
     spoken = [message["content"] for message in body["messages"] if message["role"] == "assistant"]
     if client in TELL_ALL:
@@ -134,7 +134,7 @@ def test_p10_adjacent_thinking_blocks_are_not_sent() -> None:
     details = [{"type": "reasoning.text", "text": str(n), "signature": f"c2ln000{n}", "format": "anthropic-claude-v1",
                 "index": n} for n in (1, 2)]
     call = {"id": "call_1", "type": "function", "function": {"name": "write", "arguments": "{}"}}
-    talk, body = asked([{"role": "user", "content": "go"},
+    talk, body = send_messages([{"role": "user", "content": "go"},
                         {"role": "assistant", "content": "Look.", "reasoning_details": details, "tool_calls": [call]},
                         {"role": "tool", "tool_call_id": "call_1", "content": "r"}], MODELS[0], streamed=False)
     assert [block["type"] for block in body["messages"][1]["content"]] == ["thinking", "text", "tool_use"]

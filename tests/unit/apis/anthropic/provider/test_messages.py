@@ -20,29 +20,29 @@ PDF = Media("document", media_type="application/pdf", data="JVBE", title="Report
 SIGNED = Thinking("hm", signature="c2ln")
 
 
-def shape(body: dict[str, Any]) -> list[tuple[str, list[str]]]:
+def block_types(body: dict[str, Any]) -> list[tuple[str, list[str]]]:
     return [(message["role"], [block["type"] for block in message["content"]]) for message in body["messages"]]
 
 
-def only(body: dict[str, Any]) -> Any:
+def first_block(body: dict[str, Any]) -> Any:
     return body["messages"][0]["content"][0]
 
 
 def test_consecutive_messages_of_a_role_are_one() -> None:
     body = encode(user("a"), user("b"), assistant("c"), assistant("d"), user("e"))
-    assert shape(body) == [("user", ["text", "text"]), ("assistant", ["text", "text"]), ("user", ["text"])]
+    assert block_types(body) == [("user", ["text", "text"]), ("assistant", ["text", "text"]), ("user", ["text"])]
 
 
 def test_the_first_message_is_the_users() -> None:
     body = encode(assistant("Hello!"), user("hi"))
-    assert only(body)["text"] == OPENING
+    assert first_block(body)["text"] == OPENING
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
 
 
 def test_results_open_the_next_user_message_in_call_order() -> None:
     body = encode(user("go"), assistant("ok", call("a"), call("b")), user(result("b", "2"), result("a", "1"), "and"),
                   tools=TOOLS)
-    assert shape(body)[1:] == [("assistant", ["text", "tool_use", "tool_use"]),
+    assert block_types(body)[1:] == [("assistant", ["text", "tool_use", "tool_use"]),
                                ("user", ["tool_result", "tool_result", "text"])]
     assert [block["content"] for block in body["messages"][2]["content"][:2]] == ["1", "2"]
 
@@ -79,7 +79,7 @@ def test_an_id_used_twice_becomes_unique() -> None:
 def test_blank_text_is_left_out_everywhere() -> None:
     body = encode(user("", " \n", "hi"), assistant("", call("a")), user(result("a", " ")), assistant(" "), user("x"),
                   system=[Text(" ")], tools=TOOLS)
-    assert shape(body) == [("user", ["text"]), ("assistant", ["tool_use"]), ("user", ["tool_result", "text"])]
+    assert block_types(body) == [("user", ["text"]), ("assistant", ["tool_use"]), ("user", ["tool_result", "text"])]
     assert "content" not in body["messages"][2]["content"][0]
     assert "system" not in body
 
@@ -113,7 +113,7 @@ def test_illegal_names_are_mapped_in_history_and_choice() -> None:
 def test_system_text_at_the_head_is_the_system_prompt() -> None:
     body = encode(system("one"), system("two"), user("hi"), system=[Text("zero")])
     assert [block["text"] for block in body["system"]] == ["zero", "one", "two"]
-    assert shape(body) == [("user", ["text"])]
+    assert block_types(body) == [("user", ["text"])]
 
 
 def test_later_system_text_becomes_user_text_for_older_models() -> None:
@@ -132,7 +132,7 @@ def test_p23_newer_models_get_system_messages_after_user_messages() -> None:
 def test_a_request_of_system_text_alone_is_answered() -> None:
     dropped = Dropped()
     body = encode(system("Write a haiku."), dropped=dropped)
-    assert shape(body) == [("user", ["text"])]
+    assert block_types(body) == [("user", ["text"])]
     assert "system" not in body
     assert dropped.hints == ["messages.system"]
 
@@ -160,7 +160,7 @@ def test_newer_models_are_asked_to_continue(model: str) -> None:
 
 def test_a_prefill_loses_its_thinking() -> None:
     body = encode(user("name?"), assistant(SIGNED, "My name"))
-    assert shape(body)[-1] == ("assistant", ["text"])
+    assert block_types(body)[-1] == ("assistant", ["text"])
 
 
 # --------------------------------------------------------------------------------------------------------------- media
@@ -176,14 +176,14 @@ def test_a_prefill_loses_its_thinking() -> None:
     (Media("image", file_id="file_011"), {"type": "file", "file_id": "file_011"}),
 ])
 def test_images_and_documents_keep_their_source(media: Media, source: dict[str, str]) -> None:
-    assert only(encode(user(media)))["source"] == source
+    assert first_block(encode(user(media)))["source"] == source
 
 
 def test_documents_keep_title_and_context() -> None:
-    assert only(encode(user(PDF))) == {
+    assert first_block(encode(user(PDF))) == {
         "type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE"},
         "title": "Report", "context": "of May"}
-    text = only(encode(user(Media("document", media_type="text/markdown", data="IyBIaQ==", title="T"))))
+    text = first_block(encode(user(Media("document", media_type="text/markdown", data="IyBIaQ==", title="T"))))
     assert text == {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "# Hi"},
                     "title": "T"}
 
@@ -239,7 +239,7 @@ def test_p17_cache_marks_are_kept() -> None:
                   Message("user", [ToolResult("a", [Text("x", cache=True)])]), tools=TOOLS,
                   system=[Text("rules", cache=True)])
     assert body["system"][0]["cache_control"] == {"type": "ephemeral"}
-    assert only(body)["cache_control"] == {"type": "ephemeral"}
+    assert first_block(body)["cache_control"] == {"type": "ephemeral"}
     assert body["messages"][2]["content"][0]["cache_control"] == {"type": "ephemeral"}
 
 
@@ -260,7 +260,7 @@ def test_p17_no_mark_outlives_one_before_it() -> None:
     dropped = Dropped()
     body = encode(Message("user", [Text("long", cache="1h")]), system=[Text("rules", cache="1h")],
                   tools=[msgspec.structs.replace(TOOLS[0], cache=True)], dropped=dropped)
-    assert [block["cache_control"] for block in (*body["tools"], *body["system"], only(body))] == \
+    assert [block["cache_control"] for block in (*body["tools"], *body["system"], first_block(body))] == \
         [{"type": "ephemeral"}] * 3
     assert dropped.hints == ["cache_control.ttl"]
 

@@ -53,7 +53,7 @@ def results(request: Request) -> list[ToolResult]:
     return [block for message in request.messages for block in message.content if isinstance(block, ToolResult)]
 
 
-def calling(*calls: tuple[str | None, str], **fields: Any) -> dict[str, Any]:
+def with_calls(*calls: tuple[str | None, str], **fields: Any) -> dict[str, Any]:
     """An assistant message with these calls (id, name)."""
     listed = [{"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
               for call_id, name in calls]
@@ -77,12 +77,12 @@ def answer(*parts: list[Event], reason: FinishReason = "stop", usage: Usage | No
     return [Start(), *(event for part in parts for event in part), Finish(reason, usage or Usage(10, 5))]
 
 
-def asked(**fields: Any) -> Request:
+def request_with(**fields: Any) -> Request:
     return Request(model="m", messages=[Message("user", [])], **fields)
 
 
 def stream(events: list[Event], request: Request | None = None) -> bytes:
-    request = request or asked(stream=True)
+    request = request or request_with(stream=True)
     return API.response_encoder(request, "msg_1", lambda: 7).events(events)
 
 
@@ -110,7 +110,7 @@ def accumulated(wire: bytes) -> dict[str, Any]:
 
 def whole(events: list[Event], request: Request | None = None) -> dict[str, Any]:
     """The message of a whole response, strictly of the SDK's type."""
-    wire = API.response_encoder(request or asked(), "msg_1", lambda: 7).events(events)
+    wire = API.response_encoder(request or request_with(), "msg_1", lambda: 7).events(events)
     body: dict[str, Any] = json.loads(wire)
     ChatCompletion.model_validate(body, strict=True)
     choice = body["choices"][0]

@@ -28,7 +28,7 @@ from extproc.conversation.tool_results import pair
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest, Failure, RequestError
 from extproc.translation.exchange import Translation
-from tests.unit.apis.openai.client.helpers import USER, answer, asked, call, calling, text, thinking
+from tests.unit.apis.openai.client.helpers import USER, answer, call, request_with, text, thinking, with_calls
 from tests.unit.ext_proc.playbook import request_body
 from tests.unit.ext_proc.test_translate import hop, routed
 
@@ -40,8 +40,8 @@ def decode(*messages: dict[str, Any], **fields: Any) -> Request:
     return API.decode_request(body, {}, Dropped(), Limits())
 
 
-def told(events: list[Event], request: Request | None = None) -> list[dict[str, Any]]:
-    wire = API.response_encoder(request or asked(stream=True), "msg_1", lambda: 7).events(events)
+def emitted(events: list[Event], request: Request | None = None) -> list[dict[str, Any]]:
+    wire = API.response_encoder(request or request_with(stream=True), "msg_1", lambda: 7).events(events)
     *lines, rest = wire.decode().split("\n\n")
     assert rest == ""
     assert all(line.startswith("data: ") and "\n" not in line for line in lines)
@@ -49,7 +49,7 @@ def told(events: list[Event], request: Request | None = None) -> list[dict[str, 
 
 
 def test_a_response_in_events() -> None:
-    events = told(answer(thinking("hm", "S"), text("a", "", "b"), call("c1", "search_web", '{"q":\n', '"x"}'),
+    events = emitted(answer(thinking("hm", "S"), text("a", "", "b"), call("c1", "search_web", '{"q":\n', '"x"}'),
                          call("c2", "paint"), reason="tool_calls"))
     load = events[3]["id"]
     assert load.startswith("c1_xs1_")
@@ -70,23 +70,23 @@ def test_a_response_in_events() -> None:
 
 @pytest.mark.parametrize("pieces", [(), ('{"x":',)])
 def test_a_truncated_call_only_has_a_start(pieces: tuple[str, ...]) -> None:
-    events = told(answer(text("a"), call("c", "f", *pieces), reason="length"))
+    events = emitted(answer(text("a"), call("c", "f", *pieces), reason="length"))
     assert [event["type"] for event in events] == ["content", "tool_start", "usage", "done"]
     assert events[2]["finish_reason"] == "length"
 
 
 def test_a_whole_call_before_the_limit_is_sent() -> None:
-    events = told(answer(call("c", "f", "{}"), text("a"), reason="length"))
+    events = emitted(answer(call("c", "f", "{}"), text("a"), reason="length"))
     assert [event["type"] for event in events] == ["tool_start", "tool_call", "content", "usage", "done"]
 
 
 def test_arguments_that_are_no_object_are_wrapped() -> None:
-    events = told(answer(call("c", "f", "[1"), text("a")))
+    events = emitted(answer(call("c", "f", "[1"), text("a")))
     assert events[1]["arguments"] == {"INVALID_JSON": "[1"}
 
 
 def test_half_an_emoji_in_arguments_stays_unchanged() -> None:
-    assert told(answer(call("c", "f", '{"a":\r\n "\\ud83d"}')))[1]["arguments"] == {"a": "\ud83d"}
+    assert emitted(answer(call("c", "f", '{"a":\r\n "\\ud83d"}')))[1]["arguments"] == {"a": "\ud83d"}
 
 
 def exchange(provider: list[str], *, cuts: int = 1000, **fields: Any) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def test_losses_are_reported_before_an_error() -> None:
 
 
 def test_p1_a_broken_stream_ends_with_the_error() -> None:
-    events = told([Start(), TextStart(), TextDelta("a"), Failure("timeout", "silent", 504), Finish("stop", Usage())])
+    events = emitted([Start(), TextStart(), TextDelta("a"), Failure("timeout", "silent", 504), Finish("stop", Usage())])
     assert [event["type"] for event in events] == ["content", "error"]
     assert events[1]["error"]["message"] == "silent"
 
@@ -157,8 +157,9 @@ def test_the_request_always_asks_for_a_stream_with_usage() -> None:
 
 def test_finalize_closes_open_calls_forbids_further_ones_and_adds_the_note() -> None:
     tool = {"type": "function", "function": {"name": "f"}}
-    request = decode(USER, calling(("a", "f"), ("b", "f")), {"role": "tool", "tool_call_id": "a", "content": "1"},
-                     calling(("c", "f")), tools=[tool], tool_choice="required", parallel_tool_calls=True, finalize=True)
+    request = decode(USER, with_calls(("a", "f"), ("b", "f")), {"role": "tool", "tool_call_id": "a", "content": "1"},
+                     with_calls(("c", "f")), tools=[tool], tool_choice="required", parallel_tool_calls=True,
+                     finalize=True)
     assert request.tool_choice == ToolChoice("none")
     assert request.parallel_tool_calls is None
     assert [tool.name for tool in request.tools] == ["f"]
@@ -198,13 +199,14 @@ def test_finalize_gets_no_call_even_where_the_attempt_forces_one(upstream: str) 
 
 
 def test_without_finalize_nothing_changes() -> None:
-    request = decode(USER, calling(("a", "f")), finalize=False)
+    request = decode(USER, with_calls(("a", "f")), finalize=False)
     assert [message.role for message in request.messages] == ["user", "assistant"]
 
 
 def test_excluded_reasoning_is_not_sent() -> None:
     request = ChatRequest(model="m", messages=[], stream=True, show_reasoning=False)
-    assert [event["type"] for event in told(answer(thinking("hm"), text("a")), request)] == ["content", "usage", "done"]
+    assert [event["type"] for event in emitted(answer(thinking("hm"), text("a")), request)] == ["content", "usage",
+                                                                                                "done"]
 
 
 # ------------------------------------------------------------------------------- the final answer of a chat completion
@@ -212,7 +214,7 @@ def test_excluded_reasoning_is_not_sent() -> None:
 ENDPOINTS = {"openai": ("gpt-4o", "https://api.openai.com/v1"),
              "anthropic": ("claude-sonnet-4-5", "https://api.anthropic.com/v1"),
              "gemini": ("gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta")}
-ASKED = {"model": "gpt-4o", "messages": [USER, calling(("a", "f"))], "tools": [F]}
+ASKED = {"model": "gpt-4o", "messages": [USER, with_calls(("a", "f"))], "tools": [F]}
 
 
 def final(upstream: str, headers: dict[str, str], body: dict[str, Any] | None = None, client: str = "openai",

@@ -12,7 +12,7 @@ from extproc.conversation.model import Media, Opaque, Signature, Text, Thinking,
 from extproc.conversation.signatures import embed_in_id, origin_of
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
-from tests.unit.apis.openai.client.helpers import USER, blocks, calling, calls, decode, results
+from tests.unit.apis.openai.client.helpers import USER, blocks, calls, decode, results, with_calls
 
 
 def refusal(*messages: dict[str, Any], **fields: Any) -> str:
@@ -71,13 +71,13 @@ def test_audio_of_messages_is_a_loss_and_echoed_nulls_are_not() -> None:
     assert dropped.hints == []
 
 
-def said(role: str, name: str | None, content: Any = "hi") -> dict[str, Any]:
+def named(role: str, name: str | None, content: Any = "hi") -> dict[str, Any]:
     return {"role": role, "content": content, "name": name}
 
 
 def test_the_name_of_a_single_speaker_is_dropped() -> None:
     dropped = Dropped()
-    request = decode(said("system", "rules"), said("user", "ann"), said("assistant", "bot"), said("user", None),
+    request = decode(named("system", "rules"), named("user", "ann"), named("assistant", "bot"), named("user", None),
                      dropped=dropped)
     assert blocks(request) == [("user", [Text("hi")]), ("assistant", [Text("hi")]), ("user", [Text("hi")])]
     assert (dropped.losses, dropped.hints) == ([], ["messages.name"])
@@ -86,8 +86,8 @@ def test_the_name_of_a_single_speaker_is_dropped() -> None:
 def test_names_of_several_speakers_go_into_the_text() -> None:
     dropped = Dropped()
     image = {"type": "image_url", "image_url": {"url": "https://x/a.png"}}
-    request = decode(said("system", "example_user", "2+2?"), said("system", "example_assistant", "4"),
-                     said("user", "ann"), said("user", "bob", [image]), said("user", None), dropped=dropped)
+    request = decode(named("system", "example_user", "2+2?"), named("system", "example_assistant", "4"),
+                     named("user", "ann"), named("user", "bob", [image]), named("user", None), dropped=dropped)
     assert request.system == [Text("example_user: 2+2?"), Text("example_assistant: 4")]
     assert blocks(request) == [("user", [Text("ann: hi")]), ("user", [Text("bob:"), Media("image", url="https://x/a.png")]),
                                ("user", [Text("hi")])]
@@ -96,7 +96,7 @@ def test_names_of_several_speakers_go_into_the_text() -> None:
 
 def test_names_of_several_assistants_are_lost_and_named() -> None:
     dropped = Dropped()
-    request = decode(USER, said("assistant", "planner"), said("assistant", "critic"), USER, dropped=dropped)
+    request = decode(USER, named("assistant", "planner"), named("assistant", "critic"), USER, dropped=dropped)
     assert [content for role, content in blocks(request) if role == "assistant"] == [[Text("hi")], [Text("hi")]]
     assert (dropped.losses, dropped.hints) == (["messages.name"], [])
 
@@ -183,13 +183,13 @@ def test_an_unknown_part_keeps_its_bytes() -> None:
 
 def test_a_cache_mark_on_a_message_applies_to_its_last_block() -> None:
     mark = {"type": "ephemeral"}
-    request = decode({"role": "user", "content": ["a", "b"], "cache_control": mark}, calling(("c", "f")),
+    request = decode({"role": "user", "content": ["a", "b"], "cache_control": mark}, with_calls(("c", "f")),
                      {"role": "tool", "tool_call_id": "c", "content": "x", "cache_control": mark})
     assert blocks(request)[0][1] == [Text("a"), Text("b", cache=True)]
     assert results(request) == [ToolResult("c", [Text("x")], cache=True)]
     for_long = {"type": "ephemeral", "ttl": "1h"}
     marked = {"type": "text", "text": "b", "cache_control": mark}
-    request = decode({"role": "user", "content": [marked], "cache_control": for_long}, calling(("c", "f")),
+    request = decode({"role": "user", "content": [marked], "cache_control": for_long}, with_calls(("c", "f")),
                      {"role": "tool", "tool_call_id": "c", "content": [marked], "cache_control": for_long})
     assert blocks(request)[0][1] == [Text("b", cache="1h")]
     assert results(request) == [ToolResult("c", [Text("b", cache=True)], cache="1h")]
@@ -211,7 +211,7 @@ def test_calls_of_functions_and_custom_tools() -> None:
 
 def test_p9_results_of_one_turn_are_one_message_and_keep_text_and_images() -> None:
     dropped = Dropped()
-    request = decode(USER, calling(("a", "f"), ("b", "g")), {"role": "tool", "tool_call_id": "b", "content": [
+    request = decode(USER, with_calls(("a", "f"), ("b", "g")), {"role": "tool", "tool_call_id": "b", "content": [
         {"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]},
         {"role": "tool", "tool_call_id": "a", "content": ""}, dropped=dropped)
     assert blocks(request)[2] == ("user", [
@@ -235,47 +235,47 @@ def test_legacy_function_calls_and_their_results() -> None:
 @pytest.mark.parametrize("lost", [{}, {"tool_call_id": None}, {"tool_call_id": ""}, {"tool_call_id": "null"}])
 def test_p22_results_without_an_id_are_matched_by_name(lost: dict[str, Any]) -> None:
     dropped = Dropped()
-    request = decode(USER, calling(("a", "f"), ("b", "g")), {"role": "tool", "name": "g", "content": "2", **lost},
+    request = decode(USER, with_calls(("a", "f"), ("b", "g")), {"role": "tool", "name": "g", "content": "2", **lost},
                      {"role": "tool", "name": "f", "content": "1", **lost}, dropped=dropped)
     assert [result.call_id for result in results(request)] == ["b", "a"]
     assert dropped.hints == ["tool_result.id"]
 
 
 def test_p22_several_calls_of_one_name_are_matched_in_order() -> None:
-    request = decode(USER, calling(("a", "f"), ("b", "f")), {"role": "tool", "name": "f", "content": "1"},
+    request = decode(USER, with_calls(("a", "f"), ("b", "f")), {"role": "tool", "name": "f", "content": "1"},
                      {"role": "tool", "name": "f", "content": "2"})
     assert [result.call_id for result in results(request)] == ["a", "b"]
 
 
 def test_p22_results_without_id_and_name_are_matched_in_order_when_all_are_there() -> None:
     tool = {"role": "tool", "content": "x"}
-    two = calling(("a", "f"), ("b", "g"))
+    two = with_calls(("a", "f"), ("b", "g"))
     assert [result.call_id for result in results(decode(USER, two, tool, tool))] == ["a", "b"]
     assert refusal(USER, two, tool).startswith("messages[2].tool_call_id: ")
     assert refusal(USER, tool).startswith("messages[1].tool_call_id: ")
 
 
 def test_p22_an_unknown_id_is_matched_by_name_or_with_the_only_open_call() -> None:
-    by_name = decode(USER, calling(("call_1", "f"), ("call_2", "g")),
+    by_name = decode(USER, with_calls(("call_1", "f"), ("call_2", "g")),
                      {"role": "tool", "tool_call_id": "toolu_9", "name": "g", "content": "x"},
                      {"role": "tool", "tool_call_id": "call_1", "content": "y"})
     assert [result.call_id for result in results(by_name)] == ["call_2", "call_1"]
-    one = decode(USER, calling(("call_1", "f")), {"role": "tool", "tool_call_id": "toolu_9", "content": "x"})
+    one = decode(USER, with_calls(("call_1", "f")), {"role": "tool", "tool_call_id": "toolu_9", "content": "x"})
     assert [result.call_id for result in results(one)] == ["call_1"]
 
 
 def test_p22_several_unknown_ids_are_refused_by_name() -> None:
-    request = decode(USER, calling(("a", "f"), ("b", "g")), {"role": "tool", "tool_call_id": "x", "content": "1"},
+    request = decode(USER, with_calls(("a", "f"), ("b", "g")), {"role": "tool", "tool_call_id": "x", "content": "1"},
                      {"role": "tool", "tool_call_id": "y", "content": "2"})
     assert [result.call_id for result in results(request)] == ["x", "y"]
 
 
 def test_p22_a_name_that_nobody_called_is_refused_by_name() -> None:
-    assert "'g'" in refusal(USER, calling(("a", "f")), {"role": "tool", "name": "g", "content": "x"})
+    assert "'g'" in refusal(USER, with_calls(("a", "f")), {"role": "tool", "name": "g", "content": "x"})
 
 
 def test_p22_calls_without_ids_get_the_same_ones_in_every_request() -> None:
-    history: list[dict[str, Any]] = [USER, calling((None, "f"), ("", "g")), {"role": "tool", "content": "1"},
+    history: list[dict[str, Any]] = [USER, with_calls((None, "f"), ("", "g")), {"role": "tool", "content": "1"},
                                      {"role": "tool", "content": "2"}]
     request, later = decode(*history), decode(*history, USER)
     assert len({call.id for call in calls(request)}) == 2
@@ -286,13 +286,13 @@ def test_p22_calls_without_ids_get_the_same_ones_in_every_request() -> None:
 def test_p8_a_signature_comes_back_from_the_id_of_a_call_and_of_its_result() -> None:
     signature = Signature("c2ln", origin_of("gemini"))
     loaded = embed_in_id("call_1", signature)
-    request = decode(USER, calling((loaded, "f")), {"role": "tool", "tool_call_id": loaded, "content": "x"})
+    request = decode(USER, with_calls((loaded, "f")), {"role": "tool", "tool_call_id": loaded, "content": "x"})
     assert calls(request) == [ToolCall("call_1", "f", "{}", signature=signature)]
     assert results(request)[0].call_id == "call_1"
 
 
 def test_p8_a_signature_of_googles_endpoint_is_not_used_for_another_model() -> None:
-    message = calling(("a", "f"))
+    message = with_calls(("a", "f"))
     message["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": "c2ln"}}
     dropped = Dropped()
     (call,) = calls(decode(USER, message, dropped=dropped))

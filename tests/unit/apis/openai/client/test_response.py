@@ -31,15 +31,15 @@ from tests.unit.apis.openai.client.helpers import (
     USER,
     accumulated,
     answer,
-    asked,
     call,
-    calling,
     chunks,
     decode,
+    request_with,
     stream,
     text,
     thinking,
     whole,
+    with_calls,
 )
 
 LEGACY = ChatRequest(model="m", messages=[], legacy_functions=True)
@@ -58,7 +58,7 @@ def test_a_text_on_the_wire() -> None:
                 b'"system_fingerprint":null,"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]}\n\n'
                 % (delta, reason))
 
-    assert stream(answer(text("a", "", "\n\u00e9")), asked(stream=True, want_usage=False)) == (
+    assert stream(answer(text("a", "", "\n\u00e9")), request_with(stream=True, want_usage=False)) == (
         chunk(b'{"role":"assistant","content":""}') + chunk(b'{"content":"a"}')
         + chunk(b'{"content":"\\n\xc3\xa9"}') + chunk(b"{}", b'"stop"') + b"data: [DONE]\n\n")
 
@@ -92,14 +92,14 @@ def test_the_sdk_assembles_a_response(read: Any) -> None:
 
 def test_p15_the_usage_chunk_comes_last_and_only_when_asked() -> None:
     usage = Usage(1050, 20, cached=800, cache_write=50, reasoning=5)
-    *others, last = chunks(stream(answer(text("a"), usage=usage), asked(stream=True, want_usage=True)))
+    *others, last = chunks(stream(answer(text("a"), usage=usage), request_with(stream=True, want_usage=True)))
     assert last["choices"] == []
     assert last["usage"] == {
         "prompt_tokens": 1050, "completion_tokens": 20, "total_tokens": 1070,
         "prompt_tokens_details": {"cached_tokens": 800, "cache_write_tokens": 50},
         "completion_tokens_details": {"reasoning_tokens": 5}}
     assert all(chunk["usage"] is None for chunk in others)
-    silent = chunks(stream(answer(text("a")), asked(stream=True, want_usage=False)))
+    silent = chunks(stream(answer(text("a")), request_with(stream=True, want_usage=False)))
     assert not any("usage" in chunk for chunk in silent)
 
 
@@ -142,17 +142,17 @@ def test_p1_a_failure_in_a_stream_is_an_error_and_never_an_end() -> None:
 
 
 def test_p1_a_failure_writes_no_whole_response() -> None:
-    assert API.response_encoder(asked(), "msg_1", lambda: 0).events([Start(), Failure("server", "x")]) == b""
+    assert API.response_encoder(request_with(), "msg_1", lambda: 0).events([Start(), Failure("server", "x")]) == b""
 
 
 def test_p12_a_ping_is_a_comment_and_changes_nothing() -> None:
     events = answer(text("a"))
-    encoder = API.response_encoder(asked(stream=True), "msg_1", lambda: 0)
+    encoder = API.response_encoder(request_with(stream=True), "msg_1", lambda: 0)
     assert encoder.ping() == b": keepalive\n\n"
     wire = b"".join(encoder.events([event]) + encoder.ping() for event in events)
     assert wire.replace(b": keepalive\n\n", b"") == stream(events)
     assert encoder.ping() == b""
-    assert API.response_encoder(asked(), "msg_1", lambda: 0).ping() == b""
+    assert API.response_encoder(request_with(), "msg_1", lambda: 0).ping() == b""
 
 
 def test_a_limit_leaves_no_call_that_looks_whole() -> None:
@@ -186,7 +186,7 @@ def test_a_delta_without_its_block_is_a_defect(stray: Event) -> None:
 
 
 def test_custom_tools_have_their_own_form_where_it_exists() -> None:
-    request = asked(tools=[Tool("c", None, {}, custom=True)])
+    request = request_with(tools=[Tool("c", None, {}, custom=True)])
     events = answer(call("a", "c", '{"input": "say \\"x\\""}'), reason="tool_calls")
     assert whole(events, request)["tool_calls"] == [
         {"id": "a", "type": "custom", "custom": {"name": "c", "input": 'say "x"'}}]
@@ -194,7 +194,7 @@ def test_custom_tools_have_their_own_form_where_it_exists() -> None:
     message = accumulated(stream(events, request))
     assert message["tool_calls"][0]["function"] == {"name": "c", "arguments": '{"input": "say \\"x\\""}'}
     echoed = [decode(USER, {"role": "assistant", "tool_calls": said["tool_calls"]}).messages[1].content[0]
-              for said in (message, whole(events, asked(tools=request.tools)))]
+              for said in (message, whole(events, request_with(tools=request.tools)))]
     assert [json.loads(block.arguments) for block in echoed] == [{"input": 'say "x"'}] * 2  # type: ignore[union-attr]
 
 
@@ -266,6 +266,6 @@ def test_p8_a_signature_of_another_provider_keeps_its_mark() -> None:
 def test_p8_a_truncated_id_still_pairs() -> None:
     message = whole(answer(thinking("hm", "S" * 200), call("a", "f", "{}")))
     cut = message["tool_calls"][0]["id"][:40]
-    (block,) = decode(USER, calling((cut, "f")), {"role": "tool", "tool_call_id": cut, "content": "x"}
+    (block,) = decode(USER, with_calls((cut, "f")), {"role": "tool", "tool_call_id": cut, "content": "x"}
                       ).messages[1].content
     assert (block.id, block.signature) == ("a", None)  # type: ignore[union-attr]

@@ -16,7 +16,7 @@ from tests.unit.apis.openai.client.helpers import accumulated
 from tests.unit.dialects.cases import UPSTREAMS, case_settings, case_streams, mismatch, shared_cases
 
 
-def answered(pieces: list[bytes], case: dict[str, Any], client: str = "openai", *, streamed: bool = True,
+def response_bytes(pieces: list[bytes], case: dict[str, Any], client: str = "openai", *, streamed: bool = True,
              content_type: str = "text/event-stream") -> bytes:
     talk = Translation(client, UPSTREAMS.get(case["dialect"], "openai"), **case_settings(case))
     talk.request(json.dumps({"model": "m", "stream": streamed, "tools": case.get("tools", []),
@@ -34,7 +34,7 @@ def byte_cuts(body: bytes) -> Iterator[list[bytes]]:
         yield [body[a:b] for a, b in zip([0, *at], [*at, len(body)], strict=True)]
 
 
-def put_together(wire: bytes) -> dict[str, Any]:
+def assemble_stream(wire: bytes) -> dict[str, Any]:
     """The response that a simple client assembles from a stream: strings joined, calls by index."""
     got: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": [], "finish_reason": None}
     for event in wire.decode().split("\n\n")[:-1]:
@@ -78,7 +78,7 @@ def front_end(wire: bytes) -> dict[str, Any]:
     return got
 
 
-def whole(body: bytes) -> dict[str, Any]:
+def assemble_completion(body: bytes) -> dict[str, Any]:
     completion = json.loads(body)
     if "error" in completion:
         return {"content": "", "reasoning": "", "tool_calls": [], "finish_reason": "error"}
@@ -95,18 +95,18 @@ CASES = shared_cases(without=("responses-events",))
 @pytest.mark.parametrize("case", CASES)
 def test_a_stream_in_every_framing_and_cut(case: dict[str, Any]) -> None:
     for body in case_streams(case):
-        at_once = answered([body], case)
-        assert mismatch(put_together(at_once), case) is None
+        at_once = response_bytes([body], case)
+        assert mismatch(assemble_stream(at_once), case) is None
         for pieces in byte_cuts(body):
-            assert answered(pieces, case) == at_once, "rule 1: any chunking, same bytes"
+            assert response_bytes(pieces, case) == at_once, "rule 1: any chunking, same bytes"
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_sdk_reads_the_stream(case: dict[str, Any]) -> None:
-    wire = answered([next(case_streams(case))], case)
+    wire = response_bytes([next(case_streams(case))], case)
     if case["expect"]["finish_reason"] != "error":
         message = accumulated(wire)
-        assert message["finish_reason"] == put_together(wire)["finish_reason"]
+        assert message["finish_reason"] == assemble_stream(wire)["finish_reason"]
         ids = [call["id"] for call in message.get("tool_calls") or []]
         assert len(set(ids)) == len(ids)
         assert all(ids)
@@ -116,7 +116,7 @@ def test_the_sdk_reads_the_stream(case: dict[str, Any]) -> None:
 def test_a_whole_response(case: dict[str, Any]) -> None:
     truncated = case.get("match", {}).get("tool_calls") == "truncated"
     for body in case_streams(case):
-        got = whole(answered([body], case, streamed=False))
+        got = assemble_completion(response_bytes([body], case, streamed=False))
         if case["expect"]["finish_reason"] == "error" or truncated:
             assert got["finish_reason"] == case["expect"]["finish_reason"]
             assert got["tool_calls"] == []
@@ -127,7 +127,7 @@ def test_a_whole_response(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_application_events(case: dict[str, Any]) -> None:
     for body in case_streams(case):
-        got = front_end(answered([body], case, "events"))
+        got = front_end(response_bytes([body], case, "events"))
         assert mismatch(got, case) is None
         if case.get("match", {}).get("tool_calls") == "truncated":
             assert got["tool_calls"] == []
@@ -140,7 +140,7 @@ def test_model_text_in_a_whole_response(case: dict[str, Any], streamed: bool) ->
     body = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "created": 1, "choices": [
         {"index": 0, "message": {"role": "assistant", "content": case["raw"]}, "finish_reason": finish}]}).encode()
     for pieces in ([body], [body[at:at + 1] for at in range(len(body))]):
-        out = answered(pieces, case, streamed=streamed, content_type="application/json")
-        got = put_together(out) if streamed else whole(out)
+        out = response_bytes(pieces, case, streamed=streamed, content_type="application/json")
+        got = assemble_stream(out) if streamed else assemble_completion(out)
         if case.get("match", {}).get("tool_calls") != "truncated":
             assert mismatch(got, case) is None

@@ -26,7 +26,7 @@ RESULTS = [{"title": "B", "url": "https://b.example/", "date": "2026-01-02", "sn
 WORDS = "\n\nSources:\n- [A](https://a.example/)\n- [B](https://b.example/)\n"
 
 
-def answered(client: str, *chunks: dict[str, object], stream: bool = True, **asked: Any) -> tuple[Any, list[str]]:
+def outcome(client: str, *chunks: dict[str, object], stream: bool = True, **asked: Any) -> tuple[Any, list[str]]:
     """The client's text, and the named losses. The chunks may come in any cut."""
     if stream:
         body = sse(*chunks)
@@ -52,12 +52,12 @@ def whole(finish: str = "stop", beside: dict[str, object] | None = None, **messa
     return {"id": "g", "choices": [{"index": 0, "message": message, "finish_reason": finish}], **(beside or {})}
 
 
-def said(events: list[dict[str, Any]]) -> str:
+def text_of_deltas(events: list[dict[str, Any]]) -> str:
     return "".join(event["delta"].get("text", "") for event in events if event["type"] == "content_block_delta")
 
 
 def test_an_openai_client_gets_annotations_in_its_message() -> None:
-    answer, losses = answered("openai", whole(content="So it is.", annotations=[A, B]), stream=False)
+    answer, losses = outcome("openai", whole(content="So it is.", annotations=[A, B]), stream=False)
     assert answer["choices"][0]["message"] == {"role": "assistant", "content": "So it is.", "refusal": None,
                                                "annotations": [A, B]}
     assert not losses
@@ -65,7 +65,7 @@ def test_an_openai_client_gets_annotations_in_its_message() -> None:
 
 def test_an_openai_client_gets_annotations_in_one_delta() -> None:
     """In every form: with text or alone, repeated in each chunk or one by one."""
-    events, losses = answered("openai", delta(content="So ", annotations=[A]), delta(content="it is."),
+    events, losses = outcome("openai", delta(content="So ", annotations=[A]), delta(content="it is."),
                               delta(annotations=[A, B]), delta("stop"))
     deltas = [choice["delta"] for event in events for choice in event["choices"]]
     assert [part["annotations"] for part in deltas if "annotations" in part] == [[A, B]]
@@ -76,10 +76,10 @@ def test_an_openai_client_gets_annotations_in_one_delta() -> None:
 def test_an_openai_client_gets_lists_beside_the_choices_unchanged() -> None:
     """`[1]` in the text is the first of `citations`: no annotation could give its position."""
     beside: dict[str, object] = {"citations": URLS, "search_results": RESULTS}
-    answer, _ = answered("openai", whole(content="So [1].", beside=beside), stream=False)
+    answer, _ = outcome("openai", whole(content="So [1].", beside=beside), stream=False)
     assert (answer["citations"], answer["search_results"]) == (URLS, RESULTS)
     assert "annotations" not in answer["choices"][0]["message"]
-    events, losses = answered("openai", {**delta(content="So "), "citations": URLS[:1]},
+    events, losses = outcome("openai", {**delta(content="So "), "citations": URLS[:1]},
                               {**delta(content="[1]."), **beside}, {**delta("stop"), **beside})
     assert [(event["citations"], event["search_results"]) for event in events if "citations" in event] == \
         [(URLS, RESULTS)]
@@ -90,8 +90,8 @@ def test_an_openai_client_gets_lists_beside_the_choices_unchanged() -> None:
 def test_an_anthropic_client_gets_a_list_at_the_end_of_the_text(stream: bool) -> None:
     chunks = [delta(content="So.", annotations=[A]), delta("stop", annotations=[A, B])] if stream else \
         [whole(content="So.", annotations=[A, B])]
-    answer, losses = answered("anthropic", *chunks, stream=stream)
-    assert (said(answer) if stream else answer["content"][0]["text"]) == "So." + WORDS
+    answer, losses = outcome("anthropic", *chunks, stream=stream)
+    assert (text_of_deltas(answer) if stream else answer["content"][0]["text"]) == "So." + WORDS
     assert not losses
 
 
@@ -106,8 +106,8 @@ def test_a_web_front_end_gets_the_list_in_the_text() -> None:
 
 def test_numbers_in_the_text_are_those_of_the_list() -> None:
     lists: dict[str, object] = {"citations": URLS, "search_results": RESULTS}
-    events, losses = answered("anthropic", {**delta(content="So [1]."), **lists}, {**delta("stop"), **lists})
-    assert said(events) == "So [1].\n\nSources:\n1. https://a.example/\n2. [B](https://b.example/)\n"
+    events, losses = outcome("anthropic", {**delta(content="So [1]."), **lists}, {**delta("stop"), **lists})
+    assert text_of_deltas(events) == "So [1].\n\nSources:\n1. https://a.example/\n2. [B](https://b.example/)\n"
     assert not losses
 
 
@@ -120,14 +120,14 @@ def test_numbers_in_the_text_are_those_of_the_list() -> None:
     pytest.param([delta(content="a"), {**delta("stop"), "citations": {"a": 1}}], {}, id="no list"),
     pytest.param([delta(content="a"), delta("stop", annotations=["a"])], {}, id="no annotation")])
 def test_sources_without_a_place_are_named(chunks: list[dict[str, object]], asked: dict[str, Any]) -> None:
-    events, losses = answered("anthropic", *chunks, **asked)
-    assert "Sources" not in said(events)
+    events, losses = outcome("anthropic", *chunks, **asked)
+    assert "Sources" not in text_of_deltas(events)
     assert losses == ["answer.citations"]
 
 
 def test_no_sources_add_nothing() -> None:
     for client in ("openai", "anthropic"):
-        events, losses = answered(client, {**delta(content="a", annotations=[]), "citations": None},
+        events, losses = outcome(client, {**delta(content="a", annotations=[]), "citations": None},
                                   {**delta("stop", annotations=None), "citations": [], "search_results": []})
         assert not losses
         assert "annotations" not in json.dumps(events)
@@ -136,6 +136,6 @@ def test_no_sources_add_nothing() -> None:
 
 def test_a_flood_of_annotations_is_bounded_and_named() -> None:
     many = [cited(f"https://a.example/{number}") for number in range(1001)]
-    answer, losses = answered("openai", whole(content="a", annotations=many), stream=False)
+    answer, losses = outcome("openai", whole(content="a", annotations=many), stream=False)
     assert len(answer["choices"][0]["message"]["annotations"]) == 1000
     assert losses == ["answer.citations"]

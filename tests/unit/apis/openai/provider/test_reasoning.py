@@ -22,19 +22,19 @@ OFF = ThinkingConfig("disabled")
 READ = [tool("read")]
 
 
-def at(provider: str, model: str) -> Target:
+def target_at(provider: str, model: str) -> Target:
     return Target(model=model, profile=find_profile(provider, None, model), endpoint="example.com")
 
 
-def sent(provider: str, model: str, *messages: Any, dropped: Dropped | None = None, **fields: Any) -> dict[str, Any]:
+def body_of(provider: str, model: str, *messages: Any, dropped: Dropped | None = None, **fields: Any) -> dict[str, Any]:
     request = Request(model="m", messages=list(messages) or [user("hi")], **fields)
-    encoded = encode_request(request, at(provider, model), Dropped() if dropped is None else dropped)
+    encoded = encode_request(request, target_at(provider, model), Dropped() if dropped is None else dropped)
     body: dict[str, Any] = json.loads(encoded.request.body)
     return body
 
 
-def asked(provider: str, model: str, thinking: ThinkingConfig | None, **fields: Any) -> dict[str, Any]:
-    body = sent(provider, model, thinking=thinking, **fields)
+def reasoning_fields(provider: str, model: str, thinking: ThinkingConfig | None, **fields: Any) -> dict[str, Any]:
+    body = body_of(provider, model, thinking=thinking, **fields)
     names = ("reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_budget", "chat_template_kwargs")
     return {name: body[name] for name in names if name in body}
 
@@ -73,30 +73,30 @@ def asked(provider: str, model: str, thinking: ThinkingConfig | None, **fields: 
     ("gemini-compat", "gemini-3-pro-preview", OFF, {}),
 ])
 def test_reasoning_settings_in_the_form_of_the_endpoint(provider, model, thinking, said):
-    assert asked(provider, model, thinking) == said
+    assert reasoning_fields(provider, model, thinking) == said
 
 
 def test_p10_a_budget_that_reaches_the_output_limit_becomes_an_effort():
-    assert asked("openrouter", "anthropic/claude-sonnet-4.5", BUDGET, max_output_tokens=8000) == {
+    assert reasoning_fields("openrouter", "anthropic/claude-sonnet-4.5", BUDGET, max_output_tokens=8000) == {
         "reasoning": {"effort": "medium"}}
     small = ThinkingConfig("enabled", 100)
-    assert asked("openrouter", "anthropic/claude-sonnet-4.5", small)["reasoning"] == {"max_tokens": 1024}
+    assert reasoning_fields("openrouter", "anthropic/claude-sonnet-4.5", small)["reasoning"] == {"max_tokens": 1024}
 
 
 def test_thinking_without_a_field_is_named():
     dropped = Dropped()
-    assert "reasoning_effort" not in sent("groq", "llama-3.3-70b-versatile", thinking=HIGH, dropped=dropped)
+    assert "reasoning_effort" not in body_of("groq", "llama-3.3-70b-versatile", thinking=HIGH, dropped=dropped)
     assert dropped.losses == ["thinking"]
     dropped = Dropped()
-    sent("xai", "grok-4", thinking=HIGH, dropped=dropped)
+    body_of("xai", "grok-4", thinking=HIGH, dropped=dropped)
     assert dropped.losses == [], "it always thinks"
 
 
 def test_a_model_that_thinks_only_in_streams_is_asked_for_a_stream():
-    body = sent("dashscope", "qwen3-32b")
+    body = body_of("dashscope", "qwen3-32b")
     assert body["stream"] is True
-    assert "stream" not in sent("dashscope", "qwen3-32b", thinking=OFF)
-    assert "stream" not in sent("dashscope", "qwen-plus")
+    assert "stream" not in body_of("dashscope", "qwen3-32b", thinking=OFF)
+    assert "stream" not in body_of("dashscope", "qwen-plus")
 
 
 # ------------------------------------------------------------------------------------------------- what it excludes
@@ -109,12 +109,12 @@ def test_a_model_that_thinks_only_in_streams_is_asked_for_a_stream():
 ])
 def test_a_forced_choice_switches_incompatible_reasoning_off(provider, model, switch):
     dropped = Dropped()
-    body = sent(provider, model, tools=READ, tool_choice=ToolChoice("tool", "read"), dropped=dropped)
+    body = body_of(provider, model, tools=READ, tool_choice=ToolChoice("tool", "read"), dropped=dropped)
     assert body["tool_choice"] == {"type": "function", "function": {"name": "read"}}
     assert {name: body[name] for name in switch} == switch
     assert dropped.losses == [], "nobody asked for reasoning"
     asking = Dropped()
-    body = sent(provider, model, tools=READ, tool_choice=ToolChoice("tool", "read"), thinking=BUDGET, dropped=asking)
+    body = body_of(provider, model, tools=READ, tool_choice=ToolChoice("tool", "read"), thinking=BUDGET, dropped=asking)
     assert {name: body[name] for name in switch} == switch
     assert "reasoning_effort" not in body
     assert asking.losses == ["thinking"]
@@ -122,7 +122,7 @@ def test_a_forced_choice_switches_incompatible_reasoning_off(provider, model, sw
 
 def test_a_model_that_always_thinks_is_asked_for_the_call_in_words():
     dropped = Dropped()
-    body = sent("deepseek", "deepseek-reasoner", tools=READ, tool_choice=ToolChoice("tool", "read"), dropped=dropped)
+    body = body_of("deepseek", "deepseek-reasoner", tools=READ, tool_choice=ToolChoice("tool", "read"), dropped=dropped)
     assert body["tool_choice"] == "auto"
     assert "calling the tool read" in body["messages"][0]["content"]
     assert dropped.losses == ["tool_choice"]
@@ -130,10 +130,10 @@ def test_a_model_that_always_thinks_is_asked_for_the_call_in_words():
 
 def test_a_response_format_switches_incompatible_reasoning_off():
     wanted = OutputFormat({"type": "object", "properties": {"tide": {"type": "number"}}})
-    body = sent("dashscope", "qwen3.6-plus", output_format=wanted)
+    body = body_of("dashscope", "qwen3.6-plus", output_format=wanted)
     assert body["enable_thinking"] is False
     assert body["response_format"] == {"type": "json_object"}
-    always = sent("dashscope", "qwq-plus", output_format=wanted)
+    always = body_of("dashscope", "qwq-plus", output_format=wanted)
     assert "response_format" not in always
     assert '"tide"' in always["messages"][0]["content"]
 
@@ -161,7 +161,7 @@ HISTORY = (user("go"), assistant(Thinking("Hm."), "Let me see.", call("a")), use
                   {"type": "text", "text": "Let me see."}]}, {"content": "Here."}),
 ])
 def test_p10_reasoning_goes_back_in_the_form_of_the_endpoint(provider, model, first, last):
-    messages = [m for m in sent(provider, model, *HISTORY)["messages"] if m["role"] == "assistant"]
+    messages = [m for m in body_of(provider, model, *HISTORY)["messages"] if m["role"] == "assistant"]
     plain = {"content": "Let me see."}, {"content": "Here."}
     for message, wanted in zip((messages[0], messages[-1]), (plain[0] | first, plain[1] | last), strict=True):
         assert {name: value for name, value in message.items() if name not in ("role", "tool_calls")} == wanted
@@ -170,7 +170,8 @@ def test_p10_reasoning_goes_back_in_the_form_of_the_endpoint(provider, model, fi
 def test_claudes_signed_reasoning_goes_back_through_openrouter_and_unsigned_does_not():
     turn = assistant(Thinking("Hm.", "c2ln"), Thinking("", redacted="ZGF0YQ"), Thinking("foreign"), call("a"))
     dropped = Dropped()
-    body = sent("openrouter", "anthropic/claude-sonnet-4.5", user("go"), turn, user(result("a", "ok")), dropped=dropped)
+    body = body_of("openrouter", "anthropic/claude-sonnet-4.5", user("go"), turn, user(result("a", "ok")),
+                   dropped=dropped)
     assert body["messages"][1]["reasoning_details"] == [
         {"type": "reasoning.text", "text": "Hm.", "signature": "c2ln", "format": "anthropic-claude-v1", "index": 0},
         {"type": "reasoning.encrypted", "data": "ZGF0YQ", "format": "anthropic-claude-v1", "index": 1}]
@@ -180,18 +181,18 @@ def test_claudes_signed_reasoning_goes_back_through_openrouter_and_unsigned_does
 def test_claude_does_not_reason_after_calls_with_lost_signed_reasoning():
     unsigned = (user("go"), assistant(Thinking("of another model"), call("a")), user(result("a", "ok")))
     dropped = Dropped()
-    body = sent("openrouter", "anthropic/claude-sonnet-4.5", *unsigned, thinking=BUDGET, dropped=dropped)
+    body = body_of("openrouter", "anthropic/claude-sonnet-4.5", *unsigned, thinking=BUDGET, dropped=dropped)
     assert "reasoning" not in body
     assert "thinking" in dropped.hints
     signed = (user("go"), assistant(Thinking("", "c2ln"), call("a")), user(result("a", "ok")))
-    assert "reasoning" in sent("openrouter", "anthropic/claude-sonnet-4.5", *signed, thinking=BUDGET)
-    assert "reasoning" in sent("openrouter", "anthropic/claude-sonnet-4.5", *unsigned, user("next"), thinking=BUDGET)
+    assert "reasoning" in body_of("openrouter", "anthropic/claude-sonnet-4.5", *signed, thinking=BUDGET)
+    assert "reasoning" in body_of("openrouter", "anthropic/claude-sonnet-4.5", *unsigned, user("next"), thinking=BUDGET)
 
 
 def test_p8_the_signature_of_a_call_goes_back_to_googles_endpoint_byte_for_byte():
-    google = at("gemini-compat", "gemini-3-pro-preview")
+    google = target_at("gemini-compat", "gemini-3-pro-preview")
     signed = ToolCall("a", "read", "{}", signature=Signature("Q==c2ln", issuer_origin(google)))
-    body = sent("gemini-compat", "gemini-3-pro-preview", user("go"), assistant(signed, call("b")),
+    body = body_of("gemini-compat", "gemini-3-pro-preview", user("go"), assistant(signed, call("b")),
                 user(result("a", "1"), result("b", "2")))
     first, second = body["messages"][1]["tool_calls"]
     assert first["extra_content"] == {"google": {"thought_signature": "Q==c2ln"}}
@@ -201,7 +202,7 @@ def test_p8_the_signature_of_a_call_goes_back_to_googles_endpoint_byte_for_byte(
 def test_p8_a_call_of_another_model_gets_the_placeholder_signature():
     foreign = ToolCall("a", "read", "{}", signature=Signature("c2ln", "abcd"))
     for provider, model in (("gemini-compat", "gemini-3-pro-preview"), ("openrouter", "google/gemini-3-pro-preview")):
-        message = sent(provider, model, user("go"), assistant(foreign, call("b")),
+        message = body_of(provider, model, user("go"), assistant(foreign, call("b")),
                        user(result("a", "1"), result("b", "2")))["messages"][1]
         if provider == "openrouter":
             assert message["reasoning_details"] == [
@@ -210,29 +211,29 @@ def test_p8_a_call_of_another_model_gets_the_placeholder_signature():
         else:
             signature = message["tool_calls"][0]["extra_content"]["google"]["thought_signature"]
             assert signature == "skip_thought_signature_validator"
-    old = sent("gemini-compat", "gemini-2.5-pro", user("go"), assistant(foreign), user(result("a", "1")))
+    old = body_of("gemini-compat", "gemini-2.5-pro", user("go"), assistant(foreign), user(result("a", "1")))
     assert "extra_content" not in old["messages"][1]["tool_calls"][0]
 
 
 def test_a_sealed_item_goes_back_whole_to_its_issuer_only():
-    openai = at("openrouter", "openai/gpt-5")
+    openai = target_at("openrouter", "openai/gpt-5")
     item = {"type": "reasoning.encrypted", "id": "rs_1", "format": "openai-responses-v1", "data": "gAAA"}
     told = (user("go"), assistant(Thinking("So.", pack_item(item, openai)), call("a")), user(result("a", "1")))
-    assert sent("openrouter", "openai/gpt-5", *told)["messages"][1]["reasoning_details"] == [
+    assert body_of("openrouter", "openai/gpt-5", *told)["messages"][1]["reasoning_details"] == [
         {"type": "reasoning.summary", "summary": "So.", "format": "openai-responses-v1", "index": 0},
         {**item, "index": 1}]
     history = (user("go"), assistant(Thinking("", redacted=pack_item(item, openai)), call("a")), user(result("a", "1")))
-    assert sent("openrouter", "openai/gpt-5", *history)["messages"][1]["reasoning_details"] == [{**item, "index": 0}]
+    assert body_of("openrouter", "openai/gpt-5", *history)["messages"][1]["reasoning_details"] == [{**item, "index": 0}]
     for provider, model in (("openrouter", "openai/gpt-5.2"), ("openrouter", "anthropic/claude-sonnet-4.5"),
                             ("vllm", "any")):
-        assert "gAAA" not in json.dumps(sent(provider, model, *history))
-        assert "xs1." not in json.dumps(sent(provider, model, *history))
+        assert "gAAA" not in json.dumps(body_of(provider, model, *history))
+        assert "xs1." not in json.dumps(body_of(provider, model, *history))
 
 
 def test_ids_of_calls_and_of_their_signatures_agree_when_ids_are_replaced():
-    target = at("openrouter", "google/gemini-3-pro-preview")
+    target = target_at("openrouter", "google/gemini-3-pro-preview")
     signed = ToolCall("x" * 50, "read", "{}", signature=Signature("c2ln", issuer_origin(target)))
-    message = sent("openrouter", "google/gemini-3-pro-preview", user("go"), assistant(signed),
+    message = body_of("openrouter", "google/gemini-3-pro-preview", user("go"), assistant(signed),
                    user(result("x" * 50, "1")))["messages"][1]
     assert len(message["tool_calls"][0]["id"]) <= 40
     assert message["reasoning_details"][0]["id"] == message["tool_calls"][0]["id"]

@@ -30,7 +30,7 @@ from extproc.translation.exchange import Translation
 from tests.playbook import call, context, delta, script, sse
 
 
-def at(provider: str, model: str = "m") -> DecodeContext:
+def context_of(provider: str, model: str = "m") -> DecodeContext:
     target = Target(model=model, profile=find_profile(provider, None, model), endpoint="example.com")
     return replace(context(), target=target)
 
@@ -40,7 +40,7 @@ def streamed(*chunks: Any, where: DecodeContext | None = None, done: bool = True
     return [*decoder.feed(sse(*chunks, done=done)), *decoder.finish()]
 
 
-def whole(message: dict[str, Any], where: DecodeContext | None = None, **more: Any) -> list[Event]:
+def whole_of(message: dict[str, Any], where: DecodeContext | None = None, **more: Any) -> list[Event]:
     decoder = OpenAIResponseDecoder(where or context())
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], **more}
     return [*decoder.feed(json.dumps(body).encode()), *decoder.finish()]
@@ -69,9 +69,9 @@ def test_p2_reasoning_in_every_spelling_is_a_thinking_block(spelling):
     assert script(streamed(delta(**spelling), delta(content="ok"), delta("stop"))) == told
     content = spelling.get("content")
     if content is None:
-        assert script(whole({**spelling, "content": "ok"})) == told
+        assert script(whole_of({**spelling, "content": "ok"})) == told
     elif isinstance(content, list):
-        assert script(whole({"content": [*content, {"type": "text", "text": "ok"}]})) == told
+        assert script(whole_of({"content": [*content, {"type": "text", "text": "ok"}]})) == told
 
 
 @pytest.mark.parametrize("signed", [
@@ -86,7 +86,7 @@ def test_anthropics_signature_closes_its_block(signed):
 
 
 def test_p8_the_signature_of_googles_endpoint_stays_with_its_call():
-    where = at("gemini-compat", "gemini-3-pro-preview")
+    where = context_of("gemini-compat", "gemini-3-pro-preview")
     first = {**call(0, "a", "ping", "{}"), "extra_content": {"google": {"thought_signature": "c2ln=="}}}
     events = streamed(delta(tool_calls=[first]), delta(tool_calls=[call(1, "b", "ping", "{}")]), delta("stop"),
                       where=where)
@@ -95,7 +95,7 @@ def test_p8_the_signature_of_googles_endpoint_stays_with_its_call():
 
 
 def test_p8_the_signature_of_gemini_behind_openrouter_comes_as_an_item_before_its_call():
-    where = at("openrouter", "google/gemini-3-pro-preview")
+    where = context_of("openrouter", "google/gemini-3-pro-preview")
     item = {"type": "reasoning.encrypted", "data": "c2ln", "id": "b", "format": "google-gemini-v1", "index": 0}
     events = streamed(delta(reasoning_details=[{"type": "reasoning.text", "text": "hm", "index": 0}]),
                       delta(reasoning_details=[item]), delta(tool_calls=[call(0, "a", "ping", "{}")]),
@@ -105,7 +105,7 @@ def test_p8_the_signature_of_gemini_behind_openrouter_comes_as_an_item_before_it
 
 
 def test_a_sealed_item_joins_the_thinking_before_it_or_stands_alone_but_never_after_text():
-    where = at("openrouter", "openai/gpt-5")
+    where = context_of("openrouter", "openai/gpt-5")
     item = {"type": "reasoning.encrypted", "id": "rs_1", "format": "openai-responses-v1", "data": "gAAA", "index": 1}
     kept = {name: value for name, value in item.items() if name != "index"}
     summed = streamed(delta(reasoning="hm"), delta(reasoning_details=[item]), delta(content="ok"), delta("stop"),
@@ -133,7 +133,8 @@ def test_free_text_becomes_arguments():
                               "finish tool_calls"]
     message = {"tool_calls": [{"id": "a", "type": "custom", "custom": {"name": "save_file", "input": "x"}},
                               {"id": "b", "type": "function", "function": {"name": "ping", "arguments": "{}"}}]}
-    assert script(whole(message)) == ["start", "call save_file", 'args: {"input":"x"}', "stop", "call ping", "args: {}",
+    assert script(whole_of(message)) == ["start", "call save_file", 'args: {"input":"x"}', "stop", "call ping",
+                                         "args: {}",
                                       "stop", "finish tool_calls"]
 
 
@@ -157,7 +158,7 @@ def test_p1_truncated_free_text_is_never_a_whole_call():
                 "completion_tokens_details": {"reasoning_tokens": 30}}, 35, 30),
 ])
 def test_p15_tokens_of_reasoning_are_counted_once(provider, usage, output, reasoning):
-    last = streamed(delta(content="ok"), delta("stop"), {"choices": [], "usage": usage}, where=at(provider))[-1]
+    last = streamed(delta(content="ok"), delta("stop"), {"choices": [], "usage": usage}, where=context_of(provider))[-1]
     assert isinstance(last, Finish)
     assert (last.usage.input, last.usage.output, last.usage.reasoning) == (10, output, reasoning)
 
@@ -187,7 +188,7 @@ def refused(text: str) -> dict[str, Any]:
     '{"name": "ping", "arguments": {"n": 1}}', '[{"name": "ping", "parameters": {"n": 1}}]',
     '{"type": "function", "function": {"name": "ping", "arguments": "{\\"n\\":1}"}}'])
 def test_a_call_refused_by_its_host_is_read_from_the_error(text):
-    events = streamed(delta(reasoning="hm"), refused(text), where=at("groq", "openai/gpt-oss-120b"))
+    events = streamed(delta(reasoning="hm"), refused(text), where=context_of("groq", "openai/gpt-oss-120b"))
     assert script(events) == ["start", "think", "think: hm", "stop", "call ping", 'args: {"n":1}', "stop",
                               "finish tool_calls"]
 
@@ -195,12 +196,13 @@ def test_a_call_refused_by_its_host_is_read_from_the_error(text):
 @pytest.mark.parametrize("text", ["I cannot do that.", '{"name": "gone", "arguments": {}}', '{"name": "ping"', "[]",
                                   '[{"name": "ping", "arguments": {}}, "and more"]'])
 def test_any_other_refused_output_stays_an_error(text):
-    assert script(streamed(refused(text), where=at("groq")))[-1] == "failure invalid_request"
+    assert script(streamed(refused(text), where=context_of("groq")))[-1] == "failure invalid_request"
     assert rescued_response(json.dumps(refused(text)).encode(), {"ping": "ping"}) is None
 
 
 def test_a_refused_call_after_text_stays_an_error():
-    events = streamed(delta(content="Let me see."), refused('{"name": "ping", "arguments": {}}'), where=at("groq"))
+    events = streamed(delta(content="Let me see."), refused('{"name": "ping", "arguments": {}}'),
+                      where=context_of("groq"))
     assert script(events)[-1] == "failure invalid_request"
 
 
@@ -208,7 +210,8 @@ def test_a_refused_call_in_the_models_own_form_is_read_by_its_dialect():
     tools = {"ping": Tool("ping", None, {"type": "object", "properties": {"n": {"type": "integer"}}})}
     look = look_for("llama-3.3-70b", style="auto", read=(), tools=True, reasoning_open=None)
     assert look is not None
-    where = replace(at("groq", "llama-3.3-70b"), request=Request(model="m", messages=[], tools=list(tools.values())),
+    where = replace(context_of("groq", "llama-3.3-70b"), request=Request(model="m", messages=[],
+                                                                         tools=list(tools.values())),
                     scanner=lambda sequencer: Scanner(look, sequencer, tools))
     text = '<|python_tag|>{"name": "ping", "parameters": {"n": 1}}'
     events = streamed(refused(text), where=where)
