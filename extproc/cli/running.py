@@ -121,7 +121,7 @@ def drain(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT or unix:
     except ValueError as error:
         fail(f"--admin: {error}")
     if not ended:
-        fail(f"some answers were still running after {patience:g} s")
+        fail(f"some responses were still running after {patience:g} s")
 
 
 def demo(listen: Annotated[str, typer.Option("--listen")] = "127.0.0.1:0") -> None:

@@ -29,12 +29,13 @@ def edge_transport(config: Config, sources: Sources) -> core.TransportSocket | N
             tls_certificate_sds_secret_configs=[sources.secret(_SECRET)]))))
 
 
-def edge_secrets(config: Config, bell: Path | None = None) -> list[tls.Secret]:
-    """The certificate's secret, which names files and holds no key itself. `bell`: the folder in which a move says that
-    the files are others."""
+def edge_secrets(config: Config, reload_trigger: Path | None = None) -> list[tls.Secret]:
+    """The certificate's secret, which names files and holds no key itself. `reload_trigger`: the folder in which a
+    moved file makes Envoy read the pair again."""
     if config.tls is None:
         return []
     return [tls.Secret(name=_SECRET, tls_certificate=tls.TlsCertificate(
         certificate_chain=core.DataSource(filename=config.tls.certificate),
         private_key=core.DataSource(filename=config.tls.key),
-        watched_directory=None if bell is None else core.WatchedDirectory(path=str(bell))))]
+        watched_directory=None if reload_trigger is None else core.WatchedDirectory(
+            path=str(reload_trigger))))]

@@ -58,7 +58,7 @@ class EnvoyConfig:
         edge = edge_table(self.config, with_secrets=True)
         for table in (edge, hops_table(self.config)):
             made[route_file(table.name)] = _resources([table])
-        for secret in edge_secrets(self.config, self.runtime.bell):
+        for secret in edge_secrets(self.config, self.runtime.reload_trigger):
             made[secret_file(secret.name)] = _resources([secret])
         keys = {key_file_name(name): key for backend, found in self.config.backends.items()
                 for name, key in keys_in_files(backend, found).items()}

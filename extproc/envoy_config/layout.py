@@ -59,7 +59,7 @@ class RuntimeLayout:
         remove_abandoned(Path(place))
         root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
         layout = cls(root, [f"unix:{root}/w{number}.sock" for number in range(workers)], _locked(root))
-        for folder in (layout.config, layout.metrics, layout.bell):
+        for folder in (layout.config, layout.metrics, layout.reload_trigger):
             folder.mkdir(mode=0o700)
         return layout
 
@@ -69,9 +69,9 @@ class RuntimeLayout:
         return self.root / "envoy"
 
     @property
-    def bell(self) -> Path:
+    def reload_trigger(self) -> Path:
         """The directory in which a move tells Envoy to read the gateway's certificate again."""
-        return self.root / "bell"
+        return self.root / "reload-trigger"
 
     @property
     def metrics(self) -> Path:

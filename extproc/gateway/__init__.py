@@ -1,10 +1,10 @@
 """Envoy and the workers as one program.
 
-`run_up` runs everything in the foreground, `run_serve` the workers alone: `program` checks what they need, `gateway`
-and `serving` are one run of each, from start to drain. `children` starts processes that die with the parent; `workers`,
-`envoy`, `limits` and `demo_provider` know one kind each. `signals` is what the operator asks for, `following` heeds it
-and the file while requests run, `reload` puts a changed configuration in force (`delivery` writes Envoy's part of it),
-`admin` is the admin port, `show` what an operator sees.
+`run_up` runs everything in the foreground, `run_serve` the workers alone. `program` checks what they need; `gateway`
+and `serving` are one run of each, from start to drain. `child_processes` starts processes that die with the parent;
+`workers`, `envoy`, `ratelimit_process` and `demo_provider` know one kind each. `signals` turns signals into requests of
+the operator, and `background` fulfils them and follows the configuration file. `reload` applies a changed
+configuration, `envoy_files` writes Envoy's part of it. `admin` is the admin port, `console` the terminal output.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Addresses to listen on: which one the configuration means, is the port free, which one is; can a Unix socket be made
-there. Nothing stays open."""
+"""Addresses to listen on: which one the configuration means, whether it can be used, and which port is free.
+
+Nothing stays open.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +17,32 @@ from extproc.envoy_config.layout import socket_path_problem
 from extproc.gateway.child_processes import StartError
 
 
-def show(host: str, port: int) -> str:
+def format_address(host: str, port: int) -> str:
     """`host:port`, with brackets around IPv6."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def is_free(host: str, port: int) -> bool:
-    """Whether a program could listen there now."""
+def is_port_free(host: str, port: int) -> bool:
+    """True if a program could listen there now."""
     try:
-        _bind(host, port).close()
+        _bind_and_listen(host, port).close()
     except OSError:
         return False
     return True
 
 
-def usable_port(host: str, port: int) -> int:
-    """The port itself, or a free one for port 0. Raises StartError that says what to do when it cannot be used."""
+def resolve_port(host: str, port: int) -> int:
+    """The port itself, or a free one for port 0. Raises StartError with advice if it cannot be used."""
     try:
-        with _bind(host, port) as bound:
+        with _bind_and_listen(host, port) as bound:
             return int(bound.getsockname()[1])
     except OSError as error:
         raise StartError(_reason(host, port, error)) from None
 
 
-def usable_socket(path: str) -> None:
-    """Raises StartError when no Unix socket can be made at this path. An old socket may be there, nothing else: it
-    would be removed."""
+def check_socket_path(path: str) -> None:
+    """Raises StartError if no Unix socket can be made at this path. An old socket may be there; any other file would be
+    lost, so it is an error."""
     folder = Path(path).parent
     reason = socket_path_problem(path)
     if not folder.is_dir():
@@ -48,14 +50,17 @@ def usable_socket(path: str) -> None:
     elif not os.access(folder, os.W_OK | os.X_OK):
         reason = reason or f"not allowed to write into {folder}"
     elif Path(path).exists() and not Path(path).is_socket():
-        reason = reason or "there is something else of that name"
+        reason = reason or "something else has that name"
     if reason:
         raise StartError(f"cannot listen on {path}: {reason}")
 
 
-def listening(config: Config, port: int | None, now: Config | None) -> Config:
-    """`config` with the address that it shall listen on: a given port comes before the configured one, port 0 is any
-    free one. `now`: what a running gateway listens on. Raises StartError where that cannot be."""
+def with_listen_address(config: Config, port: int | None, now: Config | None) -> Config:
+    """`config` with the address to listen on.
+
+    `port` overrides the configured one; port 0 is any free one. `now`: the configuration of a running gateway. Raises
+    StartError if the address cannot be used, or cannot follow the present one without a pause.
+    """
     host, chosen = parse_address(config.listen)
     chosen = chosen if port is None else port
     if now is not None:
@@ -65,17 +70,17 @@ def listening(config: Config, port: int | None, now: Config | None) -> Config:
         if chosen == port_now:
             raise StartError(f"{host}:{chosen} and {host_now}:{port_now} cannot follow one another without a pause: "
                              "take another port, or restart")
-    chosen = usable_port(host, chosen)
-    return msgspec.structs.replace(config, listen=show(host, chosen))
+    chosen = resolve_port(host, chosen)
+    return msgspec.structs.replace(config, listen=format_address(host, chosen))
 
 
 def reachable_host(host: str) -> str:
-    """How this machine reaches a listener on `host`."""
+    """The host by which this machine reaches a listener on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def _reason(host: str, port: int, error: OSError) -> str:
-    where = show(host, port)
+    where = format_address(host, port)
     if error.errno == errno.EADDRINUSE:
         return (f"port {port} is taken: another program listens on {where}. Stop it, or choose another port, "
                 f"for instance --port {_free_near(host, port)}")
@@ -85,17 +90,17 @@ def _reason(host: str, port: int, error: OSError) -> str:
 
 
 def _free_near(host: str, port: int) -> int:
-    return next((other for other in range(port + 1, min(port + 50, 65536)) if is_free(host, other)), 0)
+    return next((other for other in range(port + 1, min(port + 50, 65536)) if is_port_free(host, other)), 0)
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _bind_and_listen(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-        # Where an address is only bound but not listened on, bind alone would succeed.
+        # bind alone succeeds on an address that is bound but not listened on.
         bound.listen(1)
     except OSError:
         bound.close()

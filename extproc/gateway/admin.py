@@ -16,7 +16,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from extproc import __version__
 from extproc.config import Config, parse_address
 from extproc.endpoints import HEALTH_PATH, METRICS_PATH, READY_PATH
-from extproc.gateway.addresses import is_free, usable_port
+from extproc.gateway.addresses import is_port_free, resolve_port
 from extproc.process.metric_files import shared_metrics
 
 _DEFAULT = next(field.default for field in msgspec.structs.fields(Config) if field.name == "admin")
@@ -29,26 +29,26 @@ _BUILD = (f"# HELP extproc_build_info What runs here\n# TYPE extproc_build_info 
 __all__ = ["AdminServer", "admin_address", "shared_metrics"]
 
 HEALING = 10.0
-"""Seconds that a gateway has to mend itself: it starts processes again that die. Then /healthz asks for a restart."""
+"""Seconds that a gateway has to recover: it restarts processes that die. After that, /healthz reports failure."""
 
 
 class AdminServer:
-    """`metrics` gives the text of /metrics. Not ready until `serve`, and not any more after `stopping`; alive then, as
-    long as this thread answers."""
+    """`metrics` returns the text of /metrics. Not ready before `start_serving` and after `start_stopping`; alive in
+    both cases, as long as this thread answers."""
 
     def __init__(self, address: tuple[str, int], metrics: Callable[[], bytes],
                  clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics = metrics
         self._clock = clock
-        self._asked: Callable[[], list[str]] = lambda: ["the gateway is starting"]
+        self._find_missing: Callable[[], list[str]] = lambda: ["the gateway is starting"]
         self._serves = False
-        """It should: it has started, and was not told to stop."""
+        """The gateway has started and was not told to stop."""
         self._failing_since: float | None = None
         admin = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                status, kind, body = admin._answer(self.path.partition("?")[0])
+                status, kind, body = admin.respond(self.path.partition("?")[0])
                 self.send_response(status)
                 self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(body)))
@@ -56,31 +56,32 @@ class AdminServer:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Not worth a line."""
+                """Not logged."""
 
         self._server = http.server.ThreadingHTTPServer(address, Handler)
         self.port = int(self._server.server_address[1])
         threading.Thread(target=self._server.serve_forever, name="admin", daemon=True).start()
 
-    def serve(self, missing: Callable[[], list[str]]) -> None:
-        """All is started: from now on `missing` tells, whenever somebody asks, what does not serve."""
-        self._asked, self._serves = missing, True
+    def start_serving(self, find_missing: Callable[[], list[str]]) -> None:
+        """Everything is started. From now on `find_missing` is called for every probe and names what does not serve."""
+        self._find_missing, self._serves = find_missing, True
 
-    def stopping(self) -> None:
+    def start_stopping(self) -> None:
         """No new requests are wanted."""
         self._serves = False
-        self._asked = lambda: ["the gateway is stopping"]
+        self._find_missing = lambda: ["the gateway is stopping"]
 
     def _missing(self) -> list[str]:
-        """What does not serve; since when is remembered for /healthz."""
-        missing = self._asked()
+        """The parts that do not serve. The start of a failure is remembered for /healthz."""
+        missing = self._find_missing()
         if not missing or not self._serves:
             self._failing_since = None
         elif self._failing_since is None:
             self._failing_since = self._clock()
         return missing
 
-    def _answer(self, path: str) -> tuple[int, str, bytes]:
+    def respond(self, path: str) -> tuple[int, str, bytes]:
+        """The response to GET: status, content type, body."""
         text = "text/plain; charset=utf-8"
         if path == METRICS_PATH:
             return 200, CONTENT_TYPE_LATEST, self._metrics() + _READY_METRIC % (not self._missing()) + _BUILD
@@ -96,16 +97,16 @@ class AdminServer:
         return 404, text, f"served here: {METRICS_PATH} {HEALTH_PATH} {READY_PATH}\n".encode()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # wakes the thread, which by itself looks every half second
+        with contextlib.suppress(OSError):  # wakes the thread, which otherwise looks every half second
             self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.shutdown()
         self._server.server_close()
 
 
 def admin_address(config: Config) -> tuple[str, int]:
-    """Where the admin port listens. Only the default yields to a free port when it is taken; a chosen one that is
+    """The address of the admin port. The default port yields to a free one if it is taken. A configured port that is
     taken raises StartError."""
     host, port = parse_address(config.admin)
-    if config.admin == _DEFAULT and not is_free(host, port):
+    if config.admin == _DEFAULT and not is_port_free(host, port):
         return host, 0
-    return host, usable_port(host, port)
+    return host, resolve_port(host, port)

@@ -1,10 +1,9 @@
-"""The gateway's own certificate under a running Envoy: a pair of files that changed, however it was done, is used for
-new connections.
+"""The gateway's own certificate under a running Envoy: new connections use a changed pair of files, however it changed.
 
-Envoy itself would notice a file only when it is moved to its place: one that is written in place goes by unseen, and so
-does a link whose target changes elsewhere. So the files are looked at here, like the configuration's, and when they are
-another pair, and a pair at all, Envoy is told by a file that moves in a folder of its runtime directory. It then reads
-the pair where it is: the private key is copied nowhere.
+Envoy itself only notices files that are moved into place: not a file that is written in place, nor a link whose target
+changes elsewhere. So the files are polled here, like the configuration file. When they have changed and form a valid
+pair, a file is moved in a folder of Envoy's runtime directory, which makes Envoy read the pair again. The private key
+is never copied.
 """
 
 from __future__ import annotations
@@ -15,51 +14,51 @@ from collections.abc import Callable
 from pathlib import Path
 
 from extproc.config import EdgeTls
-from extproc.gateway.child_processes import Line
-from extproc.gateway.reload import LOOK_EVERY, Watch
+from extproc.gateway.child_processes import LineSink
+from extproc.gateway.reload import LOOK_EVERY, FileWatch
 
 
-class Certificates:
-    """`tls` gives the files of the configuration in force; `bell` is the folder that Envoy watches; `say` gets what an
-    operator should know. Looks from the moment on when it is made."""
+class CertificateWatcher:
+    """Polls from its creation on. `tls` returns the files of the configuration in force. `trigger` is the folder that
+    Envoy watches. `report` receives messages for the operator."""
 
-    def __init__(self, tls: Callable[[], EdgeTls | None], bell: Path, say: Line) -> None:
+    def __init__(self, tls: Callable[[], EdgeTls | None], trigger: Path, report: LineSink) -> None:
         self._tls = tls
-        self._bell = bell
-        self._say = say
+        self._trigger = trigger
+        self._report = report
         self._files: EdgeTls | None = None
-        self._watch: Watch | None = None
-        self.look()
+        self._watch: FileWatch | None = None
+        self.check()
 
-    async def follow(self) -> None:
-        """For ever."""
+    async def run(self) -> None:
+        """Polls forever."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            self.look()
+            self.check()
 
-    def look(self) -> None:
-        """Once."""
+    def check(self) -> None:
+        """Polls once."""
         files = self._tls()
-        if files != self._files:  # other files, which Envoy reads by itself as it learns of them
+        if files != self._files:  # other files: Envoy reads them with its new configuration
             self._files = files
-            self._watch = None if files is None else Watch(Path(files.certificate), lambda: [files.key])
+            self._watch = None if files is None else FileWatch(Path(files.certificate), lambda: [files.key])
         if files is None or self._watch is None or not self._watch.changed():
             return
-        if problem := _problem(files):
-            self._say(f"warning: tls: {files.certificate} and {files.key} cannot be used ({problem}); the certificate "
-                      "before stays in use")
+        if problem := _pair_problem(files):
+            self._report(f"warning: tls: {files.certificate} and {files.key} cannot be used ({problem}); the previous "
+                         "certificate stays in use")
             return
-        self._ring()
-        self._say(f"tls: new connections get the certificate that {files.certificate} holds now")
+        self._trigger_reload()
+        self._report(f"tls: new connections get the new certificate of {files.certificate}")
 
-    def _ring(self) -> None:
-        beside = self._bell / ".rings"
-        beside.touch()
-        beside.replace(self._bell / "rings")
+    def _trigger_reload(self) -> None:
+        temporary = self._trigger / ".trigger"
+        temporary.touch()
+        temporary.replace(self._trigger / "trigger")
 
 
-def _problem(files: EdgeTls) -> str | None:
-    """Why the files are no pair of a certificate and its key."""
+def _pair_problem(files: EdgeTls) -> str | None:
+    """Why the files are not a valid pair of certificate and key; None if they are."""
     def no_passphrase() -> str:
         return ""
 

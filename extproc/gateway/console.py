@@ -1,8 +1,8 @@
-"""What an operator sees: the table of what is served, the lines to paste for Claude Code, one line per request.
+"""Terminal output: the table of what is served, the lines to paste for Claude Code, one line per request.
 
-On a terminal everything goes to standard output, requests as columns that fit its width. Elsewhere standard output is
-for programs, and each line of it is JSON: the workers' lines as they are, and one that says "ready"; the table, and the
-same in words, go to standard error.
+On a terminal everything goes to standard output, with requests as columns that fit its width. Otherwise standard output
+is for programs, and each line is JSON: the workers' lines unchanged, and one that says "ready". The table and the same
+messages in words go to standard error.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _FIGURES = ("{:>6} {:>6} {:>5} {:>5} {:>5}", ("in", "out", "first", "total", "ca
 _BESIDE_ROUTE = len("12:34:56  ") + 2 + len(_FIGURES[0].format(*_FIGURES[1])) + 2
 """Columns of a line without its route and its outcome."""
 _NOTES = 27
-"""Columns for the outcome and its notes, where the terminal is wide enough."""
+"""Columns for the outcome and its notes, if the terminal is wide enough."""
 
 
-def served(config: Config, url: str, env: Mapping[str, str]) -> None:
+def print_overview(config: Config, url: str, env: Mapping[str, str]) -> None:
     """Prints models with their attempts, teams, and how to point Claude Code here."""
     terminal = sys.stdout.isatty()
     console = Console(file=sys.stdout if terminal else sys.stderr, width=None if terminal else 120, highlight=False)
@@ -47,52 +47,51 @@ def served(config: Config, url: str, env: Mapping[str, str]) -> None:
                 for name, team in config.teams.items()]))
         console.print("\nFor Claude Code:", style="bold")
         for line in claude_code(config, url, env):
-            # As it is: a line that was folded could not be pasted.
+            # Not wrapped: a wrapped line could not be pasted.
             console.print(Text(f"  {line}"), soft_wrap=True)
         console.print()
     (put_on_stdout if terminal else put_on_stderr)(_encoded(captured.get(), console.file))
 
 
-def note(text: str) -> None:
-    """A line for people, where the table goes."""
-    (tell if sys.stdout.isatty() else complain)(text)
+def print_note(text: str) -> None:
+    """Prints a line for people, where the table goes."""
+    (print_line if sys.stdout.isatty() else print_error)(text)
 
 
-def say(text: str) -> None:
-    """What the program tells of itself while it runs, on standard error."""
-    complain(f"extproc: {text}")
+def report(text: str) -> None:
+    """Prints a message of the program on standard error."""
+    print_error(f"extproc: {text}")
 
 
-def ready(text: str, **where: object) -> None:
-    """The gateway serves: in words, and elsewhere than on a terminal as a line of the log with these words and
-    `where`."""
-    note(f"extproc: {text}")
+def report_ready(text: str, **where: object) -> None:
+    """Reports that the gateway serves: in words, and without a terminal also as a line of the log with `where`."""
+    print_note(f"extproc: {text}")
     if not sys.stdout.isatty():
         Log().write_event("info", "ready", message=text, **where)
 
 
-def tell(text: str) -> None:
-    """A line on standard output."""
+def print_line(text: str) -> None:
+    """Prints a line on standard output."""
     put_on_stdout(_encoded(f"{text}\n", sys.stdout))
 
 
-def complain(text: str) -> None:
-    """A line on standard error."""
+def print_error(text: str) -> None:
+    """Prints a line on standard error."""
     put_on_stderr(_encoded(f"{text}\n", sys.stderr))
 
 
 class LibraryLines(logging.Handler):
-    """Warnings of libraries (asyncio, grpc) as lines on standard error."""
+    """Prints warnings of libraries (asyncio, grpc) on standard error."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
 
     def emit(self, record: logging.LogRecord) -> None:
-        complain(self.format(record))
+        print_error(self.format(record))
 
 
 def _encoded(text: str, stream: IO[str] | None) -> bytes:
-    """As the stream would write it. Names may hold any character; one that cannot be shown is no reason to fail."""
+    """In the encoding of the stream. Names may hold any character; one that cannot be shown must not fail."""
     return text.encode(getattr(stream, "encoding", None) or "utf-8", "backslashreplace")
 
 
@@ -106,8 +105,9 @@ def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
 
 
 def claude_code(config: Config, url: str, env: Mapping[str, str]) -> list[str]:
-    """The three variables. A team's key is never printed: its variable of the environment is, where it has one."""
-    from extproc.envoy_config.secrets import placeholder  # loaded by now; not while the workers start
+    """The three environment variables. A team's key is never printed: the variable that holds it is, if there is one.
+    """
+    from extproc.envoy_config.secrets import placeholder  # expensive; not imported while the workers start
 
     team = next(iter(config.teams), None)
     if team is None:
@@ -128,60 +128,61 @@ def _attempts(rule: ModelRule) -> str:
 
 
 class RequestLines:
-    """Shows the workers' JSON lines: as they are, or on a terminal one readable line per request. `width` gives the
+    """Prints the workers' JSON lines: unchanged, or on a terminal one readable line per request. `width` returns the
     terminal's columns."""
 
     def __init__(self, terminal: bool | None = None, width: Callable[[], int] | None = None) -> None:
         self._terminal = sys.stdout.isatty() if terminal is None else terminal
         self._width = width or (lambda: shutil.get_terminal_size().columns)
 
-    def heading(self) -> None:
-        """Names the columns, where there are any."""
+    def print_heading(self) -> None:
+        """Prints the names of the columns, on a terminal."""
         if self._terminal:
-            tell(heading(self._width()))
+            print_line(column_heading(self._width()))
 
     def __call__(self, line: str) -> None:
-        text = readable(line, self._width()) if self._terminal else line
+        text = format_line(line, self._width()) if self._terminal else line
         if text is not None:
-            tell(text)
+            print_line(text)
 
 
-def heading(width: int) -> str:
-    """The names of the columns of `readable`."""
+def column_heading(width: int) -> str:
+    """The names of the columns of `format_line`."""
     figures, names = _FIGURES
     room = _route_width(width)
     route = _ROUTE if len(_ROUTE) <= room else "model @ backend"
     return f"{'time':8}  {route:{room}}  {figures.format(*names)}  outcome"[:width]
 
 
-def readable(line: str, width: int = 120) -> str | None:
-    """A worker's line for people; None for what would only be noise. Lines that are not the log's own stay."""
+def format_line(line: str, width: int = 120) -> str | None:
+    """A worker's line for people; None for one without interest. Lines that are not the log's own stay unchanged."""
     try:
         entry = json.loads(line)
     except ValueError:
-        return _harmless(line)
+        return _make_printable(line)
     if not isinstance(entry, dict) or "event" not in entry:
-        return _harmless(line)
+        return _make_printable(line)
     if entry["event"] == "exchange":
-        # The edge hop of a request that was routed says nothing that the backend hop will not say.
-        return None if entry.get("hop") == "select" and not entry.get("reason") else _harmless(_exchange(entry, width))
+        if entry.get("hop") == "select" and not entry.get("reason"):
+            return None  # the request was routed, and the backend hop logs it
+        return _make_printable(_exchange(entry, width))
     if entry.get("level") in ("info", "debug"):
         return None
     said = entry.get("message") or entry.get("error") or entry.get("reason") or ""
-    return _harmless(f"{_clock()}  {entry.get('level', '')}: {entry['event']} {said}".rstrip())
+    return _make_printable(f"{_time_of_day()}  {entry.get('level', '')}: {entry['event']} {said}".rstrip())
 
 
 def _exchange(entry: dict[str, Any], width: int) -> str:
-    """Route, figures and outcome in columns; what is unknown stays empty. What failed without figures says why in
-    their place, where there is room for it."""
+    """Route, figures and outcome in columns; unknown figures stay empty. If an exchange failed without figures, the
+    reason takes their place."""
     route = _shorten(_route(entry), _route_width(width))
     usage, notes = entry.get("usage") or {}, _notes(entry)
     if not any(usage.values()) and entry.get("outcome") not in ("ok", "client_closed"):
-        return _cut(f"{_clock()}  {route}  {notes}  {_seconds(entry.get('ms'))}".rstrip(), width)
+        return _cut(f"{_time_of_day()}  {route}  {notes}  {_seconds(entry.get('ms'))}".rstrip(), width)
     figures = _FIGURES[0].format(_count(usage.get("input")), _count(usage.get("output")),
                                  _seconds(entry.get("ms_first_token")), _seconds(entry.get("ms")),
                                  entry.get("tool_calls") or "")
-    return _cut(f"{_clock()}  {route}  {figures}  {notes}".rstrip(), width)
+    return _cut(f"{_time_of_day()}  {route}  {figures}  {notes}".rstrip(), width)
 
 
 def _route(entry: dict[str, Any]) -> str:
@@ -193,7 +194,7 @@ def _route(entry: dict[str, Any]) -> str:
 
 
 def _notes(entry: dict[str, Any]) -> str:
-    """The outcome first, then what is out of the ordinary."""
+    """The outcome first, then anything unusual."""
     outcome = str(entry.get("outcome") or "?")
     why = entry.get("reason") or entry.get("failure")
     said = [{"client_closed": "client left"}.get(outcome, outcome.replace("_", " "))]
@@ -216,7 +217,7 @@ def _route_width(width: int) -> int:
 
 
 def _shorten(text: str, width: int) -> str:
-    """Exactly `width` characters: filled up, or without the middle, since both ends say the most."""
+    """Exactly `width` characters: padded, or without the middle, since both ends say the most."""
     if len(text) <= width:
         return text.ljust(width)
     head = width // 2
@@ -239,10 +240,10 @@ def _seconds(ms: float | None) -> str:
     return f"{ms / 1000:.1f}s" if ms < 99_950 else f"{ms / 1000:.0f}s"
 
 
-def _harmless(text: str) -> str:
-    """Names come from clients: what would move the cursor or change colours is shown as a mark."""
+def _make_printable(text: str) -> str:
+    """Names come from clients: characters that would move the cursor or change colours are replaced."""
     return text if text.isprintable() else "".join(char if char.isprintable() else "·" for char in text)
 
 
-def _clock() -> str:
+def _time_of_day() -> str:
     return time.strftime("%H:%M:%S")

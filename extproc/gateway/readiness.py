@@ -1,6 +1,6 @@
-"""What is missing before a request would be served: each part of the gateway is asked, now, and nothing is remembered.
+"""Which parts must start or recover before requests are served. Every probe asks all parts; nothing is remembered.
 
-`/readyz` and `extproc_ready` come from here. The admin server asks on a thread of its own; the questions run on the
+`/readyz` and `extproc_ready` come from here. The admin server asks on a thread of its own; the checks run on the
 parent's event loop.
 """
 
@@ -15,22 +15,22 @@ from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.gateway.workers import Workers
 
 PATIENCE = 2.5
-"""Seconds for all answers together: a little longer than for a worker's health."""
+"""Seconds for all answers together: slightly longer than a worker's health check."""
 
 
 class Readiness:
-    """The parts of one running gateway. `counting` is the process that counts limits while it is needed, else None;
-    `envoy` is None where Envoy runs elsewhere."""
+    """The parts of one running gateway. `limits` returns the rate limit process while it is needed, else None. `envoy`
+    is None if Envoy runs elsewhere."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, workers: Workers, counting: Callable[[], Workers | None],
+    def __init__(self, loop: asyncio.AbstractEventLoop, workers: Workers, limits: Callable[[], Workers | None],
                  envoy: EnvoyAdmin | None) -> None:
         self._loop = loop
         self._workers = workers
-        self._counting = counting
+        self._limits = limits
         self._envoy = envoy
 
     def missing(self) -> list[str]:
-        """A sentence for each part that does not serve; for any thread but the loop's own."""
+        """A sentence for each part that does not serve. For any thread except the event loop's own."""
         asked = asyncio.run_coroutine_threadsafe(self._missing(), self._loop)
         try:
             return asked.result(PATIENCE + 0.5)
@@ -39,10 +39,10 @@ class Readiness:
             return ["the gateway's own process is too busy to ask its parts"]
 
     async def _missing(self) -> list[str]:
-        counting = self._counting()
+        counting = self._limits()
         workers, limits, envoy = await asyncio.gather(
-            self._workers.any_serves(), counting.any_serves() if counting is not None else _nobody(),
-            self._envoy_says())
+            self._workers.any_serves(), counting.any_serves() if counting is not None else _no_process(),
+            self._envoy_problem())
         found = []
         if envoy is not None:
             found.append(f"Envoy: {envoy}")
@@ -52,8 +52,8 @@ class Readiness:
             found.append("limits: the process that counts does not answer its health check")
         return found
 
-    async def _envoy_says(self) -> str | None:
-        """Why it would not serve."""
+    async def _envoy_problem(self) -> str | None:
+        """Why Envoy would not serve; None if it would."""
         if self._envoy is None:
             return None
         try:
@@ -65,5 +65,5 @@ class Readiness:
         return None if status == 200 else text.strip()[:80].lower()
 
 
-async def _nobody() -> bool:
+async def _no_process() -> bool:
     return False

@@ -1,12 +1,12 @@
-"""A changed configuration under a running gateway: seen, checked, put in force without cutting a stream, or refused.
+"""A changed configuration under a running gateway: noticed, checked, and applied without cutting a stream, or refused.
 
-The order of a change: (1) every worker knows the new rules beside the old ones; (2) Envoy gets what is new beside what
-is there: clusters, listeners, routes; (3) new requests get the new configuration in the workers; (4) Envoy gets the new
-team keys, origins and settings; (5) when no request runs on the old configuration any more, and none has for a while,
-what only that one needed goes away, in reverse order. Rules are named by their content and changed backends get another
-name (`extproc.config.versions`), so whichever of these states two neighbours of a request's path are in, they mean the
-same thing. A step that fails is undone, in reverse order; the configuration before stays in force. Where requests may
-have begun on the new one, its rules and backends stay known until those have ended.
+The order of a change: (1) every worker learns the new rules beside the old ones; (2) Envoy gets the additions beside
+what it has: clusters, listeners, routes; (3) new requests get the new configuration in the workers; (4) Envoy gets the
+new team keys, origins and settings; (5) when no request has run on the old configuration for a while, what only that
+one needed is removed, in reverse order. Rules are named by their content, and changed backends get another name
+(`extproc.config.versions`). So two neighbours on a request's path always mean the same thing, whichever of these states
+each of them is in. A failed step is undone in reverse order, and the previous configuration stays in force. If requests
+may have begun on the new one, its rules and backends stay known until those have ended.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from extproc import envoy_config
 from extproc.config import Backend, Config, ConfigError, ModelRule, warnings_of
 from extproc.config.versions import fingerprint, rename_changed_backends
 from extproc.gateway.child_processes import StartError
-from extproc.gateway.envoy_files import EnvoyFiles, Refused
+from extproc.gateway.envoy_files import ApplyError, EnvoyFiles
 from extproc.gateway.workers import Workers
 from extproc.worker.generations import Accepted, Generation
 
 LOOK_EVERY = 0.25
-"""Seconds between two looks at the file; it must be the same twice, or somebody is still writing it."""
+"""Seconds between two looks at the file. It must look the same twice, or it may still be being written."""
 QUIET = 5.0
-"""Seconds without a stream of an old generation after which none comes any more: longer than the pause between two
-attempts of a request."""
+"""Seconds without a stream after which an old generation gets none any more: longer than the pause between two attempts
+of a request."""
 ASK_EVERY = 0.5
 """Seconds between two questions about streams of an old generation."""
 
@@ -44,8 +44,8 @@ NEEDS_RESTART = ("workers", "admin")
 """Keys that only a restart changes."""
 
 
-class Metrics:
-    """What /metrics says about the configuration."""
+class ReloadMetrics:
+    """The metrics of the configuration."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -68,7 +68,7 @@ class Metrics:
         self._at.set(time.time())
 
     def ended(self, result: str) -> None:
-        """`applied`, `refused` (it is not valid) or `failed` (it could not be put in force)."""
+        """Counts the end of a reload: `applied`, `refused` (it is invalid) or `failed` (it could not be applied)."""
         self._reloads.labels(result).inc()
         if result != "applied":
             self._good.set(0)
@@ -82,7 +82,7 @@ class Metrics:
 
 
 def digest_of(path: Path | None) -> str:
-    """What `extproc_config_info` shows: as `sha256sum FILE | cut -c1-12` does. "built-in" without a file."""
+    """The hash in `extproc_config_info`: that of `sha256sum FILE | cut -c1-12`. "built-in" without a file."""
     if path is None:
         return "built-in"
     try:
@@ -91,9 +91,9 @@ def digest_of(path: Path | None) -> str:
         return "unreadable"
 
 
-class Watch:
-    """Looks whether a file is another one, or has been written: by rename, in place, or as Kubernetes swaps links.
-    Begins when it is made. `also` names files that count as parts of it."""
+class FileWatch:
+    """Polls whether a file was replaced or written: by rename, in place, or as Kubernetes swaps links. Starts with its
+    creation. `also` returns files that count as parts of it."""
 
     def __init__(self, path: Path, also: Callable[[], list[str]] = list) -> None:
         self.path = path
@@ -101,7 +101,7 @@ class Watch:
         self._seen = self._before = self._stamps()
 
     def changed(self) -> bool:
-        """Whether there is something new, which is the same as at the last look. Tells every change once."""
+        """True if there is a change that is the same as at the last look. Reports every change once."""
         now = self._stamps()
         settled, self._before = now == self._before, now
         if not settled:
@@ -129,11 +129,11 @@ def trusted_files(config: Config) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------- generations
 
 
-class Known(NamedTuple):
+class KnownGeneration(NamedTuple):
     """A generation that running requests may need."""
 
     generation: Generation
-    prints: Mapping[str, str]
+    fingerprints: Mapping[str, str]
     """The fingerprints of its backends, by their names in it."""
 
     @property
@@ -142,7 +142,7 @@ class Known(NamedTuple):
         return self.generation.config
 
 
-def joined(base: Config, known: list[Known]) -> Config:
+def combine_generations(base: Config, known: list[KnownGeneration]) -> Config:
     """`base` with the rules and the backends of all known generations, the newest first: what Envoy must be able to
     serve."""
     rules: dict[str, ModelRule] = {}
@@ -156,38 +156,40 @@ def joined(base: Config, known: list[Known]) -> Config:
 
 
 class Reloader:
-    """The configuration of one running gateway. `file` is what workers read; `delivery` is None where Envoy runs
-    elsewhere."""
+    """The configuration of one running gateway.
+
+    `file` is read by the workers. `current_config` is the configuration in force, with the backends' configured names.
+    """
 
     def __init__(self, config: Config, file: Path, *, quiet: float = QUIET) -> None:
-        self.plain = config
-        self.metrics = Metrics()
+        self.current_config = config
+        self.metrics = ReloadMetrics()
         self.lock = asyncio.Lock()
-        prints = {name: fingerprint(backend) for name, backend in config.backends.items()}
-        self._known = [Known(Generation(1, config), prints)]
+        fingerprints = {name: fingerprint(backend) for name, backend in config.backends.items()}
+        self._known = [KnownGeneration(Generation(1, config), fingerprints)]
         self._numbers = itertools.count(2)  # one that was undone is never given again
         self._file = file
         self._quiet = quiet
         self._valid: set[str] = set()
         self._workers: Workers | None = None
-        self._delivery: EnvoyFiles | None = None
-        self.prepare: Callable[[Config], Awaitable[None]] = _nothing
-        """Awaited before anything of a new configuration is put in force; may raise StartError."""
+        self._envoy_files: EnvoyFiles | None = None
+        self.prepare: Callable[[Config], Awaitable[None]] = _prepare_nothing
+        """Awaited before any part of a new configuration is applied. May raise StartError."""
         self._write(self._known[0].generation, self._known)
 
-    def serve(self, workers: Workers, delivery: EnvoyFiles | None) -> None:
-        """The workers and Envoy's files, once they are there."""
+    def connect(self, workers: Workers, envoy_files: EnvoyFiles | None) -> None:
+        """Supplies the workers and Envoy's files once they are there. `envoy_files` is None if Envoy runs elsewhere."""
         self._workers = workers
-        self._delivery = delivery
+        self._envoy_files = envoy_files
 
     @property
     def generations(self) -> list[int]:
-        """Those that are known, the newest first."""
+        """The numbers of the known generations, the newest first."""
         return [one.generation.number for one in self._known]
 
     async def check(self, config: Config) -> list[str]:
-        """What Envoy says against it. It is not asked about the same thing twice: that costs a second."""
-        if self._delivery is None:
+        """Envoy's complaints about it. Remembers valid configurations, because asking takes a second."""
+        if self._envoy_files is None:
             return []
         made = await asyncio.to_thread(
             envoy_config.static_bootstrap, config, with_secrets=False, sockets=["unix:/worker"])
@@ -201,156 +203,163 @@ class Reloader:
         return complaints
 
     async def apply(self, config: Config) -> None:
-        """Puts a valid configuration in force. Raises Refused when that fails; all is then as before."""
+        """Applies a valid configuration. Raises ApplyError if that fails; the previous one is then in force."""
         assert self._workers is not None
         async with self.lock:
             try:
                 await self.prepare(config)
             except StartError as error:
-                raise Refused(str(error)) from None
+                raise ApplyError(str(error)) from None
             await self._apply(config)
 
     async def _apply(self, config: Config) -> None:
         before, old = list(self._known), self._known[0]
-        new = self._next(config)
+        new = self._next_generation(config)
         known = [new, *before]
         served = False
         try:
-            await self._tell(old.generation, known)
-            if self._delivery is not None:
-                # Where keys begin to be asked for, Envoy asks first: a worker would refuse who brings one already.
+            await self._configure_workers(old.generation, known)
+            if self._envoy_files is not None:
+                # If keys are required from now on, Envoy must know it first: without it a worker would refuse
+                # clients that send one already.
                 teams = old.config.teams or new.config.teams
-                await self._delivery.deliver(joined(msgspec.structs.replace(old.config, teams=teams), known))
+                await self._envoy_files.write_changes(
+                    combine_generations(msgspec.structs.replace(old.config, teams=teams), known))
             served = True
-            # A key that changes hands is checked by Envoy under its old owner until the next step.
+            # Until the next step Envoy checks a key that moves to another team under its old team.
             both = {**old.config.teams, **new.config.teams} if new.config.teams else {}
-            await self._tell(Generation(new.generation.number, msgspec.structs.replace(new.config, teams=both)), known)
-            if self._delivery is not None:
-                await self._delivery.deliver(joined(new.config, known))
-            await self._tell(new.generation, known)
-        except Refused as refused:
-            # What requests may have begun on goes away as any old generation does.
+            await self._configure_workers(
+                Generation(new.generation.number, msgspec.structs.replace(new.config, teams=both)), known)
+            if self._envoy_files is not None:
+                await self._envoy_files.write_changes(combine_generations(new.config, known))
+            await self._configure_workers(new.generation, known)
+        except ApplyError as refused:
+            # If requests may have begun on it, it is removed like any old generation.
             self._known = [old, new, *before[1:]] if served else before
             if problems := await self._undo(old, self._known):
-                raise Refused(f"{refused}; going back to the configuration before failed too ({problems}), a reload "
+                raise ApplyError(f"{refused}; going back to the configuration before failed too ({problems}), a reload "
                               "(SIGHUP) tries again") from None
             raise
         self._known = known
-        self.plain = config
+        self.current_config = config
 
-    async def _undo(self, old: Known, known: list[Known]) -> str:
-        """Returns what stood in the way: Envoy and the workers are each brought back as far as that goes."""
+    async def _undo(self, old: KnownGeneration, known: list[KnownGeneration]) -> str:
+        """Brings Envoy and the workers back as far as possible. Returns the problems."""
         problems: list[str] = []
         try:
-            await self._tell(old.generation, known)
-        except Refused as error:
+            await self._configure_workers(old.generation, known)
+        except ApplyError as error:
             problems.append(str(error))
-        if self._delivery is not None:
+        if self._envoy_files is not None:
             try:
-                await self._delivery.deliver(joined(old.config, known), removing=True)
-            except Refused as error:
+                await self._envoy_files.write_changes(combine_generations(old.config, known), removing=True)
+            except ApplyError as error:
                 problems.append(str(error))
         return "; ".join(problems)
 
-    def _next(self, config: Config) -> Known:
+    def _next_generation(self, config: Config) -> KnownGeneration:
         plain = {name: fingerprint(backend) for name, backend in config.backends.items()}
-        # Where Envoy runs elsewhere it knows the plain names only.
-        named = config if self._delivery is None else rename_changed_backends(
-            config, plain, [one.prints for one in self._known])
-        prints = dict(zip(named.backends, plain.values(), strict=True))
-        return Known(Generation(next(self._numbers), named), prints)
+        # An external Envoy knows the configured names only.
+        named = config if self._envoy_files is None else rename_changed_backends(
+            config, plain, [one.fingerprints for one in self._known])
+        fingerprints = dict(zip(named.backends, plain.values(), strict=True))
+        return KnownGeneration(Generation(next(self._numbers), named), fingerprints)
 
-    async def _tell(self, serving: Generation, known: list[Known]) -> None:
+    async def _configure_workers(self, serving: Generation, known: list[KnownGeneration]) -> None:
         assert self._workers is not None
         try:
             digest = self._write(serving, known)
         except OSError as error:
-            raise Refused(f"the workers' file cannot be written: {error}") from None
+            raise ApplyError(f"the workers' file cannot be written: {error}") from None
         if not await self._workers.configure(digest):
-            raise Refused("a worker did not take the configuration in time")
+            raise ApplyError("a worker did not take the configuration in time")
 
-    def _write(self, serving: Generation, known: list[Known]) -> str:
+    def _write(self, serving: Generation, known: list[KnownGeneration]) -> str:
         return Accepted(serving, [one.generation for one in known]).write(self._file)
 
-    # ------------------------------------------------------------------------------------------------ what goes away
+    # ------------------------------------------------------------------------------------------------ old generations
 
-    async def retire(self) -> None:
-        """For ever: takes old generations away when nothing needs them any more."""
+    async def retire_generations(self) -> None:
+        """Forever: removes old generations that no request needs any more."""
         quiet_since: dict[int, float] = {}
         while True:
             await asyncio.sleep(ASK_EVERY)
             if len(self._known) == 1 or self._workers is None:
                 continue
             for number in self.generations[1:]:
-                if await self._workers.in_use(number):
+                if await self._workers.is_generation_in_use(number):
                     quiet_since.pop(number, None)
                 else:
                     quiet_since.setdefault(number, time.monotonic())
-            gone = {one.generation.number for one in self._known[1:] if self._is_over(one, quiet_since)}
+            gone = {one.generation.number for one in self._known[1:] if self._is_unused(one, quiet_since)}
             if gone:
                 async with self.lock:
-                    with contextlib.suppress(Refused):  # asked again soon
-                        await self._forget(gone)
+                    with contextlib.suppress(ApplyError):  # asked again soon
+                        await self.remove_generations(gone)
                         quiet_since = {number: since for number, since in quiet_since.items() if number not in gone}
 
-    def _is_over(self, one: Known, quiet_since: Mapping[int, float]) -> bool:
-        """Whether no request that needs this generation can follow."""
+    def _is_unused(self, one: KnownGeneration, quiet_since: Mapping[int, float]) -> bool:
+        """True if no request of this generation can follow."""
         since = quiet_since.get(one.generation.number)
         return since is not None and time.monotonic() - since >= self._quiet
 
-    async def _forget(self, gone: set[int]) -> None:
+    async def remove_generations(self, gone: set[int]) -> None:
+        """Removes what only these generations needed. Raises ApplyError."""
         newest = self._known[0]
         known = [one for one in self._known if one is newest or one.generation.number not in gone]
-        if self._delivery is not None:
-            await self._delivery.deliver(joined(newest.config, known), removing=True)
-        await self._tell(newest.generation, known)
+        if self._envoy_files is not None:
+            await self._envoy_files.write_changes(combine_generations(newest.config, known), removing=True)
+        await self._configure_workers(newest.generation, known)
         self._known = known
 
 
-async def _nothing(config: Config) -> None:
-    """Nothing to prepare."""
+async def _prepare_nothing(config: Config) -> None:
+    """The default of `prepare`."""
 
 
-# -------------------------------------------------------------------------------------------------------- the whole way
+# ---------------------------------------------------------------------------------------------- the configuration file
 
 
 class ConfigFile:
-    """The user's file (`watch`), and what becomes of its changes. `load` reads and checks it; `say` gets what an
-    operator should know; `asked` is set when the file shall be read again, changed or not; `applied` is called with
-    each configuration that is in force."""
+    """The user's file (`watch`) and the fate of its changes.
 
-    def __init__(self, watch: Watch, load: Callable[[], Config], reloader: Reloader, say: Callable[[str], None],
-                 asked: asyncio.Event, applied: Callable[[Config], None]) -> None:
+    `load` reads and checks it. `report` receives messages for the operator. `reload_requested` is set when the file
+    shall be read even if unchanged. `applied` is called with each configuration that is in force.
+    """
+
+    def __init__(self, watch: FileWatch, load: Callable[[], Config], reloader: Reloader,
+                 report: Callable[[str], None], reload_requested: asyncio.Event,
+                 applied: Callable[[Config], None]) -> None:
         self._path = watch.path
         self._load = load
         self._reloader = reloader
-        self._say = say
+        self._report = report
         self._applied = applied
         self._watch = watch
-        watch.also = lambda: trusted_files(reloader.plain)
-        self._asked = asked
+        watch.also = lambda: trusted_files(reloader.current_config)
+        self._reload_requested = reload_requested
 
     async def follow(self) -> None:
-        """For ever: puts every change of the file in force, or says why not."""
+        """Forever: applies every change of the file, or reports why not."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._asked.wait(), LOOK_EVERY)
-            if self._watch.changed() or self._asked.is_set():
-                self._asked.clear()
+                await asyncio.wait_for(self._reload_requested.wait(), LOOK_EVERY)
+            if self._watch.changed() or self._reload_requested.is_set():
+                self._reload_requested.clear()
                 await self.reload()
 
     async def reload(self) -> str:
-        """Once, now. Returns `applied`, `refused` or `failed`."""
+        """Reads the file once. Returns `applied`, `refused` or `failed`."""
         try:
             return await self._reload()
         except Exception:
-            # Nobody else would look at the file any more.
+            # Otherwise the file would no longer be followed.
             return self._ended("failed", "internal error, the configuration before stays:\n" + traceback.format_exc())
 
     def _ended(self, result: str, what: str) -> str:
-        """The figures first: whoever reads the line may ask for them at once."""
+        """Counts first: whoever reads the message may ask for the metrics at once."""
         self._reloader.metrics.ended(result)
-        self._say(f"{self._path}: {what}")
+        self._report(f"{self._path}: {what}")
         return result
 
     async def _reload(self) -> str:
@@ -365,20 +374,20 @@ class ConfigFile:
         if problems:
             self._ended("refused", "the change is refused, the configuration before stays in force:")
             for path, reason in problems:
-                self._say(f"    {path}: {reason}")
+                self._report(f"    {path}: {reason}")
             return "refused"
         for key in NEEDS_RESTART:
-            if getattr(config, key) != (kept := getattr(self._reloader.plain, key)):
-                self._say(f"warning: {key}: a change needs a restart; {kept} stays")
+            if getattr(config, key) != (kept := getattr(self._reloader.current_config, key)):
+                self._report(f"warning: {key}: a change needs a restart; {kept} stays")
                 config = msgspec.structs.replace(config, **{key: kept})
         try:
             await self._reloader.apply(config)
-        except Refused as error:
+        except ApplyError as error:
             return self._ended(
                 "failed", f"the change could not be put in force, the configuration before stays: {error}")
         self._reloader.metrics.in_force(digest)
         for path, reason in warnings_of(config):
-            self._say(f"warning: {path}: {reason}")
+            self._report(f"warning: {path}: {reason}")
         self._ended("applied", f"in force now (generation {self._reloader.generations[0]}, {digest})")
         self._applied(config)
         return "applied"

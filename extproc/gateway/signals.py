@@ -1,5 +1,4 @@
-"""Signals -> what they ask of the parent process: an end after a drain, an end at once, a look at the configuration,
-new workers.
+"""Signals -> requests of the operator: drain and end, end at once, read the configuration, replace the workers.
 
 `up` and `serve` wait for these events and let long steps give way to them. Nothing is started or ended here.
 """
@@ -14,34 +13,34 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-class Stop:
-    """What signals ask for: the first to end a drain, the second an end at once; others a look at the configuration
-    (`changed`) or new workers (`replaced`)."""
+class OperatorSignals:
+    """The first SIGTERM or SIGINT asks for a drain, the second for an end at once. SIGHUP asks to read the
+    configuration, SIGUSR1 for new workers."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.at_once = asyncio.Event()
-        self.changed = asyncio.Event()
-        self.replaced = asyncio.Event()
+        self.stop_requested = asyncio.Event()
+        self.kill_requested = asyncio.Event()
+        self.reload_requested = asyncio.Event()
+        self.replace_requested = asyncio.Event()
         self._on_terminal = _has_terminal()
 
-    def heed(self) -> None:
-        """Signals come here from now on."""
+    def install(self) -> None:
+        """Installs the signal handlers."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.on_signal)
         loop.add_signal_handler(signal.SIGHUP, self.on_hangup)
-        loop.add_signal_handler(signal.SIGUSR1, self.replaced.set)
+        loop.add_signal_handler(signal.SIGUSR1, self.replace_requested.set)
 
     def on_signal(self) -> None:
-        (self.at_once if self.asked.is_set() else self.asked).set()
+        (self.kill_requested if self.stop_requested.is_set() else self.stop_requested).set()
 
     def on_hangup(self) -> None:
-        """SIGHUP asks to read the configuration again, unless it tells that the terminal was closed."""
+        """SIGHUP asks to read the configuration again, unless it means that the terminal was closed."""
         if self._on_terminal and not _has_terminal():
             self.on_signal()
         else:
-            self.changed.set()
+            self.reload_requested.set()
 
 
 def _has_terminal() -> bool:
@@ -52,12 +51,12 @@ def _has_terminal() -> bool:
     return True
 
 
-async def unless_stopped(start: Coroutine[Any, Any, None], stop: Stop) -> bool:
-    """Runs `start` unless a signal comes first. Returns whether it was completed; its errors pass through."""
+async def unless_stopped(start: Coroutine[Any, Any, None], stop: OperatorSignals) -> bool:
+    """Runs `start` unless a signal comes first. Returns whether it completed. Its errors are raised."""
     starting = asyncio.ensure_future(start)
-    asked = asyncio.ensure_future(stop.asked.wait())
-    await asyncio.wait([starting, asked], return_when=asyncio.FIRST_COMPLETED)
-    asked.cancel()
+    stop_requested = asyncio.ensure_future(stop.stop_requested.wait())
+    await asyncio.wait([starting, stop_requested], return_when=asyncio.FIRST_COMPLETED)
+    stop_requested.cancel()
     if not starting.done():
         starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -67,12 +66,12 @@ async def unless_stopped(start: Coroutine[Any, Any, None], stop: Stop) -> bool:
     return True
 
 
-async def race(*contestants: Coroutine[Any, Any, Any]) -> None:
-    """Until the first has ended; the others are cancelled. An error of the first passes through."""
+async def wait_for_first(*contestants: Coroutine[Any, Any, Any]) -> None:
+    """Waits until the first has ended, and cancels the others. Raises an error of the first."""
     tasks = [asyncio.ensure_future(one) for one in contestants]
-    done, late = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in late:
+    done, unfinished = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in unfinished:
         task.cancel()
-    await asyncio.gather(*late, return_exceptions=True)
+    await asyncio.gather(*unfinished, return_exceptions=True)
     for task in done:
         task.result()

@@ -1,8 +1,7 @@
-"""The processor's worker processes: one per address, started again when they die, configured and replaced while they
-serve, ended together.
+"""The worker processes: one per address, restarted when they die, configured and replaced while they serve.
 
-A worker on a Unix socket listens under a name of its own (`w0.1`), and the address (`w0.sock`) is a link to it. So a
-successor can listen before its predecessor stops, and one rename lets all new connections go to it.
+A worker on a Unix socket listens on a path of its own (`w0.1`), and the address (`w0.sock`) is a link to it. So a
+successor can listen before its predecessor stops, and one rename moves all new connections to it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from extproc.envoy_config.layout import socket_path_problem
 from extproc.gateway import console
-from extproc.gateway.child_processes import Child, Line, StartError
+from extproc.gateway.child_processes import ChildProcess, LineSink, StartError
 from extproc.process.metric_files import retire
 
 START_PATIENCE = 30.0
@@ -30,14 +29,14 @@ START_PATIENCE = 30.0
 CONFIGURE_PATIENCE = 30.0
 """Seconds within which all workers must have taken a new configuration."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
-"""Seconds before a worker that died is started again; doubled each time it dies soon."""
+"""Seconds before a worker that died is restarted; doubled each time it dies soon."""
 STEADY = 30.0
 """Seconds of life after which a worker's death counts as its first."""
 NOTICED = 2.0
-"""Seconds in which Envoy notices a worker that was started again (`bootstrap.clusters`)."""
+"""Seconds in which Envoy notices a restarted worker (`envoy_config.clusters`)."""
 
 ACCEPTED, RUNNING = "accepted-", "running-"
-"""What a worker's health service is asked beside its health (`extproc.worker.worker`)."""
+"""Questions to a worker's health service, besides its health (`extproc.worker.worker`)."""
 
 Command = Callable[[str], Sequence[str]]
 """A worker's address -> the command that runs it."""
@@ -53,58 +52,65 @@ def processors() -> int:
 
 
 def worker_command(accepted: Path) -> Command:
-    """A worker that reads in a file what was accepted."""
+    """Runs a worker that reads the accepted configuration from this file."""
     return lambda address: [sys.executable, "-m", "extproc.worker.worker_process", "--listen", address,
                             "--accepted", str(accepted)]
 
 
 class Workers:
-    """`addresses` are gRPC addresses, one worker each. `say` gets what an operator should know."""
+    """`addresses` are gRPC addresses, one worker each. `report` receives messages for the operator."""
 
     def __init__(self, addresses: Sequence[str], command: Command, *, env: Mapping[str, str], metrics: Path,
-                 on_line: Line, say: Line, name: str = "worker") -> None:
+                 on_line: LineSink, report: LineSink, name: str = "worker") -> None:
         self._addresses = addresses
         self._name = name
         self._command = command
         self._env = {**env, "PROMETHEUS_MULTIPROC_DIR": str(metrics)}
         self._metrics = metrics
         self._on_line = on_line
-        self._say = say
-        self._children: dict[str, Child] = {}
-        self._leaving: set[Child] = set()
-        self._changing = {address: asyncio.Lock() for address in addresses}
-        """Held while a process of this address is started: one that dies while it is replaced has one successor."""
-        self._keepers: set[asyncio.Task[None]] = set()
+        self._report = report
+        self._children: dict[str, ChildProcess] = {}
+        self.retiring: set[ChildProcess] = set()
+        """Replaced processes that finish what they run."""
+        self._start_locks = {address: asyncio.Lock() for address in addresses}
+        """Held while a process of this address is started: a worker that dies while it is replaced gets one successor.
+        """
+        self._supervisors: set[asyncio.Task[None]] = set()
         self._ending = False
 
+    @property
+    def pids(self) -> list[int]:
+        """The process of each address, in the order of the addresses."""
+        return [self._children[address].pid for address in self._addresses]
+
     async def start(self) -> None:
-        """Starts all and returns when all are healthy. Raises StartError with the last words of one that is not."""
+        """Starts all and returns when all are healthy. Raises StartError with the last lines of one that is not."""
         await asyncio.gather(*(self._start_one(address) for address in self._addresses))
         for address in self._addresses:
-            self._watch(address)
+            self._start_supervisor(address)
 
-    async def end(self, patience: float) -> None:
+    async def stop(self, patience: float) -> None:
         """Lets all drain, for at most `patience` seconds."""
         self._ending = True
-        for keeper in self._keepers:
-            keeper.cancel()
-        await asyncio.gather(*(child.end(patience) for child in (*self._children.values(), *self._leaving)))
+        for supervisor in self._supervisors:
+            supervisor.cancel()
+        await asyncio.gather(*(child.stop(patience) for child in (*self._children.values(), *self.retiring)))
 
     def kill(self) -> None:
-        """Ends all at once."""
+        """Kills all."""
         self._ending = True
-        for child in (*self._children.values(), *self._leaving):
-            child.send(signal.SIGKILL)
+        for child in (*self._children.values(), *self.retiring):
+            child.send_signal(signal.SIGKILL)
 
-    # ---------------------------------------------------------------------------------------------------- new settings
+    # --------------------------------------------------------------------------------------------------- configuration
 
     def set_env(self, env: Mapping[str, str]) -> None:
         """The environment of workers that are started from now on."""
         self._env = {**env, "PROMETHEUS_MULTIPROC_DIR": str(self._metrics)}
 
     async def configure(self, digest: str) -> bool:
-        """Tells all to read what was accepted, and waits until new streams get it on each of them. False when one does
-        not take it in time."""
+        """Tells all workers to read the accepted configuration, and waits until each of them uses it for new streams.
+        Returns False if one does not in time."""
         end = time.monotonic() + CONFIGURE_PATIENCE
         waiting = set(self._addresses)
         told = 0.0
@@ -112,17 +118,17 @@ class Workers:
             if time.monotonic() - told > 0.5:  # a worker may have been started again meanwhile
                 told = time.monotonic()
                 for address in waiting:
-                    self._children[address].send(signal.SIGHUP)
-            answers = await asyncio.gather(*(_ask(address, ACCEPTED + digest) for address in waiting))
+                    self._children[address].send_signal(signal.SIGHUP)
+            answers = await asyncio.gather(*(_is_serving(address, ACCEPTED + digest) for address in waiting))
             waiting = {address for address, holds in zip(waiting, answers, strict=True) if not holds}
             if waiting:
                 await asyncio.sleep(0.02)
         return not waiting
 
     async def any_serves(self) -> bool:
-        """Whether at least one answers that it serves. Returns with the first that does: one that hangs would take two
-        seconds, which are too long for many probes."""
-        asked = [asyncio.ensure_future(_ask(address, "")) for address in self._addresses]
+        """True if at least one worker answers that it serves. Returns with the first that does: a hanging one would
+        take two seconds, too long for many probes."""
+        asked = [asyncio.ensure_future(_is_serving(address, "")) for address in self._addresses]
         try:
             for answer in asyncio.as_completed(asked):
                 if await answer:
@@ -132,107 +138,107 @@ class Workers:
             for one in asked:
                 one.cancel()
 
-    async def in_use(self, generation: int) -> bool:
-        """Whether a stream runs on this generation of the configuration, as far as can be known: a worker that is being
-        replaced or does not answer may have one."""
-        if self._leaving:
+    async def is_generation_in_use(self, generation: int) -> bool:
+        """True if a stream runs on this generation of the configuration, or may run: on a worker that is being replaced
+        or does not answer."""
+        if self.retiring:
             return True
-        answers = await asyncio.gather(*(_ask(address, f"{RUNNING}{generation}", unknown=True)
+        answers = await asyncio.gather(*(_is_serving(address, f"{RUNNING}{generation}", unknown=True)
                                          for address in self._addresses))
         return any(answers)
 
     # ------------------------------------------------------------------------------------------------------ successors
 
     async def replace(self) -> bool:
-        """A new process for every worker, one after the other; the old ones finish what they run. False when a new one
-        does not start: the others then stay as they are."""
+        """Replaces the process of every worker, one after the other. The old ones finish what they run. Returns False
+        if a new one does not start: the others then stay as they are."""
         for address in self._addresses:
             try:
                 overlap = _has_link(address)
-                async with self._changing[address]:
-                    await (self._succeed(address) if overlap else self._restart(address))
+                async with self._start_locks[address]:
+                    await (self._replace_overlapping(address) if overlap else self._replace_after_exit(address))
                 if not overlap:
                     await asyncio.sleep(NOTICED)
             except (StartError, OSError) as error:
-                self._say(f"not replaced: {error}")
+                self._report(f"not replaced: {error}")
                 return False
         return True
 
-    async def _succeed(self, address: str) -> None:
-        """The successor is there first. One that has just died is started again anyway."""
+    async def _replace_overlapping(self, address: str) -> None:
+        """Starts the successor first. A process that has just died is restarted anyway."""
         old = self._children[address]
         if old.exit_code is not None:
             return
         await self._start_one(address)
-        self._watch(address)
-        if old.exit_code is None:  # else its keeper has seen that it is not wanted any more
-            self._leaving.add(old)  # its keeper will see that and leave it alone
-            old.send(signal.SIGUSR1)
+        self._start_supervisor(address)
+        if old.exit_code is None:  # else its supervisor has seen that it is replaced
+            self.retiring.add(old)  # its supervisor will not restart it
+            old.send_signal(signal.SIGUSR1)
 
-    async def _restart(self, address: str) -> None:
-        """Only one process can listen on a port: the others serve meanwhile. One that has just died is started again
-        anyway; one that does not start any more is tried again and again, as after a crash."""
+    async def _replace_after_exit(self, address: str) -> None:
+        """Ends the process first, because only one can listen on a port. The others serve meanwhile. A process that has
+        just died is restarted anyway; a successor that does not start is retried, as after a crash."""
         if len(self._addresses) == 1:
             raise StartError(f"the only worker listens on a port ({address}), which a successor cannot share; "
                              "listen on unix:/path, or run two")
         old = self._children[address]
         if old.exit_code is not None:
             return
-        self._leaving.add(old)
-        old.send(signal.SIGTERM)
+        self.retiring.add(old)
+        old.send_signal(signal.SIGTERM)
         await old.wait()
         try:
             await self._start_one(address)
         finally:
-            self._watch(address)
+            self._start_supervisor(address)
 
     # ------------------------------------------------------------------------------------------------------- processes
 
     async def _start_one(self, address: str) -> None:
-        place = _place(address)
-        child = await Child.start(self._name, self._command(place), env=self._env, on_line=self._on_line,
-                                  on_error=console.complain)
+        socket_address = _free_socket(address)
+        child = await ChildProcess.start(self._name, self._command(socket_address), env=self._env,
+                                         on_line=self._on_line, on_error=console.print_error)
         before = self._children.get(address)
         if before is None or before.exit_code is not None:
             self._children[address] = child
         try:
-            await _healthy(child, place)
-            _point(address, place)
+            await _wait_until_healthy(child, socket_address)
+            _point_link(address, socket_address)
         except BaseException:
-            child.send(signal.SIGKILL)
+            child.send_signal(signal.SIGKILL)
             raise
         self._children[address] = child
 
-    def _watch(self, address: str) -> None:
-        keeper = asyncio.create_task(self._keep(address, self._children[address]))
-        self._keepers.add(keeper)
-        keeper.add_done_callback(self._keepers.discard)
+    def _start_supervisor(self, address: str) -> None:
+        supervisor = asyncio.create_task(self._supervise(address, self._children[address]))
+        self._supervisors.add(supervisor)
+        supervisor.add_done_callback(self._supervisors.discard)
 
-    async def _keep(self, address: str, child: Child) -> None:
-        """Starts the worker of this address again whenever it dies; one that has a successor just ends."""
+    async def _supervise(self, address: str, child: ChildProcess) -> None:
+        """Restarts the worker of this address whenever it dies, unless it has a successor."""
         pause, since = FIRST_PAUSE, time.monotonic()
         while True:
             await child.wait()
             if self._ending:
                 return
             retire(self._metrics, child.pid)
-            if child in self._leaving:
-                self._leaving.discard(child)
+            if child in self.retiring:
+                self.retiring.discard(child)
                 return
             if time.monotonic() - since > STEADY:
                 pause = FIRST_PAUSE
-            self._say(f"the {child.last_words(0)}; starting it again in {pause:g} s")
+            self._report(f"the {child.describe_end(0)}; starting it again in {pause:g} s")
             await asyncio.sleep(pause)
             pause, since = min(pause * 2, LONGEST_PAUSE), time.monotonic()
-            async with self._changing[address]:
+            async with self._start_locks[address]:
                 if self._children[address] is not child:  # replaced meanwhile
                     return
                 try:
                     await self._start_one(address)
                 except StartError:
-                    pass  # it is dead, which is seen at the top of the loop
-                except OSError as error:  # a full disk has no room for its link
-                    self._say(f"the {self._name} cannot be started: {error}")
+                    pass  # it is dead, which the top of the loop notices
+                except OSError as error:  # no room for its link on a full disk
+                    self._report(f"the {self._name} cannot be started: {error}")
                 child = self._children[address]
 
 
@@ -247,9 +253,9 @@ def _stem(address: str) -> str:
     return address.removeprefix("unix:").removesuffix(".sock")
 
 
-def _place(address: str) -> str:
-    """Where the next worker of this address listens: a free name beside the address. What a killed worker left there is
-    removed."""
+def _free_socket(address: str) -> str:
+    """Where the next worker of this address listens: a free path beside the address. Removes what a killed worker left
+    there."""
     if not _has_link(address):
         if address.startswith("unix:"):
             Path(address.removeprefix("unix:")).unlink(missing_ok=True)
@@ -265,7 +271,7 @@ def _place(address: str) -> str:
 
 
 def _listening(path: Path) -> bool:
-    """Whether somebody answers on this socket."""
+    """True if a process answers on this socket."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(0.5)
         try:
@@ -277,30 +283,31 @@ def _listening(path: Path) -> bool:
     return True
 
 
-def _point(address: str, place: str) -> None:
-    """New connections to the address go to this place. The link is relative: the folder may be mounted elsewhere."""
-    if place == address:
+def _point_link(address: str, socket_address: str) -> None:
+    """Points the address to this socket for new connections. The link is relative, because the folder may be mounted
+    elsewhere."""
+    if socket_address == address:
         return
     link = Path(address.removeprefix("unix:"))
-    beside = link.with_name(f".{link.name}.new")
-    beside.unlink(missing_ok=True)
-    beside.symlink_to(Path(place.removeprefix("unix:")).name)
-    beside.replace(link)
+    temporary = link.with_name(f".{link.name}.new")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(Path(socket_address.removeprefix("unix:")).name)
+    temporary.replace(link)
 
 
 # --------------------------------------------------------------------------------------------------------------- health
 
 
-async def _ask(address: str, service: str, *, unknown: bool = False) -> bool:
-    """Whether the worker's health service says SERVING about this; `unknown` where it says nothing."""
+async def _is_serving(address: str, service: str, *, unknown: bool = False) -> bool:
+    """True if the worker's health service answers SERVING about this service; `unknown` if it does not answer."""
     async with grpc.aio.insecure_channel(address) as channel:
-        status = await _status(channel, service, 2)
+        status = await _health_status(channel, service, 2)
     return unknown if status is None else status == _SERVING
 
 
-async def _status(channel: grpc.aio.Channel, service: str, seconds: float) -> int | None:
-    """What the worker's health service says; None where it does not within so many seconds. The clock is the event
-    loop's as well as gRPC's: a call that never ended would hold up a reload for ever."""
+async def _health_status(channel: grpc.aio.Channel, service: str, seconds: float) -> int | None:
+    """The answer of the worker's health service; None if there is none in time. The event loop has a timeout besides
+    gRPC's: a call that never ended would block a reload forever."""
     asked = health_pb2.HealthCheckRequest(service=service)
     try:
         async with asyncio.timeout(seconds + 1):
@@ -310,8 +317,8 @@ async def _status(channel: grpc.aio.Channel, service: str, seconds: float) -> in
     return int(answer.status)
 
 
-async def _healthy(child: Child, address: str) -> None:
-    """Until the worker says SERVING, which it does once it can take streams."""
+async def _wait_until_healthy(child: ChildProcess, address: str) -> None:
+    """Waits until the worker answers SERVING, which it does once it accepts streams."""
     end = time.monotonic() + START_PATIENCE
     async with grpc.aio.insecure_channel(address, options=[("grpc.initial_reconnect_backoff_ms", 50),
                                                            ("grpc.max_reconnect_backoff_ms", 100),
@@ -319,10 +326,10 @@ async def _healthy(child: Child, address: str) -> None:
         while time.monotonic() < end:
             if child.exit_code is not None:
                 await child.wait()
-                raise StartError(f"the {child.last_words(1)}")  # the rest went to standard error as it came
-            if await _status(channel, "", 1) == _SERVING:
+                raise StartError(f"the {child.describe_end(1)}")  # the rest went to standard error already
+            if await _health_status(channel, "", 1) == _SERVING:
                 return
             await asyncio.sleep(0.03)
-    child.send(signal.SIGKILL)
+    child.send_signal(signal.SIGKILL)
     await child.wait()
-    raise StartError(f"a worker was not healthy within {START_PATIENCE:g} s on {address}; the {child.last_words(1)}")
+    raise StartError(f"a worker was not healthy within {START_PATIENCE:g} s on {address}; the {child.describe_end(1)}")

@@ -91,7 +91,7 @@ def test_ctrl_c_finishes_the_running_answer(terminal: OpenTerminal, provider: Op
     with stream(url) as answer:
         answer.until("content_block_delta")
         up.type(CTRL_C)
-        up.wait_for_line(re.compile("running answers are finished first"), 10)
+        up.wait_for_line(re.compile("running responses are finished first"), 10)
         with pytest.raises(subprocess.TimeoutExpired):
             up.process.wait(0.5)
         gate.open()
@@ -111,7 +111,7 @@ def test_a_second_ctrl_c_ends_at_once(terminal: OpenTerminal, provider: OpenAIPr
     with stream(url) as answer:
         answer.until("content_block_delta")
         up.type(CTRL_C)
-        up.wait_for_line(re.compile("running answers are finished first"), 10)
+        up.wait_for_line(re.compile("running responses are finished first"), 10)
         up.type(CTRL_C)
         assert up.process.wait(5) == 0, up.output
     gate.open()
@@ -161,7 +161,7 @@ def test_ctrl_c_and_the_workers_alone(terminal: OpenTerminal) -> None:
     serve.wait_for_line(re.compile("processor ready on"), START_SECONDS)
     running = Exchange(address)
     serve.type(CTRL_C)
-    serve.wait_for_line(re.compile("running answers are finished first"), 10)
+    serve.wait_for_line(re.compile("running responses are finished first"), 10)
     with pytest.raises(subprocess.TimeoutExpired):
         serve.process.wait(1)
     assert running.finish() == ["request_headers", "request_body"]
@@ -173,7 +173,7 @@ def test_ctrl_c_and_the_workers_alone(terminal: OpenTerminal) -> None:
     children = descendants(serve.process.pid)
     running = Exchange(address)
     serve.type(CTRL_C)
-    serve.wait_for_line(re.compile("running answers are finished first"), 10)
+    serve.wait_for_line(re.compile("running responses are finished first"), 10)
     serve.type(CTRL_C)
     assert serve.process.wait(5) == 0, serve.output
     wait_until(lambda: all(ended(pid) for pid in children), 2, "all workers are gone")

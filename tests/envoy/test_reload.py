@@ -16,7 +16,7 @@ import pytest
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.envoy_config import build
 from extproc.gateway.envoy_admin import EnvoyAdmin
-from extproc.gateway.envoy_files import EnvoyFiles, Refused
+from extproc.gateway.envoy_files import ApplyError, EnvoyFiles
 from tests.envoy.running import Answer, Provider, RunningEnvoy
 from tests.ports import free_port
 
@@ -120,7 +120,7 @@ def test_what_envoy_refuses_is_named_and_taken_back(delivered: Delivered, tmp_pa
     for changed, said in (
             (delivered.with_backend("c", url="https://c.example", ca=str(tmp_path / "gone.pem")), "gone.pem"),
             (msgspec.structs.replace(delivered.with_backend("c"), listen="192.0.2.1:10000"), "192.0.2.1:10000")):
-        with pytest.raises(Refused, match=f"Envoy refused a part of the configuration: .*{said}"):
+        with pytest.raises(ApplyError, match=f"Envoy refused a part of the configuration: .*{said}"):
             delivered.deliver(changed)
         assert delivered.envoy.ask("m").status == 200, "what was there serves"
         delivered.deliver(delivered.config, removing=True)

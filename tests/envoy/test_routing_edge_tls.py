@@ -17,7 +17,7 @@ import pytest
 
 from extproc.config import Attempt, Backend, Config, EdgeTls, ModelRule
 from extproc.envoy_config import static_bootstrap, validate_with_envoy
-from extproc.gateway.certificates import Certificates
+from extproc.gateway.certificates import CertificateWatcher
 from tests.envoy.certificates import authority, certificate, needs_openssl
 from tests.envoy.running import Answer, Provider, RunningEnvoy
 from tests.ports import free_port
@@ -130,13 +130,13 @@ class Followed:
     def __init__(self, envoy: SecureEnvoy) -> None:
         self.said: list[str] = []
         self.serial = envoy.serial
-        self.certificates = Certificates(lambda: envoy.config.tls, envoy.layout.bell, self.said.append)
+        self.certificates = CertificateWatcher(lambda: envoy.config.tls, envoy.layout.reload_trigger, self.said.append)
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + 20
         while not holds():
             assert time.monotonic() < end, f"{what}: {self.said}"
-            self.certificates.look()
+            self.certificates.check()
             time.sleep(0.01)
 
 
@@ -159,7 +159,7 @@ def test_a_new_certificate_is_used_without_a_restart_while_streams_go_on(
             asking.join(10)
         assert [answer.body for answer in answers] == [b"half"]
         assert followed.said == [
-            f"tls: new connections get the certificate that {folder}/live/tls.crt holds now"]
+            f"tls: new connections get the new certificate of {folder}/live/tls.crt"]
 
 
 def test_half_of_a_pair_is_not_used(start: Callable[[int], SecureEnvoy], folder: Path) -> None:
@@ -169,7 +169,7 @@ def test_half_of_a_pair_is_not_used(start: Callable[[int], SecureEnvoy], folder:
     made, key = certificate(folder, "trusted", "DNS:localhost", "second")
     shutil.copy(made, folder / "live" / "tls.crt")
     followed.until(lambda: bool(followed.said), "the two files do not belong together")
-    assert "cannot be used (KEY_VALUES_MISMATCH); the certificate before stays in use" in followed.said[0]
+    assert "cannot be used (KEY_VALUES_MISMATCH); the previous certificate stays in use" in followed.said[0]
     assert envoy.serial() == before
     shutil.copy(key, folder / "live" / "tls.key")
     followed.until(lambda: envoy.serial() != before, "the old certificate is still shown")

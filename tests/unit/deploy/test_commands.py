@@ -36,7 +36,7 @@ def admin() -> Iterator[AdminServer]:
 def test_ready_says_what_the_admin_port_says(admin: AdminServer) -> None:
     asked = ("ready", "--admin", f"127.0.0.1:{admin.port}")
     assert (run(*asked).exit_code, run(*asked).output) == (1, "the gateway is starting\n")
-    admin.serve(list)
+    admin.start_serving(list)
     assert (run(*asked).exit_code, run(*asked).output) == (0, "ready\n")
 
 
@@ -106,7 +106,7 @@ def test_drain_gives_up_when_patience_ends(tmp_path: Path) -> None:
     finally:
         envoy.close()
     assert done.exit_code == 1
-    assert done.output == "some answers were still running after 0.1 s\n"
+    assert done.output == "some responses were still running after 0.1 s\n"
     assert envoy.asked[:2] == [LAST_CALL, LOOK]
 
 

@@ -21,8 +21,8 @@ from extproc.ext_proc.select import SelectExchange
 from extproc.ext_proc.translate import TranslateExchange
 from extproc.gateway.admin import AdminServer
 from extproc.gateway.envoy_admin import EnvoyAdmin
-from extproc.gateway.ratelimit_process import unanswered
-from extproc.gateway.reload import Metrics as ReloadMetrics
+from extproc.gateway.ratelimit_process import unanswered_metric
+from extproc.gateway.reload import ReloadMetrics
 from extproc.ratelimit.counters import Charge, LimitStatus
 from extproc.ratelimit.metrics import LimitMetrics
 from extproc.schemas.cache import Rewritten, SchemaCache
@@ -79,10 +79,10 @@ def metrics_text() -> str:
     reloads = ReloadMetrics()
     reloads.in_force("0123456789ab")
     told = b"".join((generate_latest(exchanges.registry), generate_latest(limits.registry), reloads.text(),
-                     unanswered(cast(EnvoyAdmin, SilentEnvoy()))))
+                     unanswered_metric(cast(EnvoyAdmin, SilentEnvoy()))))
     admin = AdminServer(("127.0.0.1", 0), lambda: told)
     try:
-        return admin._answer("/metrics")[2].decode()
+        return admin.respond("/metrics")[2].decode()
     finally:
         admin.close()
 

@@ -9,52 +9,52 @@ import pytest
 
 from extproc.config import Backend, Config
 from extproc.gateway import admin
-from extproc.gateway.addresses import is_free, show, usable_port, usable_socket
+from extproc.gateway.addresses import check_socket_path, format_address, is_port_free, resolve_port
 from extproc.gateway.child_processes import StartError
 
 
 def test_port_zero_becomes_a_real_free_port() -> None:
-    port = usable_port("127.0.0.1", 0)
+    port = resolve_port("127.0.0.1", 0)
     assert port > 0
-    assert is_free("127.0.0.1", port)
+    assert is_port_free("127.0.0.1", port)
 
 
 def test_a_taken_port_is_named_with_a_free_one() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert not is_free("127.0.0.1", port)
+        assert not is_port_free("127.0.0.1", port)
         with pytest.raises(StartError, match=rf"port {port} is taken.*--port \d+"):
-            usable_port("127.0.0.1", port)
+            resolve_port("127.0.0.1", port)
 
 
 def test_an_address_that_is_not_here() -> None:
     with pytest.raises(StartError, match=r"cannot listen on 192\.0\.2\.1:1234"):
-        usable_port("192.0.2.1", 1234)
+        resolve_port("192.0.2.1", 1234)
 
 
 def test_a_socket_path_that_cannot_be() -> None:
     with pytest.raises(StartError, match="longer than the 107 bytes"):
-        usable_socket("/tmp/" + "x" * 103)
+        check_socket_path("/tmp/" + "x" * 103)
     with pytest.raises(StartError, match="holds #, which gRPC does not take"):
-        usable_socket("/tmp/#1.sock")
+        check_socket_path("/tmp/#1.sock")
     with pytest.raises(StartError, match="there is no folder /nowhere"):
-        usable_socket("/nowhere/w.sock")
+        check_socket_path("/nowhere/w.sock")
 
 
 def test_only_an_old_socket_may_be_in_the_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     Path("notes").write_text("keep me", encoding="utf-8")
-    with pytest.raises(StartError, match="cannot listen on notes: there is something else of that name"):
-        usable_socket("notes")
+    with pytest.raises(StartError, match="cannot listen on notes: something else has that name"):
+        check_socket_path("notes")
     with socket.socket(socket.AF_UNIX) as old:
         old.bind("old.sock")
-        usable_socket("old.sock")
-    usable_socket("new.sock")
+        check_socket_path("old.sock")
+    check_socket_path("new.sock")
 
 
 def test_ipv6_gets_brackets() -> None:
-    assert show("::1", 80) == "[::1]:80"
-    assert show("127.0.0.1", 80) == "127.0.0.1:80"
+    assert format_address("::1", 80) == "[::1]:80"
+    assert format_address("127.0.0.1", 80) == "127.0.0.1:80"
 
 
 def configuration(address: str) -> Config:

@@ -30,7 +30,7 @@ def gateway() -> Iterator[Gateway]:
 
 
 def test_a_gateway_that_does_not_mend_itself_is_not_well(gateway: Gateway) -> None:
-    gateway.server.serve(lambda: gateway.missing)
+    gateway.server.start_serving(lambda: gateway.missing)
     assert gateway.healthz() == 200
     gateway.missing = ["workers: none answers its health check"]
     assert gateway.healthz() == 200, "they are started again"
@@ -45,7 +45,7 @@ def test_a_gateway_that_does_not_mend_itself_is_not_well(gateway: Gateway) -> No
 
 def test_one_that_is_well_in_between_is_well(gateway: Gateway) -> None:
     """However seldom somebody asks."""
-    gateway.server.serve(lambda: gateway.missing)
+    gateway.server.start_serving(lambda: gateway.missing)
     for _ in range(3):
         gateway.missing = ["Envoy: is not there"]
         assert gateway.healthz() == 200
@@ -60,9 +60,9 @@ def test_one_that_starts_or_stops_is_well(gateway: Gateway) -> None:
     for _ in range(3):
         assert gateway.healthz() == 200
         gateway.now += HEALING
-    gateway.server.serve(lambda: ["gone"])
+    gateway.server.start_serving(lambda: ["gone"])
     assert gateway.healthz() == 200
-    gateway.server.stopping()
+    gateway.server.start_stopping()
     for _ in range(3):
         assert gateway.healthz() == 200
         gateway.now += HEALING

@@ -18,7 +18,7 @@ EXCHANGE = {
 
 
 def line(width: int = 120, **changes: object) -> str:
-    shown = console.readable(json.dumps({**EXCHANGE, **changes}), width)
+    shown = console.format_line(json.dumps({**EXCHANGE, **changes}), width)
     assert shown is not None
     assert len(shown) <= width
     return shown.partition("  ")[2]  # without the time of day
@@ -31,7 +31,7 @@ def test_a_request_is_one_line() -> None:
 
 def test_the_columns_stand_under_their_names_at_every_width() -> None:
     for width in (80, 100, 120, 200):
-        names, shown = console.heading(width), "12:34:56  " + line(width)
+        names, shown = console.column_heading(width), "12:34:56  " + line(width)
         assert len(names) <= width
         for name, value in (("in", "1200"), ("out", "34"), ("first", "0.8s"), ("total", "3.2s"), ("calls", "2")):
             end = re.search(rf" {name}(?= |$)", names)
@@ -52,7 +52,7 @@ def test_a_failure_says_what_failed_also_on_a_narrow_terminal() -> None:
 
 
 def test_the_edge_hop_is_shown_only_when_it_answered_itself() -> None:
-    assert console.readable(json.dumps({**EXCHANGE, "hop": "select"})) is None
+    assert console.format_line(json.dumps({**EXCHANGE, "hop": "select"})) is None
     said = line(hop="select", reason="unknown_model", outcome="error", status=404, backend=None, provider_model=None,
                 usage=None, attempt=None)
     assert said.split() == ["claude-x", "error", "unknown_model", "404", "3.2s"]
@@ -62,17 +62,17 @@ def test_a_client_cannot_write_on_the_terminal() -> None:
     """The name of a model comes from the client: no escape sequences, no second line."""
     said = line(model="\x1b[2Jclaude\nextproc: ready")
     assert said.isprintable()
-    assert console.readable("a line of another\x1b[31m program") == "a line of another·[31m program"
+    assert console.format_line("a line of another\x1b[31m program") == "a line of another·[31m program"
 
 
 @pytest.mark.parametrize("other", ["not json", "[1]", '{"no": "event"}'])
 def test_what_is_not_a_log_line_stays_as_it_is(other: str) -> None:
-    assert console.readable(other) == other
+    assert console.format_line(other) == other
 
 
 def test_a_workers_small_talk_is_left_out_and_its_warnings_are_not() -> None:
-    assert console.readable('{"level": "info", "event": "serving", "pid": 1}') is None
-    said = console.readable('{"level": "error", "event": "internal_error", "error": "KeyError: x"}')
+    assert console.format_line('{"level": "info", "event": "serving", "pid": 1}') is None
+    said = console.format_line('{"level": "error", "event": "internal_error", "error": "KeyError: x"}')
     assert said is not None
     assert "internal_error KeyError: x" in said
 
@@ -91,7 +91,7 @@ def config(teams: dict[str, Team]) -> Config:
 
 def test_the_table_names_models_attempts_and_teams_but_no_key(capsys: pytest.CaptureFixture[str]) -> None:
     env = {"RED_KEY": "secret-of-red"}
-    console.served(config({"red": Team(key="secret-of-red", models=["claude-*"])}), "http://127.0.0.1:1", env)
+    console.print_overview(config({"red": Team(key="secret-of-red", models=["claude-*"])}), "http://127.0.0.1:1", env)
     printed = capsys.readouterr()
     for part in ("claude-*", "b: x, then b: the same name", "claude-1", "red", "ANTHROPIC_MODEL=claude-1"):
         assert part in printed.err
@@ -117,12 +117,12 @@ def test_a_line_of_envoys_own_is_shown_like_the_others() -> None:
     """By its path, or the rule where it was known; what the processor tells as well is not shown twice."""
     own = {"event": "exchange", "hop": "edge", "level": "warning", "path": "/v1/messages", "status": 401,
            "outcome": "error", "reason": "invalid_api_key", "ms": 0}
-    shown = console.readable(json.dumps(own))
+    shown = console.format_line(json.dumps(own))
     assert shown is not None
     assert " ".join(shown.split()[1:]) == "/v1/messages error invalid_api_key 401 0.0s"
     lost = {"event": "exchange", "hop": "translate", "level": "warning", "rule": "claude-*", "backend": "b",
             "status": 502, "outcome": "error", "reason": "ext_proc_error", "ms": 3}
-    assert "claude-* @ b" in str(console.readable(json.dumps(lost)))
+    assert "claude-* @ b" in str(console.format_line(json.dumps(lost)))
     handshake = {"event": "connection", "hop": "edge", "level": "warning", "reason": "TLS_error:bad"}
-    assert "warning: connection TLS_error:bad" in str(console.readable(json.dumps(handshake)))
-    assert console.readable(json.dumps({**own, "event": "access", "level": "info"})) is None
+    assert "warning: connection TLS_error:bad" in str(console.format_line(json.dumps(handshake)))
+    assert console.format_line(json.dumps({**own, "event": "access", "level": "info"})) is None

@@ -28,8 +28,8 @@ def test_an_abort_for_lack_of_inotify_instances_is_explained(
 
     async def last_words() -> str:
         running = await Envoy.start(layout, {})
-        await running.wait()
-        return running.last_words()
+        await running.wait_for_exit()
+        return running.describe_end()
 
     layout = RuntimeLayout.create(1)
     try:

@@ -13,12 +13,12 @@ import pytest
 
 from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.envoy_config import RuntimeLayout
-from extproc.gateway import envoy_files as delivery_module
+from extproc.gateway import envoy_files as envoy_files_module
 from extproc.gateway.child_processes import StartError
 from extproc.gateway.envoy_admin import EnvoyAdmin
-from extproc.gateway.envoy_files import EnvoyFiles, Refused
-from extproc.gateway.ratelimit_process import Limits
-from extproc.gateway.reload import ConfigFile, Reloader, Watch
+from extproc.gateway.envoy_files import ApplyError, EnvoyFiles
+from extproc.gateway.ratelimit_process import RateLimitProcess
+from extproc.gateway.reload import ConfigFile, FileWatch, Reloader
 from extproc.gateway.workers import Workers
 from extproc.worker.generations import Accepted
 
@@ -45,7 +45,7 @@ class Envoy:
         if self.away:
             raise ConnectionRefusedError("gone")
         lines = []
-        for file, name in delivery_module._STATISTIC.items():
+        for file, name in envoy_files_module._STATISTIC.items():
             text = (self.folder / file).read_text()
             if text != self._seen.get(file):
                 self._seen[file] = text
@@ -79,7 +79,7 @@ class TheWorkers:
         self.served.append(self.accepted.serving.number)
         return True
 
-    async def in_use(self, generation: int) -> bool:
+    async def is_generation_in_use(self, generation: int) -> bool:
         return generation in self.busy
 
 
@@ -90,20 +90,21 @@ class World:
         self.layout = layout
         self.file = file
         self.said: list[str] = []
+        self.on_report: Callable[[str], None] = self.said.append
         self.envoy = Envoy(layout.config)
         self.workers = TheWorkers(layout.accepted)
-        self.delivery = EnvoyFiles(layout, cast(EnvoyAdmin, self.envoy))
-        self.envoy.log = self.delivery.heard
+        self.envoy_files = EnvoyFiles(layout, cast(EnvoyAdmin, self.envoy))
+        self.envoy.log = self.envoy_files.on_log_line
         self.first = configuration()
         self.reloader = Reloader(self.first, layout.accepted)
-        self.delivery.first(self.first)
+        self.envoy_files.write_all(self.first)
         self.envoy.ask("GET", "")
-        self.reloader.serve(cast(Workers, self.workers), self.delivery)
+        self.reloader.connect(cast(Workers, self.workers), self.envoy_files)
         self.next = self.first
         file.write_text("")
         self.applied: list[Config] = []
-        self.config_file = ConfigFile(Watch(file), lambda: self.next, self.reloader, self.said.append,
-                                      asyncio.Event(), self.applied.append)
+        self.config_file = ConfigFile(FileWatch(file), lambda: self.next, self.reloader,
+                                      lambda line: self.on_report(line), asyncio.Event(), self.applied.append)
         self.reloader.check = _no_complaints  # type: ignore[method-assign]
 
     def files(self) -> dict[str, str]:
@@ -142,8 +143,8 @@ def changed() -> Config:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(delivery_module, "SETTLED", 0)
-    monkeypatch.setattr(delivery_module, "TAKEN_PATIENCE", 0.1)
+    monkeypatch.setattr(envoy_files_module, "SETTLED", 0)
+    monkeypatch.setattr(envoy_files_module, "TAKEN_PATIENCE", 0.1)
     layout = RuntimeLayout.create(1)
     yield World(layout, tmp_path / "extproc.yaml")
     layout.remove()
@@ -204,8 +205,8 @@ def test_what_envoy_refuses_after_requests_began_on_it_is_undone_behind_them(wor
     assert '"backend-c"' in kept["rds-hops.json"], "a request of the new rule may still have an attempt to make"
     assert "sk-blue" not in kept["rds-edge.json"]
     world.workers.busy = {2}
-    asyncio.run(world.reloader._forget(set()))
-    asyncio.run(world.reloader._forget({2}))
+    asyncio.run(world.reloader.remove_generations(set()))
+    asyncio.run(world.reloader.remove_generations({2}))
     is_as_before(world, before)
     serves_after_all(world)
     assert world.reloader.generations[0] == 3, "a number is never given twice"
@@ -220,9 +221,9 @@ def test_a_worker_that_does_not_take_it(world: World, serving: int) -> None:
     assert world.reload(changed()) == "failed"
     assert "a worker did not take the configuration in time" in world.said[0]
     assert world.workers.accepted.serving.number == 1
-    assert world.reloader.plain is world.first
+    assert world.reloader.current_config is world.first
     if serving == 2:
-        asyncio.run(world.reloader._forget({2}))
+        asyncio.run(world.reloader.remove_generations({2}))
     is_as_before(world, before)
     serves_after_all(world)
 
@@ -243,18 +244,18 @@ def test_a_way_back_that_fails_is_told_and_the_next_change_mends_it(world: World
 
 def test_a_full_disk_is_a_failed_change_like_any_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     before = world.files()
-    write = delivery_module.write_private
+    write = envoy_files_module.write_private
 
     def full(path: Path, text: str) -> None:
         if path.name == "lds.json":
             raise OSError(28, "No space left on device")
         write(path, text)
 
-    monkeypatch.setattr(delivery_module, "write_private", full)
+    monkeypatch.setattr(envoy_files_module, "write_private", full)
     assert world.reload(changed()) == "failed"
     assert "lds.json cannot be written: [Errno 28] No space left on device" in world.said[0]
     is_as_before(world, before)
-    monkeypatch.setattr(delivery_module, "write_private", write)
+    monkeypatch.setattr(envoy_files_module, "write_private", write)
     serves_after_all(world)
 
 
@@ -279,7 +280,7 @@ def test_who_reads_the_line_may_ask_for_the_figures_at_once(world: World, monkey
         monkeypatch.setattr(world.reloader, "check", complain)
     world.workers.refuse = lambda accepted: result == "failed"
     name, shown = f'extproc_config_reload_total{{result="{result}"}}', []
-    world.config_file._say = lambda line: shown.append(world.metric(name))
+    world.on_report = lambda line: shown.append(world.metric(name))
     assert world.reload(changed()) == result
     assert set(shown) == {"1.0"}
 
@@ -293,9 +294,8 @@ def test_a_process_that_counts_which_does_not_start_is_started_by_the_next_chang
             if len(starts) == 1:
                 raise StartError("no memory")
 
-    limits = Limits.__new__(Limits)
-    limits._process, limits._started = cast(Workers, Process()), False
-    limits.needed = lambda config: True  # type: ignore[method-assign,assignment]
+    limits = RateLimitProcess(cast(Workers, Process()))
+    limits.is_needed = lambda config: True  # type: ignore[method-assign,assignment]
     world.reloader.prepare = limits.prepare
     assert world.reload(changed()) == "failed"
     assert "no memory" in world.said[0]
@@ -305,8 +305,8 @@ def test_a_process_that_counts_which_does_not_start_is_started_by_the_next_chang
 
 
 def test_without_envoys_words_the_statistics_say_where(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_module, "WORDS_PATIENCE", 0)
+    monkeypatch.setattr(envoy_files_module, "REASON_PATIENCE", 0)
     world.envoy.log = lambda line: None
     world.envoy.refuses["cds.json"] = lambda text: True
-    with pytest.raises(Refused, match=r"cluster_manager\.cds\.update_rejected"):
+    with pytest.raises(ApplyError, match=r"cluster_manager\.cds\.update_rejected"):
         asyncio.run(world.reloader.apply(changed()))

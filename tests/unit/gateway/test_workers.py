@@ -53,11 +53,11 @@ class World:
         (folder / "program.py").write_text(PROGRAM)
         self.workers = Workers(
             addresses, lambda place: [sys.executable, str(folder / "program.py"), str(folder), place],
-            env=dict(os.environ), metrics=folder, on_line=lambda line: None, say=self.said.append)
+            env=dict(os.environ), metrics=folder, on_line=lambda line: None, report=self.said.append)
 
     @property
     def pids(self) -> list[int]:
-        return [self.workers._children[address].pid for address in self.addresses]
+        return self.workers.pids
 
     async def serving(self) -> list[bool]:
         return [await self._serves(address) for address in self.addresses]
@@ -105,7 +105,7 @@ async def started(folder: Path, number: int, *, ports: bool) -> AsyncIterator[Wo
     try:
         yield world
     finally:
-        await world.workers.end(5)
+        await world.workers.stop(5)
         assert world.processes() == 0, "nobody is left behind"
 
 
@@ -131,7 +131,7 @@ def test_all_are_replaced_and_somebody_serves_all_the_time(tmp_path: Path, ports
             assert not set(before) & set(world.pids)
             assert await world.serving() == [True, True]
             assert world.said == [], "what is meant to end is no news"
-            await world.until(lambda: not world.workers._leaving, "the old ones end")
+            await world.until(lambda: not world.workers.retiring, "the old ones end")
             assert world.processes() == 2
 
     asyncio.run(scene())
@@ -191,7 +191,7 @@ def test_one_that_dies_while_it_is_replaced_has_one_successor(tmp_path: Path, po
             await asyncio.sleep(0)  # it has begun with the first
             os.kill(before[0], signal.SIGKILL)
             await replacing
-            await world.until(lambda: not set(before) & set(world.pids) and not world.workers._leaving, "replaced")
+            await world.until(lambda: not set(before) & set(world.pids) and not world.workers.retiring, "replaced")
             await world.until(lambda: world.processes() == 2, "two processes, no more", serving=True)
 
     asyncio.run(scene())

@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from extproc.bounds import Limits
-from extproc.config import Attempt, Backend, Config, LimitsService, ModelRule, Team, TeamLimits
+from extproc.config import Attempt, Backend, Config, Limits, LimitsService, ModelRule, Team, TeamLimits
 from extproc.envoy_config import static_bootstrap
-from extproc.gateway.external_envoy import envoy_needs
+from extproc.gateway.serving import envoy_needs
 
 BACKEND = Backend(api="openai", url="https://b.example/v1", key="k")
 
