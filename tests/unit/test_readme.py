@@ -17,7 +17,7 @@ from extproc.cli import app
 from extproc.config import ConfigError, load_config, warnings_of
 from extproc.demo.replies import Reply
 from extproc.demo.script import answer
-from extproc.gateway.console import served
+from extproc.gateway.console import print_overview
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -71,7 +71,7 @@ def test_every_call_of_the_command_line_exists() -> None:
 
 def test_what_up_prints(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     shown = blocks("", "Try it")[0].split("\nmetrics and health: ")[0]
-    served(load_config(None, {}), "http://127.0.0.1:10000", {})
+    print_overview(load_config(None, {}), "http://127.0.0.1:10000", {})
     printed = "\n".join(line.rstrip() for line in capsys.readouterr().err.splitlines())
     assert printed.strip() == shown.strip()
 
