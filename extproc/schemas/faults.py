@@ -16,7 +16,7 @@ from extproc.schemas.references import SchemaReferences
 from extproc.schemas.visitor import MAX_DEPTH, PathVisitor, Schema
 
 _MAX_FAULTS = 20
-"""Places that are named of one schema."""
+"""Places that are named per schema, at most."""
 
 
 def name_faults(tool: Tool, dropped: Dropped) -> None:

@@ -57,7 +57,7 @@ def field(**schema: Any) -> Json:
 
 @pytest.mark.parametrize("url", THIRD_PARTIES)
 @pytest.mark.parametrize("client", ["anthropic", "openai"])
-def test_3_2_a_pattern_that_third_parties_do_not_compile_moves_into_the_description(client: str, url: str) -> None:
+def test_a_pattern_that_third_parties_do_not_compile_moves_into_the_description(client: str, url: str) -> None:
     schema = field(type="string", pattern=ARTIFACT, description="A name")
     body, lost = sent(client, "anthropic", schema, url=url, model="glm-5.3")
     found = schema_in(body)["properties"]["field"]
@@ -66,7 +66,7 @@ def test_3_2_a_pattern_that_third_parties_do_not_compile_moves_into_the_descript
 
 
 @pytest.mark.parametrize("url", THIRD_PARTIES)
-def test_3_2_only_the_tool_with_such_a_pattern_is_re_encoded(url: str) -> None:
+def test_only_the_tool_with_such_a_pattern_is_re_encoded(url: str) -> None:
     """Everything else in a forwarded request keeps its bytes, so that prompt caches hit."""
     odd = json.dumps({"name": "save", "input_schema": field(type="array", items={"anyOf": [{"pattern": ARTIFACT}]}),
                       "cache_control": {"type": "ephemeral"}}).encode()
@@ -83,14 +83,14 @@ def test_3_2_only_the_tool_with_such_a_pattern_is_re_encoded(url: str) -> None:
     assert first["cache_control"] == {"type": "ephemeral"}
 
 
-def test_3_2_anthropic_itself_gets_the_pattern_unchanged() -> None:
+def test_anthropic_itself_gets_the_pattern_unchanged() -> None:
     schema = field(type="string", pattern=ARTIFACT)
     body, _ = sent("anthropic", "anthropic", schema, url="https://api.anthropic.com/v1", model="claude-sonnet-4-5")
     assert schema_in(body) == schema
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-5"])
-def test_3_2_a_forwarded_chat_request_to_openai_gets_a_description_as_well(model: str) -> None:
+def test_a_forwarded_chat_request_to_openai_gets_a_description_as_well(model: str) -> None:
     body, lost = sent("openai", "openai", field(type="string", pattern=ARTIFACT), url="https://api.openai.com/v1",
                       model=model)
     assert "pattern" not in schema_in(body)["properties"]["field"]
@@ -103,7 +103,7 @@ def test_3_2_a_forwarded_chat_request_to_openai_gets_a_description_as_well(model
     "(?i:a)", r"(a)\1", r"(?P<x>a)(?P=x)", r"\k<x>", r"\Aa\Z", r"\z", r"a\R", r"\h", r"\Qa\E", r"\cA", "[[:alpha:]]",
     "(?#note)a", "(?|a|b)", "(?(1)a|b)", "[]a]", "[^]a]", "(", "[a", "a{2000}", r"[\b]", r"\ud83d\ude00", "(*UTF8)a",
     r"\X", r"\G", "a**", "a{,5}", r"\x{41}", "[z-a]"])
-def test_3_2_syntax_that_some_engine_refuses_is_not_sent(pattern: str) -> None:
+def test_syntax_that_some_engine_refuses_is_not_sent(pattern: str) -> None:
     body, _ = sent("anthropic", "anthropic", field(type="string", pattern=pattern), url=THIRD_PARTIES[0], model="m")
     found = schema_in(body)["properties"]["field"]
     assert "pattern" not in found
@@ -115,13 +115,13 @@ def test_3_2_syntax_that_some_engine_refuses_is_not_sent(pattern: str) -> None:
     (r"\/\$\.\-\\", None), (r"a\tb\x41\0", None), ("^$", None), ("[^\"/]+", None), ("caf\u00e9", None),
     ("(?P<year>[0-9]+)", "([0-9]+)"), ("(?<year>[0-9]+)", "([0-9]+)"), (r"[^\u0000-\u001f]", r"[^\x00-\x1f]"),
     (r"\u4e2d+", "\u4e2d+"), ("[a[]", r"[a\[]")])
-def test_3_2_what_every_engine_compiles_stays_or_keeps_its_meaning(pattern: str, written: str | None) -> None:
+def test_what_every_engine_compiles_stays_or_keeps_its_meaning(pattern: str, written: str | None) -> None:
     body, _ = sent("openai", "anthropic", field(type="string", pattern=pattern), url=THIRD_PARTIES[0], model="m")
     assert schema_in(body)["properties"]["field"] == {"type": "string", "pattern": written or pattern}
 
 
 @given(st.text(alphabet=r"ab()[]{}*+?|^$.\\:=!<>-,0123puPdwsAZ", max_size=12))
-def test_3_2_portable_is_idempotent_and_its_result_compiles(pattern: str) -> None:
+def test_portable_is_idempotent_and_its_result_compiles(pattern: str) -> None:
     found = portable(pattern)
     if found is None:
         return
@@ -152,7 +152,7 @@ MESSY = {
     ("https://generativelanguage.googleapis.com/v1beta/openai", "gemini-3-pro-preview", "gemini-compat"),
     ("https://generativelanguage.googleapis.com/v1beta/openai", "gemini-2.5-flash", "gemini-compat"),
     ("https://generativelanguage.googleapis.com/v1beta/openai", "gemini-4-hydrogen", "gemini-compat")])
-def test_3_2_gemini_behind_an_openai_endpoint_gets_its_own_schemas(client: str, url: str, model: str,
+def test_gemini_behind_an_openai_endpoint_gets_its_own_schemas(client: str, url: str, model: str,
                                                                    endpoint: str) -> None:
     body, lost = sent(client, "openai", MESSY, url=url, model=model)
     assert openai_rules.refusal(body, endpoint) is None
@@ -163,12 +163,12 @@ def test_3_2_gemini_behind_an_openai_endpoint_gets_its_own_schemas(client: str, 
     assert lost == []
 
 
-def test_3_2_other_models_of_an_aggregator_keep_references() -> None:
+def test_other_models_of_an_aggregator_keep_references() -> None:
     body, _ = sent("anthropic", "openai", MESSY, url="https://openrouter.ai/api/v1", model="qwen/qwen3-coder")
     assert schema_in(body)["properties"]["root"] == {"$ref": "#/$defs/Node"}
 
 
-def test_3_2_the_schema_of_structured_output_is_rewritten_for_gemini_as_well() -> None:
+def test_the_schema_of_structured_output_is_rewritten_for_gemini_as_well() -> None:
     talk = Translation("openai", "openai", url="https://openrouter.ai/api/v1", model="google/gemini-3-pro-preview")
     wanted = {"type": "json_schema", "json_schema": {"name": "a", "schema": MESSY}}
     body = json.loads(talk.request(json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}],
@@ -176,7 +176,7 @@ def test_3_2_the_schema_of_structured_output_is_rewritten_for_gemini_as_well() -
     assert openai_rules.refusal(body, "openrouter") is None
 
 
-def test_3_2_a_tool_without_parameters_stays_an_object() -> None:
+def test_a_tool_without_parameters_stays_an_object() -> None:
     body, _ = sent("openai", "openai", {}, url="https://openrouter.ai/api/v1", model="google/gemini-3-pro-preview")
     assert schema_in(body) == {"type": "object", "properties": {}}
 
@@ -215,7 +215,7 @@ RE_ENCODED = [(client, *provider) for client in ("anthropic", "openai") for prov
 
 @pytest.mark.parametrize(("client", "upstream", "url", "model"), RE_ENCODED)
 @pytest.mark.parametrize(("schema", "place"), FAULTS)
-def test_3_9_a_schema_that_was_changed_in_meaning_is_a_named_loss(client: str, schema: Any, place: str, upstream: str,
+def test_a_schema_that_was_changed_in_meaning_is_a_named_loss(client: str, schema: Any, place: str, upstream: str,
                                                                   url: str, model: str) -> None:
     """Requests that are re-encoded. A forwarded request keeps its schemas: the provider judges them."""
     body, lost = sent(client, upstream, schema, url=url, model=model)
@@ -227,14 +227,14 @@ def test_3_9_a_schema_that_was_changed_in_meaning_is_a_named_loss(client: str, s
 
 
 @pytest.mark.parametrize("client", ["anthropic", "openai"])
-def test_3_9_lossy_reject_refuses_it_and_says_where(client: str) -> None:
+def test_lossy_reject_refuses_it_and_says_where(client: str) -> None:
     with pytest.raises(RequestError) as refused:
         sent(client, "gemini", field(type="objekt"), url=PROVIDERS[4][1], model=PROVIDERS[4][2], lossy="reject")
     assert refused.value.status == 400
     assert "tools[save].schema.properties.field.type" in json.loads(refused.value.body)["error"]["message"]
 
 
-def test_3_9_the_place_is_in_the_response_header() -> None:
+def test_the_place_is_in_the_response_header() -> None:
     talk = Translation("anthropic", "openai", url="http://127.0.0.1:9/v1", model="m")
     talk.request(asked("anthropic", field(type="objekt")))
     talk.start(200, {"content-type": "application/json"})
@@ -253,7 +253,7 @@ def test_3_9_the_place_is_in_the_response_header() -> None:
     {"$defs": {"A": {"$anchor": "a", "type": "string"}}, **field(**{"$ref": "#a"})},
     field(type="integer", minimum=3, exclusiveMinimum=True), {"anyOf": [field(type="string"), field(type="integer")]}])
 @pytest.mark.parametrize(("upstream", "url", "model"), PROVIDERS)
-def test_3_9_what_keeps_its_meaning_or_is_described_is_no_loss(schema: Any, upstream: str, url: str,
+def test_what_keeps_its_meaning_or_is_described_is_no_loss(schema: Any, upstream: str, url: str,
                                                                    model: str) -> None:
     client = "anthropic" if upstream != "anthropic" else "openai"
     assert sent(client, upstream, schema, url=url, model=model)[1] == []

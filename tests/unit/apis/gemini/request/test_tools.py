@@ -230,7 +230,7 @@ def test_older_models_refuse_server_tools_beside_functions_so_they_are_omitted_a
 @pytest.mark.parametrize("model", [PRO_3, "gemini-3.8-flash", "gemini-4-hydrogen"])
 @pytest.mark.parametrize(("given", "own"), [(SEARCH, {"googleSearch": {}}), (FETCH, {"urlContext": {}}),
                                             (CODE, {"codeExecution": {}})])
-def test_3_10_from_gemini_3_on_server_tools_stand_beside_functions(model, given, own):
+def test_from_gemini_3_on_server_tools_stand_beside_functions(model, given, own):
     dropped = Dropped()
     body = encode(tools=[READ], server_tools=[given, given], model=model, dropped=dropped)
     assert [one["name"] for one in body["tools"][0]["functionDeclarations"]] == ["read"]
@@ -239,7 +239,7 @@ def test_3_10_from_gemini_3_on_server_tools_stand_beside_functions(model, given,
     assert dropped.losses == []
 
 
-def test_3_10_vertex_takes_both_without_the_switch_which_it_does_not_know():
+def test_vertex_takes_both_without_the_switch_which_it_does_not_know():
     body = encode(tools=[READ], server_tools=[SEARCH], settings={"provider": "vertex"})
     assert body["tools"][1:] == [{"googleSearch": {}}]
     assert "toolConfig" not in body
@@ -248,19 +248,19 @@ def test_3_10_vertex_takes_both_without_the_switch_which_it_does_not_know():
 @pytest.mark.parametrize(("choice", "config"), [
     (ToolChoice("auto"), None), (ToolChoice("required"), {"mode": "ANY"}),
     (ToolChoice("tool", "read"), {"mode": "ANY", "allowedFunctionNames": ["read"]})])
-def test_3_10_a_choice_among_functions_stays_beside_a_search(choice, config):
+def test_a_choice_among_functions_stays_beside_a_search(choice, config):
     body = encode(tools=[READ], server_tools=[SEARCH], tool_choice=choice)
     assert body["toolConfig"].get("functionCallingConfig") == config
     assert body["toolConfig"]["includeServerSideToolInvocations"] is True
 
 
-def test_3_10_tool_choice_none_removes_the_search_too():
+def test_tool_choice_none_removes_the_search_too():
     body = encode(tools=[READ], server_tools=[SEARCH], tool_choice=ToolChoice("none"))
     assert len(body["tools"]) == 1
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
 
 
-def test_3_10_server_tools_without_an_equivalent_are_named_beside_functions_too():
+def test_server_tools_without_an_equivalent_are_named_beside_functions_too():
     dropped = Dropped()
     body = encode(tools=[READ], server_tools=[COMPUTER, SEARCH], dropped=dropped)
     assert body["tools"][1:] == [{"googleSearch": {}}]
@@ -268,7 +268,7 @@ def test_3_10_server_tools_without_an_equivalent_are_named_beside_functions_too(
 
 
 @pytest.mark.parametrize("client", ["anthropic", "openai"])
-def test_3_10_a_clients_search_and_its_functions_reach_gemini_together(client):
+def test_a_clients_search_and_its_functions_reach_gemini_together(client):
     body = {"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "go"}]}
     if client == "anthropic":
         body["tools"] = [{"type": "web_search_20250305", "name": "web_search"},
@@ -287,7 +287,7 @@ def test_3_10_a_clients_search_and_its_functions_reach_gemini_together(client):
     ("gemini-4-argon", "xhigh", "HIGH"), ("gemini-4-carbon", "max", "HIGH"),
     ("gemini-3.8-flash", "xhigh", "HIGH"), ("gemini-flash-latest", "max", "HIGH")])
 @pytest.mark.parametrize("client", ["anthropic", "openai"])
-def test_3_10_gemini_4_hydrogen_thinks_up_to_xhigh(client, model, effort, level):
+def test_gemini_4_hydrogen_thinks_up_to_xhigh(client, model, effort, level):
     body = {"model": "m", "max_tokens": 40000, "messages": [{"role": "user", "content": "go"}]}
     if client == "anthropic":
         body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
