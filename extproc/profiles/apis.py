@@ -1,7 +1,7 @@
-"""What the configuration must know of each provider API: one record per API, data only, quick to load.
+"""Facts of each provider API for the configuration: one record per API, data only, quick to load.
 
-The codecs of an API are its folder under `extproc/apis/`. This table has the facts that are needed without them: when a
-configuration is checked, and when Envoy is told how to send a key. A test holds its names against the registry.
+The codecs of an API are in its folder under `extproc/apis/`. This table has the facts that are needed without them: to
+check a configuration, and to configure how Envoy sends a key. A test compares its names with the registry.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from extproc.profiles.anthropic import KNOWN_NAMES
 from extproc.profiles.gemini import VERTEX, find_gemini_endpoint
 
 ApiName = Literal["openai", "anthropic", "gemini"]
-"""What `api:` of a backend may say."""
+"""The values of `api:` of a backend."""
 
 EndpointTest = Callable[[str, str, str | None], bool]
-"""(host with a port if the URL has one, base path, `provider` of the configuration) -> bool."""
+"""(host, with its port if the URL has one; base path; `provider` in the configuration) -> bool."""
 
 
 def _always(authority: str, base_path: str, provider: str | None) -> bool:
@@ -30,27 +30,27 @@ class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One API of providers."""
 
     default_base_path: str
-    """The base path where no URL is given."""
+    """The base path of a backend without a URL."""
     key_header: str
     """The API's own header for a key, without a prefix (`auth: key`)."""
     takes_bearer: EndpointTest
-    """Whether an endpoint expects `Authorization: Bearer KEY` unless `auth` says otherwise."""
+    """True if an endpoint expects `Authorization: Bearer KEY`, unless `auth` sets another form."""
     provider_names: tuple[str, ...]
-    """Names that `provider` may have for this API."""
+    """The values of `provider` for this API."""
     safety_categories: tuple[str, ...] = ()
     """The categories of `safety`; empty: the API has no such setting."""
     safety_thresholds: tuple[str, ...] = ()
     """The values of `safety`."""
     url_mistake: Callable[[str, str, str | None], str | None] = lambda authority, base_path, provider: None
-    """What is wrong with a base URL that leads nowhere; the arguments are those of `EndpointTest`."""
+    """The mistake in a base URL, None if it has none; the arguments are those of `EndpointTest`."""
     has_reasoning_field: bool = True
-    """Reasoning has a place of its own in the API, whatever the model."""
+    """True if the API has a field for reasoning, whatever the model."""
 
 
 ANTHROPIC_WITH_BEARER = ("moonshot.ai", "moonshot.cn", "z.ai", "bigmodel.cn", "openrouter.ai", "minimax.io",
                          "minimaxi.com")
-"""Hosts, with all below them, whose endpoints in Anthropic's format take a bearer token. Source: their guides for
-Claude Code name ANTHROPIC_AUTH_TOKEN, which is sent as one, and not ANTHROPIC_API_KEY."""
+"""Hosts, with their subdomains, whose endpoints in Anthropic's format take a bearer token. Source: their guides for
+Claude Code use ANTHROPIC_AUTH_TOKEN, which is sent as one, instead of ANTHROPIC_API_KEY."""
 
 
 def _is_vertex(authority: str, base_path: str, provider: str | None) -> bool:
@@ -63,7 +63,7 @@ def _anthropic_takes_bearer(authority: str, base_path: str, provider: str | None
 
 
 def _gemini_url_mistake(authority: str, base_path: str, provider: str | None) -> str | None:
-    """Google's own pages show whole URLs, or those of another API."""
+    """Recognises URLs from Google's own pages that are too long or belong to another API."""
     if base_path.endswith(("/openai", "/endpoints/openapi")):
         return "is the endpoint in OpenAI's format: say api: openai, or leave out what follows the version"
     if "/models" in base_path:
@@ -77,7 +77,7 @@ def _gemini_url_mistake(authority: str, base_path: str, provider: str | None) ->
 API_FACTS: dict[str, ApiFacts] = {
     "openai": ApiFacts(
         default_base_path="/v1",
-        key_header="api-key",  # OpenAI itself has none; this is Azure's
+        key_header="api-key",  # OpenAI has no such header; this is Azure's
         takes_bearer=_always,
         provider_names=tuple(name for known in PROVIDERS for name in (known.name, *known.aliases)),
         has_reasoning_field=False),

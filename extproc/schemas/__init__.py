@@ -2,5 +2,5 @@
 
 `visitor.py` walks a schema, `references.py` resolves references, `types.py` knows the names of types. Over these:
 `openai.py` and `function_parameters.py` (the OpenAI format), `anthropic.py`, `gemini/`, and `faults.py`, which names
-the places that no provider can be told. `cache.py` keeps rewritten schemas by content.
+the places that cannot be sent to any provider. `cache.py` keeps rewritten schemas by content.
 """

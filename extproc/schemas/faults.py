@@ -1,4 +1,4 @@
-"""The places of a tool's schema that no provider can be told: they are no schema, or mean nothing.
+"""The places of a tool's schema that cannot be sent to any provider: they are no schema, or mean nothing.
 
 Examples: `{"type": "objekt"}`, a reference that leads nowhere, a string where a schema must be. Whatever is sent
 instead means something else, so request encoders that re-encode schemas name these places as losses. What moves into

@@ -1,7 +1,7 @@
 """JSON bytes of a generateContent response -> typed chunks.
 
 Reading is lenient: damaged text and fields of a wrong shape are repaired or left out. `unknown_part_fields` finds the
-names of part fields that nobody knows. Called by the response decoder. The records are in `wire.py`.
+names of unknown fields in parts. Called by the response decoder. The records are in `wire.py`.
 """
 
 from __future__ import annotations
