@@ -45,8 +45,8 @@ class AnthropicApi:
         """Decodes POST /v1/messages. Raises BadRequest with the place and what to do."""
         return _request.decode_request(body, headers, dropped, limits)
 
-    def response_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[],
-                                                                                            int]) -> ResponseEncoder:
+    def response_encoder(self, request: Request, message_id: str,
+                         prompt_estimate: Callable[[], int]) -> ResponseEncoder:
         """A stream or one message, as the request asks; `model` is the client's name for it."""
         encoder = StreamEncoder if request.stream else MessageEncoder
         return encoder(request.model, message_id, prompt_estimate)

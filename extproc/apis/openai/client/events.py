@@ -230,7 +230,7 @@ class EventsApi(OpenAIConventions):
         request.dropped = dropped
         return finalize(request, self._final_note, dropped) if is_final else request
 
-    def response_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[],
-                                                                                            int]) -> ResponseEncoder:
+    def response_encoder(self, request: Request, message_id: str,
+                         prompt_estimate: Callable[[], int]) -> ResponseEncoder:
         """Always a stream."""
         return EventStreamEncoder(request, self.label, prompt_estimate)

@@ -43,21 +43,22 @@ class ChoiceCalls:
 
     def __init__(self, offered: dict[str, str], most_arguments: int) -> None:
         self.count = 0
-        self._followed = _CallObserver(offered, most_arguments)
-        self._index = CallIndex(self._followed, offered, free_text=False)
-        self._places: dict[PendingCall, int] = {}
+        self._observer = _CallObserver(offered, most_arguments)
+        self._index = CallIndex(self._observer, offered, free_text=False)
+        self._positions: dict[PendingCall, int] = {}
         self._names: dict[PendingCall, str] = {}
 
     @property
     def failure(self) -> Failure | None:
-        return self._followed.failure
+        return self._observer.failure
 
     @property
     def names(self) -> list[str]:
         """The names of the calls as received so far."""
-        return [call.name for call in self._places]
+        return [call.name for call in self._positions]
 
-    def places(self, entries: list[CallDelta | None], *, whole: bool) -> list[tuple[int, bool, str | None] | None]:
+    def client_positions(self, entries: list[CallDelta | None], *,
+                         whole: bool) -> list[tuple[int, bool, str | None] | None]:
         """For each entry: its index for the client, whether its call begins, and the rest of the name that the client
         lacks (None: nothing). None for an empty entry."""
         out: list[tuple[int, bool, str | None] | None] = []
@@ -65,11 +66,11 @@ class ChoiceCalls:
             if entry is None or call is None:
                 out.append(None)
                 continue
-            begins = call not in self._places
+            begins = call not in self._positions
             if begins:
-                self._places[call] = self.count
+                self._positions[call] = self.count
                 self.count += 1
             had = self._names.get(call, "")
             self._names[call] = call.name
-            out.append((self._places[call], begins, call.name[len(had):] if call.name.startswith(had) else None))
+            out.append((self._positions[call], begins, call.name[len(had):] if call.name.startswith(had) else None))
         return out

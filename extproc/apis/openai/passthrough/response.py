@@ -175,7 +175,7 @@ class ChatPassThroughDecoder(PassThroughDecoder):
             calls = self._calls_by_choice[index] = ChoiceCalls(self._context.names.to_client,
                                                                self._context.limits.tool_arguments)
         begun = 0
-        for at, (entry, found) in enumerate(zip(entries, calls.places(entries, whole=not self._streaming),
+        for at, (entry, found) in enumerate(zip(entries, calls.client_positions(entries, whole=not self._streaming),
                                                 strict=True)):
             if entry is None or found is None:
                 continue
