@@ -64,7 +64,7 @@ def test_p10_thinking_that_anthropic_did_not_sign_is_removed(signature: str | No
     messages = [ASK, model(thought(signature), text("a"), call()), result(), model(text("ok")), ASK]
     body = sent_body(messages=messages, **BUDGET)
     assert body["messages"][1]["content"] == [text("a"), call()]
-    assert body["thinking"] == THINKING, "that loop is closed: thinking goes on"
+    assert body["thinking"] == THINKING, "that loop is closed: thinking stays on"
 
 
 def test_encrypted_thinking_of_another_issuer_is_removed() -> None:
@@ -72,7 +72,7 @@ def test_encrypted_thinking_of_another_issuer_is_removed() -> None:
     sealed = {"type": "redacted_thinking", "data": embed_in_text(Signature("{}", "abcd"))}
     body = sent_body(messages=[ASK, model(sealed, text("a")), ASK])
     assert body["messages"][1]["content"] == [text("a")]
-    other = {"model": "claude-opus-4-6"}  # written anew
+    other = {"model": "claude-opus-4-6"}  # re-encoded
     anew = sent_body(other, messages=[ASK, model(sealed, text("a")), ASK], temperature=0.5, top_p=0.5)
     assert anew["messages"][1]["content"] == [text("a")]
     own = {"type": "redacted_thinking", "data": "ZGF0YQ=="}
@@ -145,7 +145,7 @@ def test_rule_5_ids_that_carry_a_signature_become_short_in_call_and_result() -> 
     body = json.loads(request.body)
     assert body["messages"][1:3] == [model(text("a"), call()), result("toolu_1", text("b"))]
     assert b"_xs1_" not in request.body
-    assert b'{"a": 1.0}' in request.body, "what stands beside keeps its bytes"
+    assert b'{"a": 1.0}' in request.body, "the rest of the block keeps its bytes"
 
 
 def test_a_mark_inside_a_text_is_only_a_text() -> None:

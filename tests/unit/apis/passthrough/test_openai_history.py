@@ -49,7 +49,7 @@ def test_a_valid_conversation_passes_unchanged() -> None:
         "an image in a result", "a lost id", "no result", "a late result", "a repeated result", "a repeated id",
         "a long id"])
 def test_p22_invalid_histories_are_mended(messages: list[dict[str, Any]]) -> None:
-    assert refusal({"model": "gpt-4o", "messages": messages}) is not None, "otherwise it must pass"
+    assert refusal({"model": "gpt-4o", "messages": messages}) is not None, "valid histories pass"
     made = sent_body(*messages)
     assert refusal({"model": "gpt-4o", "messages": made}) is None
     assert "a bay" in json.dumps(made) or RESULT not in messages

@@ -119,7 +119,7 @@ def test_3_8_a_server_tool_can_be_removed() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
     body, talk = body_of(OTHERS[0], USER, system(change("removal", "web_search")), USER, tools=[tool("a"), search])
     assert offered(body) == ["a"]
-    assert talk.dropped.losses == [], "what is not offered is not lost"
+    assert talk.dropped.losses == [], "a tool that is not offered is no loss"
 
 
 def test_3_8_tools_that_the_clients_own_search_found_are_offered() -> None:
@@ -131,7 +131,7 @@ def test_3_8_tools_that_the_clients_own_search_found_are_offered() -> None:
     body, _ = body_of(OTHERS[0], USER, *loaded, system(change("removal", "a")), USER, tools=tools)
     assert offered(body) == ["ToolSearch", "b"]
     body, _ = body_of(OTHERS[0], USER, *loaded, tools=tools)
-    assert offered(body) == ["ToolSearch", "a", "b", "c"], "a client without changes: all, as ever"
+    assert offered(body) == ["ToolSearch", "a", "b", "c"], "a client without changes gets all tools"
 
 
 def test_3_8_deferred_tools_of_anthropics_search_are_offered() -> None:

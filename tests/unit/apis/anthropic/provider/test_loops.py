@@ -117,16 +117,16 @@ def test_p10_anthropic_takes_every_step_of_a_loop(client: str, model: str, strea
                      for call in echoed.get("tool_calls", ())]
     _, body = send_messages([*messages, {"role": "user", "content": "more"}], model, streamed=streamed)
     assert_nothing_invented(body)
-    spoken = [message["content"] for message in body["messages"] if message["role"] == "assistant"]
+    turns = [message["content"] for message in body["messages"] if message["role"] == "assistant"]
     if client in TELL_ALL:
-        said = [[{**block, "id": ""} if "id" in block else block for block in content] for content in spoken]
-        assert said == [[{**block, "id": ""} if "id" in block else block for block in map(whole_block, blocks)]
+        without_ids = [[{**block, "id": ""} if "id" in block else block for block in content] for content in turns]
+        assert without_ids == [[{**block, "id": ""} if "id" in block else block for block in map(whole_block, blocks)]
                         for blocks in ANSWERS]
-    elif client in ("text", "ids"):  # what stood before a call rode in its id
-        assert [[block["signature"] for block in content if block["type"] == "thinking"] for content in spoken[:4]] == [
+    elif client in ("text", "ids"):  # blocks before a call were embedded in its id
+        assert [[block["signature"] for block in content if block["type"] == "thinking"] for content in turns[:4]] == [
             ["c2ln0001"], ["c2ln0002", "c2ln0003"], ["c2ln0004", "c2ln0005"], ["c2ln0006"]]
     elif client == "new ids":
-        assert not any(block["type"] == "thinking" for content in spoken for block in content)
+        assert not any(block["type"] == "thinking" for content in turns for block in content)
 
 
 def test_p10_adjacent_thinking_blocks_are_not_sent() -> None:

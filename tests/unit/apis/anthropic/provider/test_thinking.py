@@ -84,7 +84,7 @@ def test_rule_4_an_unsupported_setting_is_named(model: str, thinking: ThinkingCo
 
 
 @pytest.mark.parametrize(("limit", "budget", "expected"), [
-    (32_000, 32_000, (32_000, 24_000)),  # what a coding client really sends
+    (32_000, 32_000, (32_000, 24_000)),  # the settings of a real coding client
     (32_000, 10_000, (32_000, 10_000)), (2049, 10_000, (2049, 1025)),
     (None, 40_000, (64_000, 40_000)), (10**6, 10**6, (64_000, 48_000)),
 ])

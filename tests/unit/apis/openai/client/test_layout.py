@@ -19,8 +19,8 @@ def signed(name: str, place: tuple[int, int] | None = None, text: str = "t") -> 
 def called(name: str, *before: tuple[str, int]) -> ToolCall:
     """A call with these signatures embedded in its id, each after so many characters of text."""
     pending = PendingSignatures()
-    for signature, said in before:
-        pending.add(Thinking("", signature=signature), said)
+    for signature, characters in before:
+        pending.add(Thinking("", signature=signature), characters)
     call_id, signature = extract_from_id(pending.id_with_signature(ToolCallStart(name, "f")))
     return ToolCall(call_id, "f", "{}", signature=signature)
 

@@ -93,7 +93,7 @@ def test_parallel_calls_with_reasoning_are_assembled(upstream: str) -> None:
 
 
 @pytest.mark.parametrize(("upstream", "complete"), [
-    ("openai", b'"tool_calls"'),  # a stream that ends behind a whole call counts as one without its last chunk
+    ("openai", b'"tool_calls"'),  # a stream that ends after a whole call counts as complete without its last chunk
     ("anthropic", b"event: message_delta"), ("gemini", b'"finishReason"')])
 def test_p1_a_stream_that_breaks_off_raises(upstream: str, complete: bytes) -> None:
     def read(body: bytes, finished: list[str]) -> None:

@@ -193,8 +193,8 @@ def test_custom_tools_have_their_own_form_where_it_exists() -> None:
     request.stream = True
     message = accumulated(stream(events, request))
     assert message["tool_calls"][0]["function"] == {"name": "c", "arguments": '{"input": "say \\"x\\""}'}
-    echoed = [decode(USER, {"role": "assistant", "tool_calls": said["tool_calls"]}).messages[1].content[0]
-              for said in (message, whole(events, request_with(tools=request.tools)))]
+    echoed = [decode(USER, {"role": "assistant", "tool_calls": sent["tool_calls"]}).messages[1].content[0]
+              for sent in (message, whole(events, request_with(tools=request.tools)))]
     assert [json.loads(block.arguments) for block in echoed] == [{"input": 'say "x"'}] * 2  # type: ignore[union-attr]
 
 

@@ -26,7 +26,7 @@ RESULTS = [{"title": "B", "url": "https://b.example/", "date": "2026-01-02", "sn
 WORDS = "\n\nSources:\n- [A](https://a.example/)\n- [B](https://b.example/)\n"
 
 
-def outcome(client: str, *chunks: dict[str, object], stream: bool = True, **asked: Any) -> tuple[Any, list[str]]:
+def outcome(client: str, *chunks: dict[str, object], stream: bool = True, **fields: Any) -> tuple[Any, list[str]]:
     """The client's text, and the named losses. The chunks may come in any cut."""
     if stream:
         body = sse(*chunks)
@@ -35,16 +35,16 @@ def outcome(client: str, *chunks: dict[str, object], stream: bool = True, **aske
     outs = set()
     for size in (len(body), 1, 7):
         translation = Translation(client, "openai", "m")
-        translation.request(json.dumps({**HI, "stream": stream, **asked}).encode())
+        translation.request(json.dumps({**HI, "stream": stream, **fields}).encode())
         translation.start(200, {})
         out = b"".join([translation.feed(body[at:at + size]) for at in range(0, len(body), size)])
         outs.add(out + translation.finish())
     assert translation.failure is None
     assert len(outs) == 1
-    told = outs.pop().decode()
+    received = outs.pop().decode()
     if not stream:
-        return json.loads(told), translation.dropped.losses
-    events = [json.loads(line[6:]) for line in told.splitlines() if line.startswith("data: {")]
+        return json.loads(received), translation.dropped.losses
+    events = [json.loads(line[6:]) for line in received.splitlines() if line.startswith("data: {")]
     return events, translation.dropped.losses
 
 
@@ -111,7 +111,7 @@ def test_numbers_in_the_text_are_those_of_the_list() -> None:
     assert not losses
 
 
-@pytest.mark.parametrize(("chunks", "asked"), [
+@pytest.mark.parametrize(("chunks", "fields"), [
     pytest.param([delta(content="{}", annotations=[A]), delta("stop")],
                  {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}}, id="JSON"),
     pytest.param([delta(content="a", annotations=[A]), delta(tool_calls=[call(0, "c", "ping", "{}")]),
@@ -119,8 +119,8 @@ def test_numbers_in_the_text_are_those_of_the_list() -> None:
     pytest.param([delta(content="a"), delta("stop", annotations=[{"type": "file", "file": {}}])], {}, id="no page"),
     pytest.param([delta(content="a"), {**delta("stop"), "citations": {"a": 1}}], {}, id="no list"),
     pytest.param([delta(content="a"), delta("stop", annotations=["a"])], {}, id="no annotation")])
-def test_sources_without_a_place_are_named(chunks: list[dict[str, object]], asked: dict[str, Any]) -> None:
-    events, losses = outcome("anthropic", *chunks, **asked)
+def test_sources_without_a_place_are_named(chunks: list[dict[str, object]], fields: dict[str, Any]) -> None:
+    events, losses = outcome("anthropic", *chunks, **fields)
     assert "Sources" not in text_of_deltas(events)
     assert losses == ["answer.citations"]
 

@@ -71,17 +71,17 @@ def test_odd_shapes_do_not_fail_the_response(body: bytes) -> None:
 
 
 def test_rule_4_content_that_no_client_can_take_is_named() -> None:
-    asked = context()
-    decoder = OpenAIResponseDecoder(asked)
+    decode_context = context()
+    decoder = OpenAIResponseDecoder(decode_context)
     decoder.feed(whole(content=[{"type": "image_url"}, {"type": "text", "text": "x"}], images=[{"url": "y"}]))
     decoder.finish()
-    assert asked.dropped.losses == ["answer.image_url", "answer.images"]
+    assert decode_context.dropped.losses == ["answer.image_url", "answer.images"]
 
 
-@pytest.mark.parametrize(("said", "meant"), [("MAX_TOKENS", "length"), ("model_length", "context_length"),
+@pytest.mark.parametrize(("reason", "expected"), [("MAX_TOKENS", "length"), ("model_length", "context_length"),
                                              ("recitation", "content_filter")])
-def test_further_finish_reasons(said: str, meant: str) -> None:
-    assert script(decode(sse(delta(content="x"), delta(said))))[-1] == f"finish {meant}"
+def test_further_finish_reasons(reason: str, expected: str) -> None:
+    assert script(decode(sse(delta(content="x"), delta(reason))))[-1] == f"finish {expected}"
 
 
 def test_a_call_after_the_finish_reason_is_not_lost() -> None:

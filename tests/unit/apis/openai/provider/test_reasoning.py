@@ -39,10 +39,10 @@ def reasoning_fields(provider: str, model: str, thinking: ThinkingConfig | None,
     return {name: body[name] for name in names if name in body}
 
 
-# ---------------------------------------------------------------------------------------------------- how it is asked
+# ------------------------------------------------------------------------------------------------------- its settings
 
 
-@pytest.mark.parametrize(("provider", "model", "thinking", "said"), [
+@pytest.mark.parametrize(("provider", "model", "thinking", "expected"), [
     ("openrouter", "anthropic/claude-sonnet-4.5", BUDGET, {"reasoning": {"max_tokens": 8000}}),
     ("openrouter", "anthropic/claude-sonnet-4.5", HIGH, {"reasoning": {"effort": "high"}}),
     ("openrouter", "anthropic/claude-sonnet-4.5", ADAPTIVE, {"reasoning": {"enabled": True}}),
@@ -72,8 +72,8 @@ def reasoning_fields(provider: str, model: str, thinking: ThinkingConfig | None,
     ("gemini-compat", "gemini-2.5-flash", OFF, {"reasoning_effort": "none"}),
     ("gemini-compat", "gemini-3-pro-preview", OFF, {}),
 ])
-def test_reasoning_settings_in_the_form_of_the_endpoint(provider, model, thinking, said):
-    assert reasoning_fields(provider, model, thinking) == said
+def test_reasoning_settings_in_the_form_of_the_endpoint(provider, model, thinking, expected):
+    assert reasoning_fields(provider, model, thinking) == expected
 
 
 def test_p10_a_budget_that_reaches_the_output_limit_becomes_an_effort():
@@ -112,7 +112,7 @@ def test_a_forced_choice_switches_incompatible_reasoning_off(provider, model, sw
     body = body_of(provider, model, tools=READ, tool_choice=ToolChoice("tool", "read"), dropped=dropped)
     assert body["tool_choice"] == {"type": "function", "function": {"name": "read"}}
     assert {name: body[name] for name in switch} == switch
-    assert dropped.losses == [], "nobody asked for reasoning"
+    assert dropped.losses == [], "the client did not ask for reasoning"
     asking = Dropped()
     body = body_of(provider, model, tools=READ, tool_choice=ToolChoice("tool", "read"), thinking=BUDGET, dropped=asking)
     assert {name: body[name] for name in switch} == switch
@@ -218,8 +218,8 @@ def test_p8_a_call_of_another_model_gets_the_placeholder_signature():
 def test_a_sealed_item_goes_back_whole_to_its_issuer_only():
     openai = target_at("openrouter", "openai/gpt-5")
     item = {"type": "reasoning.encrypted", "id": "rs_1", "format": "openai-responses-v1", "data": "gAAA"}
-    told = (user("go"), assistant(Thinking("So.", pack_item(item, openai)), call("a")), user(result("a", "1")))
-    assert body_of("openrouter", "openai/gpt-5", *told)["messages"][1]["reasoning_details"] == [
+    with_text = (user("go"), assistant(Thinking("So.", pack_item(item, openai)), call("a")), user(result("a", "1")))
+    assert body_of("openrouter", "openai/gpt-5", *with_text)["messages"][1]["reasoning_details"] == [
         {"type": "reasoning.summary", "summary": "So.", "format": "openai-responses-v1", "index": 0},
         {**item, "index": 1}]
     history = (user("go"), assistant(Thinking("", redacted=pack_item(item, openai)), call("a")), user(result("a", "1")))

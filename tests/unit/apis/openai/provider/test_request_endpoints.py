@@ -92,10 +92,10 @@ def test_the_attempts_choice_and_flag_at_an_endpoint_that_takes_neither():
 
 def test_allowed_tools_are_sent_where_supported_else_only_they_are_offered():
     choice = ToolChoice("required", allowed=("write",))
-    told = sent("openai", "gpt-5", tools=TWO, tool_choice=choice)
-    assert told["tool_choice"] == {"type": "allowed_tools", "allowed_tools": {
+    body = sent("openai", "gpt-5", tools=TWO, tool_choice=choice)
+    assert body["tool_choice"] == {"type": "allowed_tools", "allowed_tools": {
         "mode": "required", "tools": [{"type": "function", "function": {"name": "write"}}]}}
-    assert len(told["tools"]) == 2
+    assert len(body["tools"]) == 2
     filtered = sent("vllm", "m", tools=TWO, tool_choice=choice)
     assert filtered["tool_choice"] == "required"
     assert [entry["function"]["name"] for entry in filtered["tools"]] == ["write"]

@@ -130,11 +130,11 @@ def test_p6_tool_calls_without_a_call_is_stop() -> None:
     assert script(decode(sse(delta(content="x"), delta("tool_calls"))))[-1] == "finish stop"
 
 
-@pytest.mark.parametrize(("reason", "said"), [
+@pytest.mark.parametrize(("reason", "expected"), [
     ("eos", "stop"), ("length", "length"), ("content_filter", "content_filter"), ("sensitive", "content_filter"),
     ("model_context_window_exceeded", "context_length"), ("something_new", "stop")])
-def test_finish_reasons(reason: str, said: str) -> None:
-    assert script(decode(sse(delta(content="x"), delta(reason))))[-1] == f"finish {said}"
+def test_finish_reasons(reason: str, expected: str) -> None:
+    assert script(decode(sse(delta(content="x"), delta(reason))))[-1] == f"finish {expected}"
 
 
 @pytest.mark.parametrize("reason", ["error", "network_error", "abort", "insufficient_system_resource"])

@@ -65,13 +65,13 @@ SPELLINGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda spelling: json.dumps(spelling)[:60])
 def test_p2_reasoning_in_every_spelling_is_a_thinking_block(spelling):
-    told = ["start", "think", "think: hm", "stop", "text", "text: ok", "stop", "finish stop"]
-    assert script(streamed(delta(**spelling), delta(content="ok"), delta("stop"))) == told
+    expected = ["start", "think", "think: hm", "stop", "text", "text: ok", "stop", "finish stop"]
+    assert script(streamed(delta(**spelling), delta(content="ok"), delta("stop"))) == expected
     content = spelling.get("content")
     if content is None:
-        assert script(whole_of({**spelling, "content": "ok"})) == told
+        assert script(whole_of({**spelling, "content": "ok"})) == expected
     elif isinstance(content, list):
-        assert script(whole_of({"content": [*content, {"type": "text", "text": "ok"}]})) == told
+        assert script(whole_of({"content": [*content, {"type": "text", "text": "ok"}]})) == expected
 
 
 @pytest.mark.parametrize("signed", [
