@@ -69,7 +69,7 @@ def find_profile(provider: str | None, host: str | None, model: str) -> Profile:
     """
     known = find_provider(provider, host)
     endpoint = known or generic.PROVIDER
-    profile = with_maker_rules(endpoint.profile(model), known, model)
+    profile = with_maker_rules(endpoint.find_profile(model), known, model)
     family = find_family(model)
     if family is None:
         return profile

@@ -152,7 +152,7 @@ class AnthropicEndpoint(msgspec.Struct, frozen=True, kw_only=True):
         """True if this host name belongs to the endpoint."""
         return any(host == known or host.endswith("." + known) for known in self.hosts)
 
-    def model(self, model: str) -> AnthropicModel:
+    def find_model(self, model: str) -> AnthropicModel:
         """The record of a model id such as `claude-sonnet-4-5-20250929`, `anthropic/claude-sonnet-4.5` or
         `anthropic.claude-opus-4-1-20250805-v1:0`."""
         name = model.lower().rpartition("/")[2].replace(".", "-")

@@ -51,7 +51,7 @@ def with_maker_rules(profile: Profile, provider: Provider | None, model: str) ->
     """The endpoint's profile of a model, without the tool choices and formats that the model's maker refuses."""
     for rule in MAKER_RULES:
         if rule.applies(provider, model):
-            maker_profile = rule.maker.profile(model)
+            maker_profile = rule.maker.find_profile(model)
             return replace(profile, tool_choices=profile.tool_choices & maker_profile.tool_choices,
                            format_with_tools=profile.format_with_tools and maker_profile.format_with_tools)
     return profile

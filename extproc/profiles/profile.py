@@ -229,7 +229,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Globs on model ids with the maximum number of output tokens, if known: it becomes `max_output_tokens` of the
     profile. Independent of `families`."""
 
-    def profile(self, model: str) -> Profile:
+    def find_profile(self, model: str) -> Profile:
         """The profile of a model id at this endpoint. A fine-tuned model (`ft:MODEL:...`) has that of its base
         model."""
         name = model.lower().rpartition("/")[2].removeprefix("ft:")

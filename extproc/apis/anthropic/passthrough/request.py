@@ -76,7 +76,7 @@ def fits(summary: RequestSummary, fields: Fields, target: Target, endpoint: Anth
         return False
     if len(summary.client_tools) > target.max_tools:
         return False
-    model = endpoint.model(target.model)
+    model = endpoint.find_model(target.model)
     if _is_written_for(summary, model, endpoint):
         return True
     return _model_takes(summary, model) and _endpoint_takes(summary, fields, endpoint)
@@ -99,7 +99,7 @@ def restrict(summary: RequestSummary, fields: Fields, target: Target, dropped: D
 
 def _is_written_for(summary: RequestSummary, model: AnthropicModel, endpoint: AnthropicEndpoint) -> bool:
     """True if the client wrote its request for this generation of models at this kind of endpoint."""
-    return endpoint.signed and endpoint.model(summary.model) is model
+    return endpoint.signed and endpoint.find_model(summary.model) is model
 
 
 def _model_takes(summary: RequestSummary, model: AnthropicModel) -> bool:
@@ -141,7 +141,7 @@ def _types(names: tuple[str, ...]) -> re.Pattern[bytes] | None:
 def change_fields(summary: RequestSummary, fields: Fields, target: Target, endpoint: AnthropicEndpoint,
             dropped: Dropped) -> History | None:
     """Writes the changes into `fields`. None: the request must be re-encoded."""
-    model = endpoint.model(target.model)
+    model = endpoint.find_model(target.model)
     if not _set_choice(fields, summary, target, endpoint, model):
         return None
     history = clean_fields(fields, summary, target, endpoint, dropped)

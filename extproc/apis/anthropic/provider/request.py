@@ -62,7 +62,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     BadRequest for tool results without a call, two tools of one name, too many tools, a choice of a tool that is not
     offered, more than one choice, and a conversation without anything to send."""
     endpoint = find_anthropic_endpoint(target.endpoint, target.provider, target.model)
-    model = endpoint.model(target.model)
+    model = endpoint.find_model(target.model)
     if target.max_output_tokens is not None:
         model = msgspec.structs.replace(model, max_output_tokens=max(1, min(model.max_output_tokens,
                                                                             target.max_output_tokens)))
