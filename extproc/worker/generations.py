@@ -1,10 +1,9 @@
-"""The configurations that a worker knows: the one that new requests get, and those that running requests still need.
+"""The configurations that a worker knows: the one for new requests, and those that running requests still need.
 
-The parent process accepts a configuration, writes it here as a file that only its user can read, and signals the
-workers; a worker that is started reads the same file, so that one that dies while the user's own file is being edited
-comes back with what was accepted. A request that the edge hop has routed names its rule by an id that changes with the
-rule's content: `find` looks for it in every generation, so the attempts of one request meet one and the same rule,
-whichever worker gets them.
+The parent process accepts a configuration, writes it to a file that only its user can read, and signals the workers. A
+new worker reads the same file, so a worker that is restarted while the user edits the configuration returns with the
+accepted one. A request that the edge hop has routed names its rule by an id that changes with the rule's content.
+`find` looks for it in every generation, so all attempts of one request use the same rule, whichever workers serve them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Generation(msgspec.Struct, frozen=True):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """What the workers are to know. `known` holds the generations whose rules are found by id, the newest first."""
+    """What the workers must know. `known`: the generations whose rules are found by id, the newest first."""
 
     serving: Generation
     known: list[Generation] = []
@@ -38,21 +37,22 @@ class Accepted(msgspec.Struct, frozen=True):
         return cls(first, [first])
 
     def find(self, rule_id: str) -> Config | None:
-        """The newest configuration that has the rule with this id."""
+        """The newest configuration with the rule of this id."""
         for one in self.known:
             if one.config.rule_by_id(rule_id) is not None:
                 return one.config
         return None
 
     def write(self, path: Path) -> str:
-        """Replaces the file at once; returns the digest of its content. It holds keys: only this user can read it."""
+        """Replaces the file atomically. Returns the digest of its content. It holds keys: only this user can read it.
+        """
         data = msgspec.json.encode(self)
         write_private(path, data.decode())
         return _digest(data)
 
     @classmethod
     def read(cls, path: Path) -> tuple[Accepted, str]:
-        """What the file holds, and its digest. Raises OSError or ValueError."""
+        """The file's content and its digest. Raises OSError or ValueError."""
         data = path.read_bytes()
         try:
             return msgspec.json.decode(data, type=cls), _digest(data)

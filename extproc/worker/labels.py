@@ -1,7 +1,7 @@
-"""Values of labels that must not grow with what clients send: names of dropped features, and a cap for whatever else
-is not the configuration's own.
+"""Label values that must not grow with the input of clients: names of dropped features, and a cap for everything else
+that does not come from the configuration.
 
-Called by the metrics. The log keeps the names as they are.
+Used by the metrics. The log keeps the names unchanged.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from extproc.bounds import bounded_cache
 
 OTHER = "other"
-"""Stands for every value that is not told apart."""
+"""Replaces every value without a series of its own."""
 
 _NAMES = """
     adaptive add_generation_prompt allowed_tools allowedFunctionNames annotations answer anthropic-beta apply_patch
@@ -50,8 +50,8 @@ _NAMES = """
     verbosity video video_url web_fetch web_search web_search_options web_search_preview web_search_tool_result
     without_call x_groq
 """
-_WORDS = frozenset(_NAMES.split())
-"""What names of dropped features are made of: fields and types of the APIs."""
+DROPPED_NAME_WORDS = frozenset(_NAMES.split())
+"""The parts of names of dropped features: fields and types of the APIs."""
 
 _INDEX = re.compile(r"\[[^\]]*\]")
 _DATE = re.compile(r"_20\d{6}$")
@@ -60,14 +60,14 @@ _MOST_WORDS = 4
 
 @bounded_cache(entries=4096, longest=100)
 def dropped_name(name: str) -> str:
-    """The name as a label: words that no API has, which are a client's own, become `other`, dates of versions go
+    """The name as a label: words that no API has come from clients and become `other`; dates of versions are removed
     (`tools.web_search_20250305` -> `tools.web_search`)."""
     words = [_DATE.sub("", _INDEX.sub("", word)) for word in name.split(".")]
-    return ".".join(word if word in _WORDS else OTHER for word in words[:_MOST_WORDS])
+    return ".".join(word if word in DROPPED_NAME_WORDS else OTHER for word in words[:_MOST_WORDS])
 
 
-class Capped:
-    """The first `most` values pass, later ones become `other`."""
+class CappedLabel:
+    """The first `most` values pass; later ones become `other`."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,10 +1,10 @@
-"""What a worker counts: finished exchanges -> Prometheus metrics.
+"""The metrics of a worker: finished exchanges -> Prometheus metrics.
 
-Names and labels are those of the OpenTelemetry conventions for generative AI where these have one, as its Prometheus
-exporters write them (`gen_ai.client.token.usage` -> `gen_ai_client_token_usage`); the rest begins with `extproc_`.
-`Metrics` is the interface the streams know. With PROMETHEUS_MULTIPROC_DIR in the environment every process writes its
-figures into files there, and whoever serves /metrics adds them up (`metric_files`). Labels come from the configuration,
-never from what a client sends, so their number is bounded. All work is done once per exchange, none per event.
+Names and labels follow the OpenTelemetry conventions for generative AI if these have one, in the spelling of their
+Prometheus exporters (`gen_ai.client.token.usage` -> `gen_ai_client_token_usage`); the rest begins with `extproc_`.
+`Metrics` is the interface for the streams. With PROMETHEUS_MULTIPROC_DIR in the environment every process writes its
+figures to files there, which `metric_files` adds up for /metrics. Labels come from the configuration, never from
+clients, so their number is bounded. All work is done once per exchange, none per event.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from extproc.ext_proc.record import Record
 from extproc.process.output import lines_dropped
 from extproc.schemas.cache import SHARED_CACHE, CacheFigures, SchemaCache
-from extproc.worker.labels import Capped, dropped_name
+from extproc.worker.labels import CappedLabel, dropped_name
 
 LABELS = ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_response_model", "team",
           "backend", "client_api", "provider_api")
-"""What every figure about an exchange with a provider is told apart by. The request's model is the `match` of the rule,
-the response's the attempt's `model`, both as the configuration has them."""
+"""The labels of every metric about an exchange with a provider. The request's model is the `match` of the rule, the
+response's the attempt's `model`, both as configured."""
 
-# The boundaries that the conventions advise; times go on where theirs end, since long answers take minutes.
+# The boundaries that the conventions advise. Durations continue beyond them, since long responses take minutes.
 _TOKENS = tuple(4 ** power for power in range(14))
 _DURATION = (*(0.01 * 2 ** power for power in range(14)), 163.84, 327.68, 655.36)
 _FIRST_TOKEN = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
@@ -34,21 +34,21 @@ _PER_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 
 _LAG = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 _MOST_NAMES, _MOST_TEAMS = 200, 1000
-"""Different names of dropped features and reasons, and different teams, that a process tells apart. In one-hop mode
-the gateway before this one says the team."""
+"""How many names of dropped features and reasons, and how many teams, a process distinguishes. In one-hop mode the
+gateway in front names the team."""
 
 _LONGEST_TEAM = 100
 _CANCELLED = "client_closed"
 _TOKEN_TYPES = ("input", "output")
 _HOPS = ("select", "translate", "onehop")
 _RETRIED = "retried"
-"""The outcome of an attempt whose failure its client did not see."""
+"""The outcome of an attempt whose failure the client did not see."""
 
 T = TypeVar("T")
 
 
 class Metrics(Protocol):
-    """Told of the worker's life and configuration, of every stream and of the event loop's delays."""
+    """Receives the worker's lifecycle and configuration, every stream, and the event loop's delays."""
 
     def started(self) -> None: ...
     def configured(self, generation: int) -> None: ...
@@ -64,13 +64,14 @@ class PrometheusMetrics:
     def __init__(self, registry: CollectorRegistry | None = None, schemas: SchemaCache = SHARED_CACHE) -> None:
         self.registry = registry or CollectorRegistry()
         self._schemas = schemas
-        self._schemas_told = CacheFigures(0, 0, 0)
+        self._schemas_counted = CacheFigures(0, 0, 0)
         self._children: dict[Hashable, Any] = {}
         self._running: Counts[str] = Counts()
         self._shown: dict[str, int] = {}
-        """Streams by hop: those that run, and what the gauge says."""
+        """Streams by hop, as the gauge shows them."""
         self._series: dict[tuple[str, ...], _Series] = {}
-        self._dropped_name, self._reason, self._team = Capped(_MOST_NAMES), Capped(_MOST_NAMES), Capped(_MOST_TEAMS)
+        self._dropped_name, self._reason, self._team = (
+            CappedLabel(_MOST_NAMES), CappedLabel(_MOST_NAMES), CappedLabel(_MOST_TEAMS))
 
         histogram, counter, gauge = self._histogram, self._counter, self._gauge
         self.tokens = histogram(
@@ -128,7 +129,7 @@ class PrometheusMetrics:
         self._show_generation(None)
         self.lines_dropped = counter("extproc_log_lines_dropped", "Lines of the log, or of standard error, that could "
                                      "not be written", ())
-        self._dropped_told = 0
+        self._dropped_counted = 0
         self.schema_hits = counter("extproc_schema_cache_hits", "Tool schemas found rewritten already", ())
         self.schema_misses = counter("extproc_schema_cache_misses", "Tool schemas that had to be rewritten", ())
         self.schema_entries = gauge("extproc_schema_cache_entries", "Rewritten tool schemas kept", "livesum")
@@ -146,27 +147,27 @@ class PrometheusMetrics:
             self._show_generation(generation)
 
     def leaving(self) -> None:
-        """The worker takes no new requests any more: what it finishes its streams with is nobody's concern."""
+        """The worker accepts no new requests any more. The configuration of the remaining ones does not matter."""
         self._takes_requests = False
         self._show_generation(None)
 
     def _show_generation(self, number: int | None) -> None:
-        """None changes neither the least nor the greatest of all workers."""
+        """None changes neither the minimum nor the maximum of all workers."""
         self.generation.set(math.inf if number is None else number)
         self.newest_generation.set(number or 0)
 
     def began(self, hop: str) -> None:
-        self._running[hop] += 1  # shown with the next look at the clock, or when one ends
+        self._running[hop] += 1  # shown with the next lag measurement, or when a stream ends
 
     def lagged(self, seconds: float, worst: float) -> None:
-        """The event loop came `seconds` late; `worst`: the most in a while."""
+        """The event loop was late by `seconds`; `worst`: the maximum of the last window."""
         self.lag.observe(seconds)
         self.worst_lag.set(worst)
         for hop in self._running:
             self._show_running(hop)
-        if (dropped := lines_dropped()) != self._dropped_told:
-            self.lines_dropped.inc(dropped - self._dropped_told)
-            self._dropped_told = dropped
+        if (dropped := lines_dropped()) != self._dropped_counted:
+            self.lines_dropped.inc(dropped - self._dropped_counted)
+            self._dropped_counted = dropped
 
     def _show_running(self, hop: str) -> None:
         running = self._running[hop]
@@ -178,7 +179,7 @@ class PrometheusMetrics:
         self._running[record.hop] -= 1
         self._show_running(record.hop)
         if record.hop == "select" and record.reason is None and record.outcome == "ok":
-            return  # The backend hop counts what was routed.
+            return  # the backend hop counts routed requests
         key = (record.operation or "", record.provider or "", record.rule or "", record.model_setting or "",
                self._team((record.team or "")[:_LONGEST_TEAM]), record.backend or "", record.api,
                record.provider_api or "")
@@ -193,7 +194,7 @@ class PrometheusMetrics:
             self._child(("refusals", *refusal), lambda: self.refusals.labels(*refusal)).inc()
         if record.attempt is not None:
             self._attempted(record, series)
-        self._tell_schemas()
+        self._count_schemas()
 
     def _attempted(self, record: Record, series: _Series) -> None:
         ok = record.outcome == "ok"
@@ -216,9 +217,9 @@ class PrometheusMetrics:
         if record.retried:
             series.child(self.failovers, self._reason(record.reason or record.failure or "other")).inc()
         if record.calls or record.repairs or record.dropped or record.hints:
-            self._seldom(record, series)
+            self._count_tool_calls_and_losses(record, series)
 
-    def _seldom(self, record: Record, series: _Series) -> None:
+    def _count_tool_calls_and_losses(self, record: Record, series: _Series) -> None:
         for dialect, counts in record.calls.items():
             series.child(self.calls, dialect).inc(counts.total)
             series.child(self.calls_repaired, dialect).inc(counts.repaired)
@@ -231,14 +232,14 @@ class PrometheusMetrics:
             for name in {self._dropped_name(dropped_name(name)) for name in names}:
                 series.child(self.dropped, name, kind).inc()
 
-    def _tell_schemas(self) -> None:
-        """What the cache of schemas counted since the last time: files of several processes are added up, so nobody
-        can ask the cache itself when /metrics is read."""
-        now, told = self._schemas.figures, self._schemas_told
-        if now != told:
-            self._schemas_told = now
-            self.schema_hits.inc(now.hits - told.hits)
-            self.schema_misses.inc(now.misses - told.misses)
+    def _count_schemas(self) -> None:
+        """Adds what the schema cache has counted since the last time: the files of several processes are added up, so
+        the cache itself cannot be asked when /metrics is read."""
+        now, before = self._schemas.figures, self._schemas_counted
+        if now != before:
+            self._schemas_counted = now
+            self.schema_hits.inc(now.hits - before.hits)
+            self.schema_misses.inc(now.misses - before.misses)
             self.schema_entries.set(now.entries)
 
     # --------------------------------------------------------------------------------------------------------- metrics
@@ -253,7 +254,7 @@ class PrometheusMetrics:
         return Gauge(name, text, labels or [], multiprocess_mode=mode, registry=self.registry)
 
     def _child(self, key: Hashable, make: Callable[[], T]) -> T:
-        """A metric with its labels, found once."""
+        """A metric with its labels, looked up once."""
         found: T | None = self._children.get(key)
         if found is None:
             found = self._children[key] = make()
@@ -261,7 +262,7 @@ class PrometheusMetrics:
 
 
 class _Series:
-    """The figures of one value of `LABELS`, each found once."""
+    """The metrics of one value of `LABELS`, each looked up once."""
 
     def __init__(self, metrics: PrometheusMetrics, key: tuple[str, ...]) -> None:
         self._key = key
@@ -270,8 +271,8 @@ class _Series:
         self._has_begun = False
 
     def begin(self) -> None:
-        """Counters of tokens that few answers have begin at 0, with the first attempt. Prometheus sees no increase in a
-        series that begins with its first increment, and shows nothing where there is no series."""
+        """Starts rare counters at 0 with the first attempt: Prometheus sees no increase in a series that begins with
+        its first increment, and shows nothing without a series."""
         if self._has_begun:
             return
         self._has_begun = True
@@ -288,7 +289,7 @@ class _Series:
         return found
 
     def count_tokens(self, *counts: int, guessed: bool) -> None:
-        """Of the input, of the output."""
+        """Tokens of the input and of the output."""
         for kind, count in zip(_TOKEN_TYPES, counts, strict=True):
             if count:
                 self.child(self._metrics.tokens, kind).observe(count)

@@ -1,8 +1,8 @@
-"""One ext_proc stream: Envoy's messages as bytes -> the exchange -> its answers as bytes, and the exchange's time.
+"""One ext_proc stream: Envoy's messages as bytes -> the exchange -> its responses as bytes, and the exchange's timer.
 
-A `Call` of the seam (`extproc.transport.rpc`): whichever transport carries the messages, here is what they mean to the
-worker. The exchange decides everything; here are only one timer per stream and the way to a thread for heavy work,
-during which the stream takes no message. There is no task and no lock: everything else happens between two wake-ups.
+A `Call` of the seam (`extproc.transport.rpc`): whichever transport carries the messages, this is what they mean to the
+worker. The exchange decides everything. This module adds one timer per stream and a thread for heavy work, during which
+the stream accepts no message. There is no task and no lock: everything else happens between two wake-ups.
 """
 
 from __future__ import annotations
@@ -32,30 +32,33 @@ from extproc.worker.metrics import Metrics
 from extproc.worker.stream_ends import EndReports
 
 _LAST = (1 << 48) - 1
-"""The last part of an id."""
+"""The largest last part of an id."""
 
 SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 
 
 class Streams:
-    """All streams of a worker. `make` builds an exchange from a stream's metadata. What is in `accepted` holds for new
-    streams; a running one keeps what it began with. Used on the event loop's thread only."""
+    """All streams of a worker.
+
+    `make` builds an exchange from a stream's metadata. New streams get the configuration in `accepted`; a running one
+    keeps the one that it began with. Used on the event loop's thread only.
+    """
 
     def __init__(self, config: Config, log: Log, metrics: Metrics, threads: Executor, *, debug_bodies: bool = False,
                  make: Callable[..., Exchange] | None = None) -> None:
         self.end_reports = EndReports()
-        self._numbers: dict[int, tuple[Config, int]] = {}
+        self._generation_numbers: dict[int, tuple[Config, int]] = {}
         self._running: set[Exchange] = set()
-        self.take(Accepted.only(config))
+        self.set_accepted(Accepted.only(config))
         self._log = log
         self._metrics = metrics
         self.threads = threads
         self.debug_bodies = debug_bodies
-        self._own, self._count = str(uuid4())[:-12], count(randbits(48), randbits(48) | 1)
-        """Ids of this worker's own: nobody else's begin like this, none of 2^48 comes twice, and none tells how many
-        there were."""
+        self._id_prefix, self._counter = str(uuid4())[:-12], count(randbits(48), randbits(48) | 1)
+        """Request ids of this worker: the prefix is unique, none of 2^48 repeats, and none reveals how many there were.
+        """
         self._next_id = ""
-        """The next one, put together while nobody waits."""
+        """The next id, made while nobody waits for it."""
         self._make = make or partial(make_exchange, find=lambda rule: self.accepted.find(rule))
         self.active = 0
         self.began = 0
@@ -63,14 +66,14 @@ class Streams:
 
     @property
     def methods(self) -> Methods:
-        """The service by its path: the messages are our own, the path is Envoy's."""
+        """The services by their paths. The messages are our own, the paths are Envoy's."""
         return {f"/{SERVICE}/Process": self.open, **self.end_reports.methods}
 
     def open(self, metadata: Mapping[str, str], peer: Peer) -> Stream:
         """A new stream."""
         loop = asyncio.get_running_loop()
-        own_id, self._next_id = self._next_id or self._new_id(), ""
-        exchange = self._make(self.accepted.serving.config, metadata, request_id=own_id, now=loop.time())
+        request_id, self._next_id = self._next_id or self._new_id(), ""
+        exchange = self._make(self.accepted.serving.config, metadata, request_id=request_id, now=loop.time())
         self.active += 1
         self._running.add(exchange)
         self.began += 1
@@ -78,10 +81,10 @@ class Streams:
         return Stream(exchange, peer, self, loop)
 
     def _new_id(self) -> str:
-        return f"{self._own}{next(self._count) & _LAST:012x}"
+        return f"{self._id_prefix}{next(self._counter) & _LAST:012x}"
 
-    def prepare(self) -> None:
-        """Lays out what the next stream will need."""
+    def prepare_next_id(self) -> None:
+        """Makes the id of the next stream."""
         self._next_id = self._next_id or self._new_id()
 
     def close(self, exchange: Exchange, now: float) -> None:
@@ -91,18 +94,18 @@ class Streams:
         exchange.closed(now)
         if exchange.awaits_ending:
             record = exchange.record
-            # Another gateway counts its attempts by itself, and tells nobody.
+            # Another gateway counts its attempts itself and does not report them.
             attempt = 0 if record.hop == "onehop" else record.attempt or 1
             self.end_reports.await_report(record.request_id, attempt, partial(self._ended, exchange))
         else:
-            self._tell(exchange)
+            self._record(exchange)
 
     def _ended(self, exchange: Exchange, by: ClosedBy) -> None:
         exchange.ended(by)
-        self._tell(exchange)
+        self._record(exchange)
 
-    def _tell(self, exchange: Exchange) -> None:
-        """The exchange's figures and its line."""
+    def _record(self, exchange: Exchange) -> None:
+        """Counts and logs the exchange."""
         record = exchange.record
         self._metrics.finished(record)
         if exchange.crash is not None:
@@ -112,27 +115,27 @@ class Streams:
         else:
             self._log.write_event("debug", "routed", request_id=record.request_id, rule=record.rule, ms=record.ms)
 
-    def take(self, accepted: Accepted) -> None:
-        """What holds for new streams from now on."""
+    def set_accepted(self, accepted: Accepted) -> None:
+        """New streams get this configuration."""
         self.accepted = accepted
         used = {id(exchange.config) for exchange in self._running}
-        self._numbers = {**{key: found for key, found in self._numbers.items() if key in used},
+        self._generation_numbers = {**{key: found for key, found in self._generation_numbers.items() if key in used},
                          **{id(one.config): (one.config, one.number) for one in (accepted.serving, *accepted.known)}}
 
-    def running(self, generation: int) -> bool:
-        """Whether a stream runs on this generation's configuration."""
-        return any(self._numbers[id(exchange.config)][1] == generation for exchange in self._running
-                   if id(exchange.config) in self._numbers)
+    def is_generation_running(self, generation: int) -> bool:
+        """True if a stream runs on this generation's configuration."""
+        return any(self._generation_numbers[id(exchange.config)][1] == generation for exchange in self._running
+                   if id(exchange.config) in self._generation_numbers)
 
-    def show_request(self, message: Incoming, request_id: str) -> None:
-        """Logs a message's body, when the debug switch is on."""
+    def log_request_body(self, message: Incoming, request_id: str) -> None:
+        """Logs the body of a message, if the debug switch is on."""
         if isinstance(message, Chunk):
             direction = f"envoy->{'response' if message.response else 'request'}_body"
             log_body(self._log, direction, request_id, message.data)
 
-    def show_answer(self, answer: bytes, request_id: str) -> None:
-        """The same of an answer."""
-        message = ProcessingResponse.FromString(answer)
+    def log_response_body(self, response: bytes, request_id: str) -> None:
+        """Logs the body of a response, if the debug switch is on."""
+        message = ProcessingResponse.FromString(response)
         part = message.WhichOneof("response")
         if part in ("request_body", "response_body"):
             mutation = getattr(message, part).response.body_mutation
@@ -144,8 +147,20 @@ class Streams:
 class Stream:
     """One stream, from its first message to its end; a `Call`."""
 
-    __slots__ = ("_afterwards", "_busy", "_due", "_exchange", "_gone", "_half_closed", "_loop", "_peer", "_streams",
-                 "_time", "_timer", "_urgent")
+    __slots__ = (
+        "_busy",
+        "_due",
+        "_exchange",
+        "_gone",
+        "_half_closed",
+        "_loop",
+        "_peer",
+        "_rest_deferred",
+        "_streams",
+        "_time",
+        "_timer",
+        "_urgent",
+    )
 
     def __init__(self, exchange: Exchange, peer: Peer, streams: Streams, loop: asyncio.AbstractEventLoop) -> None:
         self._exchange = exchange
@@ -160,11 +175,11 @@ class Stream:
         self._gone = False
         self._urgent = True
         """The first token has not been sent."""
-        self._afterwards = False
-        """`_after` will run."""
-        self._see_to_the_rest()
+        self._rest_deferred = False
+        """`_do_rest` will run."""
+        self._defer_rest()
 
-    # ----------------------------------------------------------------------------------------- what the transport calls
+    # --------------------------------------------------------------------------------------- called by the transport
 
     def message(self, data: bytes) -> bool:
         exchange = self._exchange
@@ -174,37 +189,38 @@ class Stream:
             self._peer.end(Status.INTERNAL, "the message is no ProcessingRequest")
             return True
         if self._streams.debug_bodies:
-            self._streams.show_request(message, exchange.record.request_id)
+            self._streams.log_request_body(message, exchange.record.request_id)
         if type(message) is Chunk and message.end and exchange.should_offload(message):
             self._busy = True
-            work = self._loop.run_in_executor(self._streams.threads, _heavy, exchange, message, self._time())
-            work.add_done_callback(self._worked)
+            work = self._loop.run_in_executor(
+                self._streams.threads, _receive_in_thread, exchange, message, self._time())
+            work.add_done_callback(self._on_heavy_work_done)
             return False
-        if answers := exchange.receive(message, self._time()):
-            self._send(answers)
+        if responses := exchange.receive(message, self._time()):
+            self._send(responses)
             if self._urgent and exchange.record.ms_first_token is not None:
                 self._urgent = False
                 self._peer.lower_priority()
         if exchange.due_sooner or exchange.can_prepare:
-            self._see_to_the_rest()
+            self._defer_rest()
         return True
 
-    def _see_to_the_rest(self) -> None:
-        """What nobody waits for is done in a moment, when what was sent has left."""
-        if not self._afterwards:
-            self._afterwards = True
-            self._loop.call_soon(self._after)
+    def _defer_rest(self) -> None:
+        """Work for which nobody waits is done soon, when what was sent has left."""
+        if not self._rest_deferred:
+            self._rest_deferred = True
+            self._loop.call_soon(self._do_rest)
 
-    def _after(self) -> None:
-        self._afterwards = False
-        self._streams.prepare()
+    def _do_rest(self) -> None:
+        self._rest_deferred = False
+        self._streams.prepare_next_id()
         if self._gone or self._busy:
             return
         self._set_timer()
         _prepare(self._exchange)
 
     def half_closed(self) -> None:
-        # Returning earlier than Envoy asks for would let it pass the body on untranslated.
+        # Ending before Envoy does would make it forward the body untranslated.
         self._half_closed = True
         if not self._busy:
             self._peer.end()
@@ -219,37 +235,37 @@ class Stream:
 
     # ------------------------------------------------------------------------------------------------------ heavy work
 
-    def _worked(self, work: asyncio.Future[Responses]) -> None:
-        """Back from the thread: two threads never touch one exchange."""
+    def _on_heavy_work_done(self, work: asyncio.Future[Responses]) -> None:
+        """Back from the thread. Two threads never use one exchange at a time."""
         self._busy = False
         if work.cancelled():
-            answers = []
+            responses = []
         elif error := work.exception():
-            answers = self._exchange.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)),
+            responses = self._exchange.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)),
                                           self._time())
         else:
-            answers = work.result()
+            responses = work.result()
         if self._gone:
             self._streams.close(self._exchange, self._time())
             return
-        self._send(answers)
+        self._send(responses)
         if self._half_closed:
             self._peer.end()
             return
-        self._see_to_the_rest()
+        self._defer_rest()
         self._peer.resume()
 
-    def _send(self, answers: Responses) -> None:
-        for answer in answers:
+    def _send(self, responses: Responses) -> None:
+        for response in responses:
             if self._streams.debug_bodies:
-                self._streams.show_answer(answer, self._exchange.record.request_id)
-            self._peer.send(answer)
+                self._streams.log_response_body(response, self._exchange.record.request_id)
+            self._peer.send(response)
 
     # ------------------------------------------------------------------------------------------------------- the timer
 
     def _set_timer(self) -> None:
-        """One timer per stream: it is moved only when something is due sooner; a later deadline is noticed when it
-        rings."""
+        """One timer per stream. It is moved only if something is due sooner; a later deadline is noticed when it fires.
+        """
         self._exchange.due_sooner = False
         due = self._exchange.next_deadline
         if due is None or (self._timer is not None and self._due <= due):
@@ -257,12 +273,12 @@ class Stream:
         if self._timer is not None:
             self._timer.cancel()
         self._due = due
-        self._timer = self._loop.call_at(due, self._ring)
+        self._timer = self._loop.call_at(due, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         if self._busy:
-            return  # Looked at again when the thread is through.
+            return  # checked again when the thread is done
         now = self._time()
         due = self._exchange.next_deadline
         if due is None:
@@ -273,17 +289,17 @@ class Stream:
             if due is None:
                 return
         self._due = max(due, now + 0.01)
-        self._timer = self._loop.call_at(self._due, self._ring)
+        self._timer = self._loop.call_at(self._due, self._on_timer)
 
 
-def _heavy(exchange: Exchange, message: Chunk, now: float) -> Responses:
-    """In a thread. What is prepared for takes as long as the request is large, so it is done here as well."""
-    answers = exchange.receive(message, now)
+def _receive_in_thread(exchange: Exchange, message: Chunk, now: float) -> Responses:
+    """Runs in a thread, with the preparation: that takes long for a large request, too."""
+    responses = exchange.receive(message, now)
     _prepare(exchange)
-    return answers
+    return responses
 
 
 def _prepare(exchange: Exchange) -> None:
     if exchange.can_prepare:
-        with suppress(Exception):  # comes again where it matters, and is answered there
+        with suppress(Exception):  # it will be raised and handled again where the result is needed
             exchange.prepare()

@@ -1,7 +1,7 @@
 """`python -m extproc.worker.worker_process --listen ADDRESS --accepted FILE`: one worker, as `up` and `serve` start it.
 
-Not a command of `extproc`: a worker has no use for the libraries of the command line, which take a third of the time
-that it needs to start.
+Not a command of `extproc`: a worker does not need the libraries of the command line, which would take a third of its
+start-up time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="worker_process")
     parser.add_argument("--listen", required=True)
     parser.add_argument("--accepted", required=True, type=Path)
-    told = parser.parse_args(arguments)
-    return run_worker(Accepted.read(told.accepted)[0].serving.config, told.listen, accepted=told.accepted)
+    options = parser.parse_args(arguments)
+    return run_worker(Accepted.read(options.accepted)[0].serving.config, options.listen, accepted=options.accepted)
 
 
 if __name__ == "__main__":

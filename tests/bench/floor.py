@@ -25,9 +25,9 @@ from extproc.headers import BACKEND_METADATA
 from extproc.process.log import Log
 from extproc.transport.health import Health
 from extproc.transport.servers import make_server
-from extproc.worker import memory
 from extproc.worker.metrics import PrometheusMetrics
 from extproc.worker.stream import Streams
+from extproc.worker.worker import tune_memory
 
 
 class HandOn(Exchange):
@@ -73,7 +73,7 @@ async def serve(config: Config, address: str) -> None:
     health = Health(lambda service: True)
     server = make_server("native", {**streams.methods, **health.methods}, partial(log.write_event, "error"))
     await server.start(address)
-    memory.settle()
+    tune_memory()
     print("ready", flush=True)
     await asyncio.Event().wait()
 

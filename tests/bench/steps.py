@@ -27,7 +27,6 @@ from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.ext_proc.pb import external_processor_pb2 as pb
 from extproc.headers import BACKEND_METADATA, ROLE_METADATA
 from extproc.process.log import Log
-from extproc.transport.http2.abuse_budget import Limits
 from extproc.transport.http2.connection import Connection
 from extproc.transport.http2.wire import DATA, END_HEADERS, HEADERS, PREFIX, RST_STREAM, frame
 from extproc.worker.metrics import PrometheusMetrics
@@ -76,7 +75,7 @@ class Envoy:
                         models=[rule], teams={"bench": Team(key="sk-bench")})
         self._rule = rule.id
         streams = Streams(config, Log("error", list), PrometheusMetrics(), ThreadPoolExecutor(1))
-        self._connection = Connection(streams.methods, Limits(), 0.0, lambda: None)
+        self._connection = Connection(streams.methods, ConnectionLimits(), 0.0, lambda: None)
         self._encoder = hpack.Encoder()
         self._stream = -1
         self.read(hello(0))
@@ -84,7 +83,7 @@ class Envoy:
     def read(self, data: bytes) -> bytes:
         """What the worker writes when it reads this."""
         self._connection.receive(data, 0.0)
-        return self._connection.take()
+        return self._connection.take_output()
 
     def request(self) -> Iterator[tuple[str, bytes]]:
         """One request, read by read."""

@@ -23,8 +23,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from extproc.gateway.workers import ACCEPTED
 from extproc.worker.generations import Accepted
-from extproc.worker.lag import EVERY
 from extproc.worker.metrics import LABELS
+from extproc.worker.worker import LAG_INTERVAL
 from tests.e2e.gateway import CLIENT_KEY, PROVIDER_KEY, ROOT, Gateway, configuration, descendants
 from tests.e2e.prometheus_server import Prometheus, needs_prometheus
 from tests.e2e.wire import ANTHROPIC, payload, post, request, stream
@@ -250,7 +250,7 @@ def stalled_event_loop(observed: Observed) -> Iterator[Again]:
 
     def stall() -> None:
         os.kill(pid, signal.SIGSTOP)
-        threading.Event().wait(EVERY + 0.4)  # how long it is late
+        threading.Event().wait(LAG_INTERVAL + 0.4)  # how long it is late
         os.kill(pid, signal.SIGCONT)
     yield stall
 

@@ -133,7 +133,7 @@ class Limited:
     def stop(self) -> None:
         self.envoy.stop()
         for worker in self.workers:
-            worker.hurry()
+            worker.end_at_once()
             self.servers.run(worker.stop())
         if self.serves:
             self.stop_service()

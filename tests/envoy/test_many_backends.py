@@ -39,12 +39,12 @@ class World:
         self.envoy = RunningEnvoy(self.config)
         self.admin = EnvoyAdmin(f"unix:{self.envoy.layout.envoy_admin}")
         self.delivery = EnvoyFiles(self.envoy.layout, self.admin)
-        self.delivery.first(self.config)  # as they are
+        self.delivery.write_all(self.config)  # as they are
 
     def deliver(self, config: Config, *, removing: bool = False) -> None:
         for one in config.models:
             self.envoy.stand_in.routes[one.match] = one.id
-        asyncio.run(self.delivery.deliver(config, removing=removing))
+        asyncio.run(self.delivery.write_changes(config, removing=removing))
 
     def key_of(self, model: str) -> str:
         """What the provider gets for it."""
@@ -88,18 +88,18 @@ def test_many_backends_are_served_and_changed_while_a_stream_runs(world: World) 
         before = world.reads()
         backends = {name: msgspec.structs.replace(one, key=f"{one.key}-2")
                     for name, one in world.config.backends.items()}
-        world.deliver(config := msgspec.structs.replace(world.config, backends=backends))
+        world.write_changes(config := msgspec.structs.replace(world.config, backends=backends))
         assert [world.key_of(name) for name in ("Same", "same")] == ["key-of-Same-2", "key-of-same-2"]
         assert world.reads() == before, "new keys are no reason to read anything else again"
 
         # The first backend's hop is the one that asked for the table of all.
         backends = {"new": backends.pop("Same"), **backends}
-        world.deliver(msgspec.structs.replace(config, backends={**world.config.backends, **backends}, models=[
+        world.write_changes(msgspec.structs.replace(config, backends={**world.config.backends, **backends}, models=[
             *config.models, rule("new")]))
-        world.deliver(config := msgspec.structs.replace(config, backends=backends, models=[
+        world.write_changes(config := msgspec.structs.replace(config, backends=backends, models=[
             *config.models[1:], rule("new")]), removing=True)
         assert [world.envoy.ask(model).status for model in ("Same", "same", "new")] == [503, 200, 200]
-        world.deliver(msgspec.structs.replace(config, timeouts=msgspec.structs.replace(
+        world.write_changes(msgspec.structs.replace(config, timeouts=msgspec.structs.replace(
             config.timeouts, per_try_idle=world.config.timeouts.per_try_idle + 1)))
         assert world.envoy.ask("new").status == 200
 

@@ -78,7 +78,7 @@ class Delivered:
             models=[ModelRule(match="m", attempts=[Attempt(backend="b", model="m")])])
         self.envoy = RunningEnvoy(self.config)
         self.delivery = EnvoyFiles(self.envoy.layout, EnvoyAdmin(f"unix:{self.envoy.layout.envoy_admin}"))
-        self.delivery.first(self.config)  # as they are
+        self.delivery.write_all(self.config)  # as they are
         self._heard = 0
 
     def with_backend(self, name: str, **changes: object) -> Config:
@@ -91,12 +91,12 @@ class Delivered:
 
     def deliver(self, config: Config, *, removing: bool = False) -> None:
         async def main() -> None:
-            delivering = asyncio.ensure_future(self.delivery.deliver(config, removing=removing))
+            delivering = asyncio.ensure_future(self.delivery.write_changes(config, removing=removing))
             while not delivering.done():
                 await asyncio.wait([delivering], timeout=0.02)
                 for line in self.envoy.log[self._heard:]:
                     self._heard += 1
-                    self.delivery.heard(line.rstrip("\n"))
+                    self.delivery.on_log_line(line.rstrip("\n"))
             await delivering
 
         asyncio.run(main())
@@ -121,13 +121,13 @@ def test_what_envoy_refuses_is_named_and_taken_back(delivered: Delivered, tmp_pa
             (delivered.with_backend("c", url="https://c.example", ca=str(tmp_path / "gone.pem")), "gone.pem"),
             (msgspec.structs.replace(delivered.with_backend("c"), listen="192.0.2.1:10000"), "192.0.2.1:10000")):
         with pytest.raises(ApplyError, match=f"Envoy refused a part of the configuration: .*{said}"):
-            delivered.deliver(changed)
+            delivered.write_changes(changed)
         assert delivered.envoy.ask("m").status == 200, "what was there serves"
-        delivered.deliver(delivered.config, removing=True)
+        delivered.write_changes(delivered.config, removing=True)
         assert delivered.files() == before
         assert delivered.envoy.ask("m").status == 200
         assert delivered.envoy.ask("c").status == 503, "no route any more"
-    delivered.deliver(delivered.with_backend("c"))
+    delivered.write_changes(delivered.with_backend("c"))
     assert [delivered.envoy.ask(model).status for model in ("m", "c")] == [200, 200]
-    delivered.deliver(delivered.config, removing=True)
+    delivered.write_changes(delivered.config, removing=True)
     assert delivered.files() == before

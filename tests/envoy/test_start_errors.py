@@ -160,14 +160,14 @@ def test_no_envoy_binary(run: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_binary_of_this_environment_will_do() -> None:
-    assert Path(Envoy.binary()).name == "envoy"
+    assert Path(Envoy.find_binary()).name == "envoy"
 
 
 @pytest.mark.parametrize("version", ["1.40.0", "1.41.3-dev", "2.0.0"])
 def test_newer_versions_will_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
     path = fake_envoy(tmp_path, f"#!/bin/sh\necho 'envoy  version: 0a1b2c/{version}/Clean/RELEASE/BoringSSL'\n")
     monkeypatch.setattr(envoy, "find_envoy", lambda: path)
-    assert Envoy.binary() == path
+    assert Envoy.find_binary() == path
 
 
 def test_a_place_that_may_not_be_written(run: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from extproc.worker.lag import EVERY, REMEMBERED, LagMonitor
+from extproc.worker.worker import LAG_INTERVAL, WORST_LAG_WINDOW, LagMonitor
 
 
 class Loop:
@@ -20,7 +20,7 @@ class Loop:
         self.cancelled = False
 
     def call_later(self, delay: float, ring: Callable[[], None]) -> Any:
-        assert delay == EVERY
+        assert delay == LAG_INTERVAL
         self.timer = ring
         return self
 
@@ -28,7 +28,7 @@ class Loop:
         self.cancelled = True
 
     def ring(self, late: float = 0.0) -> None:
-        self.now += EVERY + late
+        self.now += LAG_INTERVAL + late
         assert self.timer is not None
         self.timer()
 
@@ -63,10 +63,10 @@ def test_a_timer_that_rings_early_is_not_late() -> None:
 def test_the_worst_is_forgotten_after_a_while() -> None:
     watched = Watched()
     watched.loop.ring(1.5)
-    for _ in range(round(REMEMBERED / EVERY)):
+    for _ in range(round(WORST_LAG_WINDOW / LAG_INTERVAL)):
         watched.loop.ring()
     assert watched.told[-1] == (0.0, 1.5)
-    for _ in range(round(REMEMBERED / EVERY)):
+    for _ in range(round(WORST_LAG_WINDOW / LAG_INTERVAL)):
         watched.loop.ring()
     assert watched.told[-1] == (0.0, 0.0)
 
@@ -90,7 +90,7 @@ def test_a_loop_that_is_held_up_is_seen() -> None:
 
         monitor = LagMonitor(tell, clock=lambda: clock[0])
         monitor.start()
-        clock[0] += EVERY + 0.7  # what the clock shows when the loop comes round again
+        clock[0] += LAG_INTERVAL + 0.7  # what the clock shows when the loop comes round again
         async with asyncio.timeout(5):
             await looked.wait()
         monitor.stop()

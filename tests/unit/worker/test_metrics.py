@@ -17,7 +17,7 @@ from extproc.conversation.model import Usage
 from extproc.dialects.call_writer import Repair
 from extproc.ext_proc.record import Record
 from extproc.worker import metrics as module
-from extproc.worker.labels import _WORDS, OTHER, Capped, dropped_name
+from extproc.worker.labels import DROPPED_NAME_WORDS, OTHER, CappedLabel, dropped_name
 from extproc.worker.metrics import LABELS, PrometheusMetrics
 
 SOURCE = Path(extproc.__file__).parent
@@ -217,14 +217,14 @@ def test_a_worker_that_serves_and_its_delays() -> None:
 
 def test_a_client_cannot_make_labels_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_TEAMS", 5)
-    records = [record(dropped=[f"field_{number}", f"messages.{word}"]) for number, word in enumerate(sorted(_WORDS))]
+    records = [record(dropped=[f"field_{number}", f"messages.{word}"]) for number, word in enumerate(sorted(DROPPED_NAME_WORDS))]
     told = Told(*records, *(record(team=f"team-{number}") for number in range(10)))
-    assert len(told.values("extproc_dropped_total", "name")) <= module._MOST_NAMES + 1 < len(_WORDS)
+    assert len(told.values("extproc_dropped_total", "name")) <= module._MOST_NAMES + 1 < len(DROPPED_NAME_WORDS)
     assert len(told.values("extproc_requests_total", "team")) == 6
 
 
 def test_a_cap_keeps_what_it_knew_first() -> None:
-    capped = Capped(2)
+    capped = CappedLabel(2)
     assert [capped(value) for value in ("a", "b", "c", "a", "b")] == ["a", "b", OTHER, "a", "b"]
 
 
@@ -252,7 +252,7 @@ def names_in_the_code() -> Iterator[tuple[str, str]]:
 def test_every_name_that_the_code_drops_is_known() -> None:
     found = list(names_in_the_code())
     assert len(found) > 50
-    unknown = {(file, word) for file, name in found for word in name.split(".") if word and word not in _WORDS}
+    unknown = {(file, word) for file, name in found for word in name.split(".") if word and word not in DROPPED_NAME_WORDS}
     assert not unknown, "extproc/worker/labels.py does not know these"
 
 

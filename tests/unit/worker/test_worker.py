@@ -109,7 +109,7 @@ async def running(tmp_path: Path, *, debug_bodies: bool = False, make: Any = Non
         async with grpc.aio.insecure_channel(address) as channel:
             yield Running(worker, channel, lines, registry, settings)
     finally:
-        worker.hurry()
+        worker.end_at_once()
         await worker.stop()
 
 
@@ -191,7 +191,7 @@ def test_a_worker_tells_which_configuration_new_requests_get(tmp_path: Path) -> 
 
             assert told() == (1, 1)
             second = Generation(2, config(lossy="reject"))
-            run.worker.take(Accepted(second, [second]), "digest-2")
+            run.worker.set_accepted(Accepted(second, [second]), "digest-2")
             assert told() == (2, 2)
 
     asyncio.run(play())
@@ -206,7 +206,7 @@ def test_a_worker_that_leaves_tells_of_no_configuration(tmp_path: Path, successo
             await run.logged(lambda: {"handing_over", "draining"} & run.events())
             assert run.registry.get_sample_value("extproc_config_generation") == math.inf
             second = Generation(2, config(lossy="reject"))
-            run.worker.take(Accepted(second, [second]), "digest-2")
+            run.worker.set_accepted(Accepted(second, [second]), "digest-2")
             assert run.registry.get_sample_value("extproc_config_generation_newest") == 0
             await end_answer(call)
             await call.done_writing()
@@ -263,7 +263,7 @@ def test_a_stream_that_the_worker_cut_off_is_its_own_error(tmp_path: Path) -> No
     async def play() -> None:
         async with running(tmp_path) as run:
             await begin_answer(run)
-            run.worker.hurry()
+            run.worker.end_at_once()
             await run.worker.stop()
             [line] = run.exchanges()
             assert [line[name] for name in ("outcome", "closed_by")] == ["error", "gateway"]
@@ -430,7 +430,7 @@ def test_a_second_signal_ends_a_drain_at_once(tmp_path: Path) -> None:
             call = await begin_answer(run)
             stopping = asyncio.ensure_future(run.worker.stop())
             await run.logged(lambda: "draining" in run.events())
-            run.worker.hurry()
+            run.worker.end_at_once()
             async with asyncio.timeout(10):
                 await stopping
             call.cancel()
