@@ -33,7 +33,7 @@ _FIRST_TOKEN = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75
 _PER_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5)
 _LAG = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
-_MOST_NAMES, _MOST_TEAMS = 200, 1000
+MOST_NAMES, MOST_TEAMS = 200, 1000
 """How many names of dropped features and reasons, and how many teams, a process distinguishes. In one-hop mode the
 gateway in front names the team."""
 
@@ -71,7 +71,7 @@ class PrometheusMetrics:
         """Streams by hop, as the gauge shows them."""
         self._series: dict[tuple[str, ...], _Series] = {}
         self._dropped_name, self._reason, self._team = (
-            CappedLabel(_MOST_NAMES), CappedLabel(_MOST_NAMES), CappedLabel(_MOST_TEAMS))
+            CappedLabel(MOST_NAMES), CappedLabel(MOST_NAMES), CappedLabel(MOST_TEAMS))
 
         histogram, counter, gauge = self._histogram, self._counter, self._gauge
         self.tokens = histogram(

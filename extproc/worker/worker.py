@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import extproc.dialects.validation  # noqa: F401 - takes 35 ms, and not in the middle of a first answer
+import extproc.dialects.validation  # noqa: F401 - takes 35 ms, for which no first response should wait
 from extproc.bounds import LONGEST_STREAM
 from extproc.config import Config
 from extproc.process.log import LibraryHandler, Log

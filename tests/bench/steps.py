@@ -27,6 +27,7 @@ from extproc.config import Attempt, Backend, Config, ModelRule, Team
 from extproc.ext_proc.pb import external_processor_pb2 as pb
 from extproc.headers import BACKEND_METADATA, ROLE_METADATA
 from extproc.process.log import Log
+from extproc.transport.http2.abuse_budget import ConnectionLimits
 from extproc.transport.http2.connection import Connection
 from extproc.transport.http2.wire import DATA, END_HEADERS, HEADERS, PREFIX, RST_STREAM, frame
 from extproc.worker.metrics import PrometheusMetrics

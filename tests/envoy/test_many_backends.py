@@ -41,7 +41,7 @@ class World:
         self.delivery = EnvoyFiles(self.envoy.layout, self.admin)
         self.delivery.write_all(self.config)  # as they are
 
-    def deliver(self, config: Config, *, removing: bool = False) -> None:
+    def write_changes(self, config: Config, *, removing: bool = False) -> None:
         for one in config.models:
             self.envoy.stand_in.routes[one.match] = one.id
         asyncio.run(self.delivery.write_changes(config, removing=removing))

@@ -89,7 +89,7 @@ class Delivered:
         return msgspec.structs.replace(self.config, backends={**self.config.backends, name: backend},
                                        models=[*self.config.models, rule])
 
-    def deliver(self, config: Config, *, removing: bool = False) -> None:
+    def write_changes(self, config: Config, *, removing: bool = False) -> None:
         async def main() -> None:
             delivering = asyncio.ensure_future(self.delivery.write_changes(config, removing=removing))
             while not delivering.done():

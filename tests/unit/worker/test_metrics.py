@@ -216,10 +216,11 @@ def test_a_worker_that_serves_and_its_delays() -> None:
 
 
 def test_a_client_cannot_make_labels_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_TEAMS", 5)
-    records = [record(dropped=[f"field_{number}", f"messages.{word}"]) for number, word in enumerate(sorted(DROPPED_NAME_WORDS))]
+    monkeypatch.setattr(module, "MOST_TEAMS", 5)
+    records = [record(dropped=[f"field_{number}", f"messages.{word}"])
+               for number, word in enumerate(sorted(DROPPED_NAME_WORDS))]
     told = Told(*records, *(record(team=f"team-{number}") for number in range(10)))
-    assert len(told.values("extproc_dropped_total", "name")) <= module._MOST_NAMES + 1 < len(DROPPED_NAME_WORDS)
+    assert len(told.values("extproc_dropped_total", "name")) <= module.MOST_NAMES + 1 < len(DROPPED_NAME_WORDS)
     assert len(told.values("extproc_requests_total", "team")) == 6
 
 
@@ -252,7 +253,8 @@ def names_in_the_code() -> Iterator[tuple[str, str]]:
 def test_every_name_that_the_code_drops_is_known() -> None:
     found = list(names_in_the_code())
     assert len(found) > 50
-    unknown = {(file, word) for file, name in found for word in name.split(".") if word and word not in DROPPED_NAME_WORDS}
+    unknown = {(file, word) for file, name in found for word in name.split(".")
+               if word and word not in DROPPED_NAME_WORDS}
     assert not unknown, "extproc/worker/labels.py does not know these"
 
 
