@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -70,6 +70,9 @@ PLACEHOLDER_TOOL = "DeferredToolPlaceholder"
 """A dummy that Claude Code adds so that its tool list is never empty. A model that calls it gets an error."""
 
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
+CHOICE_MODES: dict[str, Literal["auto", "required", "tool", "none"]] = {
+    "auto": "auto", "any": "required", "tool": "tool", "none": "none"}
+"""Types of `tool_choice` -> the conversation's modes."""
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -162,7 +165,7 @@ def _system(system: str | list[msgspec.Raw], dropped: Dropped) -> list[Text]:
     texts: list[Text] = []
     for block in read_content(system, "system", "system", dropped):
         if isinstance(block, Text):
-            text, cache = _without_attribution(block.text), block.cache
+            text, cache = without_attribution(block.text), block.cache
         elif isinstance(block, Opaque):
             text, cache = block.text or "", False
             if not text:
@@ -174,7 +177,8 @@ def _system(system: str | list[msgspec.Raw], dropped: Dropped) -> list[Text]:
     return texts
 
 
-def _without_attribution(text: str) -> str:
+def without_attribution(text: str) -> str:
+    """The text of a system block without the attribution line, "" if nothing is left of it."""
     if not text.startswith(ATTRIBUTION):
         return text
     rest = text.partition("\n")[2]
@@ -269,17 +273,12 @@ def _decode_choice(raw: msgspec.Raw, dropped: Dropped) -> tuple[ToolChoice | Non
     for field in unknown:
         dropped.hint(f"tool_choice.{field}")
     parallel = False if choice.disable_parallel_tool_use else None
-    if choice.type == "auto":
-        return ToolChoice("auto"), parallel
-    if choice.type == "any":
-        return ToolChoice("required"), parallel
-    if choice.type == "none":
-        return ToolChoice("none"), parallel
-    if choice.type != "tool":
+    mode = CHOICE_MODES.get(choice.type)
+    if mode is None:
         raise refused("tool_choice.type", f"unknown type {choice.type!r}: expected auto, any, tool or none")
-    if not choice.name:
+    if mode == "tool" and not choice.name:
         raise refused("tool_choice.name", "this field is required for the type tool")
-    return ToolChoice("tool", choice.name), parallel
+    return ToolChoice(mode, choice.name if mode == "tool" else None), parallel
 
 
 # --------------------------------------------------------------------------------------- thinking, output, metadata

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal, cast
 
 import msgspec
 
-from extproc.apis.anthropic.client.request import ATTRIBUTION
+from extproc.apis.anthropic.client.request import ATTRIBUTION, CHOICE_MODES, without_attribution
 from extproc.apis.anthropic.passthrough.history import History, without_thinking
 from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.anthropic.provider.parameters import legal_user
@@ -44,10 +43,8 @@ from extproc.profiles.anthropic import (
 )
 from extproc.profiles.target import Target
 
-_CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 _PATTERNS = PatternRewriter("input_schema")
-_MODES: dict[str, Literal["auto", "required", "tool", "none"]] = {
-    "auto": "auto", "any": "required", "tool": "tool", "none": "none"}
+_CHOICE_TYPES: dict[str, str] = {mode: kind for kind, mode in CHOICE_MODES.items()}
 _PLAIN_BLOCKS = frozenset({"text", "image", "document", "thinking", "redacted_thinking", "tool_use", "tool_result"})
 """Blocks that every endpoint of this API knows."""
 
@@ -193,7 +190,7 @@ def _without_billing(fields: Fields) -> None:
     blocks = elements_of(system)
     if blocks is None:
         text = msgspec.json.decode(system)
-        if rest := _without_billing_line(text) if isinstance(text, str) else text:
+        if rest := without_attribution(text) if isinstance(text, str) else text:
             fields["system"] = encode_raw(rest)
         else:
             del fields["system"]
@@ -203,7 +200,7 @@ def _without_billing(fields: Fields) -> None:
         members = fields_of(block)
         text = msgspec.json.decode(members["text"]) if members is not None and "text" in members else None
         if isinstance(text, str) and text.startswith(ATTRIBUTION) and members is not None:
-            rest = _without_billing_line(text)
+            rest = without_attribution(text)
             if not rest:
                 continue
             members["text"] = encode_raw(rest)
@@ -213,12 +210,6 @@ def _without_billing(fields: Fields) -> None:
         fields["system"] = encode_raw(kept)
     else:
         del fields["system"]
-
-
-def _without_billing_line(text: str) -> str:
-    """The text without the billing line, "" if nothing is left."""
-    rest = text.partition("\n")[2] if text.startswith(ATTRIBUTION) else text
-    return rest if rest.strip() else ""
 
 
 def _clamp(fields: Fields, summary: RequestSummary, most: int, dropped: Dropped) -> None:
@@ -264,7 +255,7 @@ def _set_choice(fields: Fields, summary: RequestSummary, target: Target, endpoin
     choice = member_of(fields, "tool_choice") or {}
     before = dict(choice)
     if wanted is not None and not (wanted == "auto" and not choice):
-        choice["type"] = encode_raw(_CHOICES[wanted])
+        choice["type"] = encode_raw(_CHOICE_TYPES[wanted])
         choice.pop("name", None)
     if parallel is False or (parallel and "disable_parallel_tool_use" in choice):
         choice.setdefault("type", encode_raw("auto"))
@@ -301,11 +292,11 @@ def outline(summary: RequestSummary, tools: msgspec.Raw | None) -> Request:
             if isinstance(name, str) and isinstance(schema, dict):
                 schemas[name] = schema
     choice = summary.tool_choice
-    mode = _MODES.get(choice.type) if choice is not None else None
+    mode = CHOICE_MODES.get(choice.type) if choice is not None else None
     return Request(
         model=summary.model, messages=[], stream=bool(summary.stream), max_output_tokens=summary.max_tokens,
         tools=[Tool(tool.name, None, schemas.get(tool.name, {})) for tool in summary.client_tools],
-        tool_choice=ToolChoice(cast(Literal["auto"], mode), choice.name) if mode and choice is not None else None,
+        tool_choice=ToolChoice(mode, choice.name) if mode and choice is not None else None,
         stop=[text for text in summary.stop_sequences or () if text], api="anthropic")
 
 
