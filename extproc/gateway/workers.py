@@ -22,7 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from extproc.envoy_config.layout import socket_path_problem
 from extproc.gateway import console
 from extproc.gateway.child_processes import ChildProcess, LineSink, StartError
-from extproc.process.metric_files import retire
+from extproc.process.metric_files import retire_process
 
 START_PATIENCE = 30.0
 """Seconds within which a worker must answer its health check."""
@@ -221,7 +221,7 @@ class Workers:
             await child.wait()
             if self._ending:
                 return
-            retire(self._metrics, child.pid)
+            retire_process(self._metrics, child.pid)
             if child in self.retiring:
                 self.retiring.discard(child)
                 return

@@ -1,10 +1,10 @@
-"""Lines on standard output and standard error, written by a thread of their own: whoever has a line never waits for
-the disk, the terminal or the reader of a pipe, and never fails because of them.
+"""Lines on standard output and standard error, written by a thread of their own: no caller waits for the disk, the
+terminal or the reader of a pipe, and none fails because of them.
 
-A line is written whole or dropped. What cannot be written (a full disk, a reader that is gone) and what does not fit
-into the queue behind a reader that stalls is dropped and counted; when writing works again, one line says how much is
-missing. Every process of the gateway writes through here: workers and the process that counts limits to pipes that
-their parent reads, the parent to whatever it was given.
+A line is written whole or dropped. Lines that cannot be written (a full disk, a closed pipe) or do not fit into the
+queue of a stalled reader are dropped and counted. When writing works again, one line says how many are missing. Every
+process of the gateway writes through this module: workers and the rate limit service to pipes that their parent reads,
+the parent to its own outputs.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from typing import Final, TextIO
 import msgspec
 
 QUEUE_BYTES: Final = 1024 * 1024
-"""What may wait for a slow reader: some seconds of lines under full load."""
+"""Bytes that may wait for a slow reader: some seconds of lines under full load."""
 DROPPED: Final = "log_lines_dropped"
-"""The event of the line that tells how many are missing."""
+"""The event of the line that says how many lines are missing."""
 LAST_PATIENCE: Final = 1.0
-"""Seconds that the lines which still wait have when the process ends."""
+"""Seconds in which waiting lines may still be written when the process ends."""
 _ROOM: Final = 16 * 1024
-"""Bytes that must be free on a disk that was full before it is tried again: else the last bytes would take a short
-line now and then, and each time the log would say that it works again."""
+"""Bytes that must be free on a disk that was full before it is tried again. Otherwise a short line would fit now and
+then, and the log would report each time that it works again."""
 
 
 class LineWriter:
-    """Writes to one file descriptor. `notice` makes the line (without its end) that tells how many lines are missing,
+    """Writes to one file descriptor. `notice` makes the line (without its end) that says how many lines are missing,
     and why."""
 
     def __init__(self, descriptor: int, notice: Callable[[int, str], bytes], queue_bytes: int = QUEUE_BYTES) -> None:
@@ -45,19 +45,19 @@ class LineWriter:
         self._changed = threading.Condition()
         self._lines: deque[bytes] = deque()
         self._size = 0
-        """Bytes that wait, the line that is being written among them."""
+        """Waiting bytes, including the line that is being written."""
         self._thread: threading.Thread | None = None
-        self._untold = 0
+        self._unreported = 0
         """Lines that were dropped since the last notice."""
         self._reason = ""
         self._disk_was_full = False
         self._torn = False
-        """The file ends with a part of a line that could not be taken back."""
+        """The file ends with a part of a line that could not be removed."""
         self.dropped = 0
-        """Lines that were dropped in all."""
+        """The total number of dropped lines."""
 
     def put(self, line: bytes) -> None:
-        """One line or several, with their ends. Returns at once. For any thread."""
+        """Queues one or several lines with their ends. Returns at once. For any thread."""
         with self._changed:
             if self._size and self._size + len(line) > self._queue_bytes:
                 self._drop("nobody reads it")
@@ -70,13 +70,13 @@ class LineWriter:
             self._changed.notify_all()
 
     def flush(self, seconds: float) -> bool:
-        """Waits until everything has been written or dropped. False when that takes longer."""
+        """Waits until everything was written or dropped. Returns False if that takes longer."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._size, seconds)
 
     def _drop(self, reason: str) -> None:
         self.dropped += 1
-        self._untold += 1
+        self._unreported += 1
         self._reason = reason
 
     # ------------------------------------------------------------------------------------------------------ the thread
@@ -90,17 +90,17 @@ class LineWriter:
             with self._changed:
                 if problem is not None:
                     self._drop(problem)
-                untold = 0 if problem is not None or self._lines else self._untold
+                unreported = 0 if problem is not None or self._lines else self._unreported
                 reason = self._reason
-            if untold and self._write(self._notice(untold, reason) + b"\n") is None:
+            if unreported and self._write(self._notice(unreported, reason) + b"\n") is None:
                 with self._changed:
-                    self._untold -= untold
+                    self._unreported -= unreported
             with self._changed:
                 self._size -= len(line)
                 self._changed.notify_all()
 
     def _write(self, line: bytes) -> str | None:
-        """Writes all of it and returns None, or nothing and returns why."""
+        """Writes all of it and returns None, or nothing and returns the reason."""
         if self._disk_was_full and self._is_full():
             return self._reason
         if self._torn:
@@ -110,14 +110,14 @@ class LineWriter:
             try:
                 done += os.write(self._descriptor, line[done:] if done else line)
             except BlockingIOError:
-                # Another program that has the same terminal or pipe asked for this; here is time to wait.
+                # Another program with the same terminal or pipe made it non-blocking. This thread can wait.
                 poll = select.poll()
                 poll.register(self._descriptor, select.POLLOUT)
                 poll.poll(1000)
             except OSError as error:
                 self._disk_was_full = error.errno == errno.ENOSPC
                 if done:
-                    self._take_back(done)
+                    self._remove_partial_line(done)
                 return error.strerror or type(error).__name__
         self._disk_was_full = self._torn = False
         return None
@@ -130,9 +130,9 @@ class LineWriter:
         free, size = found.f_bfree * found.f_frsize, found.f_blocks * found.f_frsize
         return free < min(_ROOM, size // 8)
 
-    def _take_back(self, count: int) -> None:
-        """Removes the part of a line that was written last, where it is still the end of a file; else the next line
-        begins on a line of its own."""
+    def _remove_partial_line(self, count: int) -> None:
+        """Removes the partial line that was written last, if it is still the end of a file. Otherwise the next line
+        starts on a line of its own."""
         self._torn = True
         try:
             found = os.fstat(self._descriptor)
@@ -151,22 +151,22 @@ _making = threading.Lock()
 
 
 def put_on_stdout(line: bytes) -> None:
-    """A line of the log, or what a program that reads standard output waits for."""
+    """Writes a line of the log, or a line for a program that reads standard output."""
     _put(sys.stdout, line)
 
 
 def put_on_stderr(line: bytes) -> None:
-    """A line for people."""
+    """Writes a line for people."""
     _put(sys.stderr, line)
 
 
 def lines_dropped() -> int:
-    """By this process, on both outputs."""
+    """Dropped lines of this process, on both outputs."""
     return sum(writer.dropped for writer in set(_writers.values()))
 
 
 def flush(seconds: float = LAST_PATIENCE) -> None:
-    """Waits for what was put, for so many seconds in all: before a process ends."""
+    """Waits for queued lines before a process ends, for at most `seconds` in all."""
     end = time.monotonic() + seconds
     for writer in set(_writers.values()):
         writer.flush(max(0.0, end - time.monotonic()))
@@ -177,20 +177,20 @@ def _put(stream: TextIO | None, line: bytes) -> None:
         return
     try:
         descriptor = stream.fileno()
-    except (OSError, ValueError):  # memory that stands in for a file
+    except (OSError, ValueError):  # an in-memory stream in place of a file
         stream.write(line.decode("utf-8", "replace"))
         stream.flush()
         return
     writer = _writers.get(descriptor)
     if writer is None:
         with _making:
-            writer = _writers.get(descriptor) or _writer(descriptor)
+            writer = _writers.get(descriptor) or _make_writer(descriptor)
             _writers[descriptor] = writer
     writer.put(line)
 
 
-def _writer(descriptor: int) -> LineWriter:
-    """One for both outputs where they are one file: so none cuts into a line of the other."""
+def _make_writer(descriptor: int) -> LineWriter:
+    """One writer for both outputs if they are one file, so that neither interrupts a line of the other."""
     for other, writer in _writers.items():
         if _same_file(other, descriptor):
             return writer
@@ -215,7 +215,7 @@ def _notice_as_text(count: int, reason: str) -> bytes:
 
 
 def now() -> str:
-    """The time as it stands in every line of the log."""
+    """The time in the format of the log."""
     seconds = time.time()
     return f"{_second(int(seconds))}.{int(seconds % 1 * 1000):03d}Z"
 

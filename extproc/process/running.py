@@ -1,6 +1,6 @@
-"""A process that serves until it is told to stop -> its exit code. The same for workers and the process that counts.
+"""A process that serves until it is told to stop -> its exit code. The same for workers and the rate limit service.
 
-Knows nothing of what is served, and handles no signal: that is the served program's own.
+Knows nothing of what is served and handles no signal: the served program does.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LOG_LEVEL = "EXTPROC_LOG_LEVEL"
 
 
 def run_until_stopped(program: Coroutine[Any, Any, None], log: Log) -> int:
-    """Runs it on an event loop of its own. Returns 0, or 1 when its address cannot be used, as the log tells then."""
+    """Runs it on an event loop of its own. Returns 0, or 1 if its address cannot be used, which is logged."""
     try:
         uvloop.run(program)
     except RuntimeError as error:
-        # Both transports say it in a RuntimeError of their own words.
+        # Both transports raise RuntimeError, with different texts.
         if "listen" not in str(error) and "bind" not in str(error):
             raise
         log.write_event("error", "not_started", reason=str(error))

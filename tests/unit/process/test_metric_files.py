@@ -1,4 +1,4 @@
-"""Figures of several processes: what a dead one counted still counts, what it told of itself is gone with its files."""
+"""Metric files of several processes: counters of a dead process still count, its gauges are removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from extproc.process.metric_files import retire, shared_metrics
+from extproc.process.metric_files import retire_process, shared_metrics
 from tests.small_disk import fill, small_disk
 
 WORKER = """
@@ -27,9 +27,9 @@ for number in range(int(sys.argv[1])):
     metrics.finished(Record(hop="translate", rule="r", backend="b", outcome="ok", status=200, attempt=1, stream=True,
                             ms=20.0, ms_first_token=10.0, usage=Usage(input=10, output=3)))
 metrics.began("translate")
-metrics.lagged(0.002, float(sys.argv[2]))  # the next look at the clock shows what runs
+metrics.lagged(0.002, float(sys.argv[2]))  # shows the running streams
 print("counted", flush=True)
-for line in sys.stdin:  # the generation that it serves now; none: it only finishes what runs
+for line in sys.stdin:  # the generation that it serves now; empty: it only finishes its streams
     metrics.configured(int(line)) if line.strip() else metrics.leaving()
     print("counted", flush=True)
 """
@@ -70,7 +70,7 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
         made.kill(child)
 
 
-def told(directory: Path) -> dict[str, float]:
+def read_metrics(directory: Path) -> dict[str, float]:
     """Sums by name."""
     sums: dict[str, float] = {}
     for family in text_string_to_metric_families(shared_metrics(directory).decode()):
@@ -84,28 +84,29 @@ REQUESTS, TOKENS = "extproc_requests_total", "gen_ai_client_token_usage_sum"
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_killed_workers_counts_stay_and_its_state_goes(workers: Workers, tmp_path: Path, announced: bool) -> None:
-    """Also where nobody said that it is dead: whoever asks for the figures sees to it."""
+def test_counters_of_a_killed_worker_stay_and_its_gauges_are_removed(
+        workers: Workers, tmp_path: Path, announced: bool) -> None:
+    """Also if its death was not announced: then the next request for metrics notices."""
     first, _ = workers.start(3, worst=0.9), workers.start(2, worst=0.2)
-    before = told(tmp_path)
+    before = read_metrics(tmp_path)
     assert (before[REQUESTS], before[TOKENS], before["extproc_workers"], before["extproc_streams"],
             before["extproc_event_loop_lag_max_seconds"]) == (5, 65, 2, 2, 0.9)
     workers.kill(first)
     if announced:
-        retire(tmp_path, first.pid)
-    after = told(tmp_path)
+        retire_process(tmp_path, first.pid)
+    after = read_metrics(tmp_path)
     assert (after[REQUESTS], after[TOKENS], after["extproc_workers"], after["extproc_streams"],
             after["extproc_event_loop_lag_max_seconds"]) == (5, 65, 1, 1, 0.2)
     assert after["extproc_worker_starts_total"] == 2
-    assert told(tmp_path) == after
+    assert read_metrics(tmp_path) == after
 
 
 def generations(directory: Path) -> tuple[float, float]:
-    seen = told(directory)
+    seen = read_metrics(directory)
     return seen["extproc_config_generation"], seen["extproc_config_generation_newest"]
 
 
-def test_a_change_is_done_when_all_workers_show_its_number(workers: Workers, tmp_path: Path) -> None:
+def test_a_change_is_complete_when_all_workers_show_its_generation(workers: Workers, tmp_path: Path) -> None:
     first, second = workers.start(0), workers.start(0)
     workers.serves(first, 1)
     workers.serves(second, 1)
@@ -116,7 +117,7 @@ def test_a_change_is_done_when_all_workers_show_its_number(workers: Workers, tmp
     assert generations(tmp_path) == (2, 2)
 
 
-def test_who_has_not_begun_or_only_finishes_does_not_hold_up_a_change(workers: Workers, tmp_path: Path) -> None:
+def test_starting_and_ending_workers_do_not_delay_a_change(workers: Workers, tmp_path: Path) -> None:
     old, _ = workers.start(0), workers.start(0)
     workers.serves(old, 1)
     assert generations(tmp_path) == (1, 1)
@@ -124,18 +125,18 @@ def test_who_has_not_begun_or_only_finishes_does_not_hold_up_a_change(workers: W
     workers.serves(new, 2)
     workers.serves(old, None)
     assert generations(tmp_path) == (2, 2)
-    workers.serves(old, 3)  # it hears of changes still, but gets no new requests
+    workers.serves(old, 3)  # it still learns of changes, but gets no new requests
     assert generations(tmp_path) == (2, 2)
     workers.kill(new)
     workers.serves(workers.start(0), 1)
-    assert generations(tmp_path) == (1, 1), "a dead worker's number goes with it"
+    assert generations(tmp_path) == (1, 1), "the generation of a dead worker is removed"
 
 
-def test_without_a_worker_there_are_zero_of_them(workers: Workers, tmp_path: Path) -> None:
-    assert told(tmp_path) == {"extproc_workers": 0.0, "extproc_log_lines_dropped_total": 0.0}
+def test_without_a_worker_the_metric_is_zero(workers: Workers, tmp_path: Path) -> None:
+    assert read_metrics(tmp_path) == {"extproc_workers": 0.0, "extproc_log_lines_dropped_total": 0.0}
     workers.kill(workers.start(1))
-    assert told(tmp_path)["extproc_workers"] == 0
-    assert told(tmp_path)[REQUESTS] == 1
+    assert read_metrics(tmp_path)["extproc_workers"] == 0
+    assert read_metrics(tmp_path)[REQUESTS] == 1
 
 
 def copies(directory: Path, source: int, pid: int) -> None:
@@ -150,54 +151,54 @@ def test_the_number_of_files_is_bounded_over_many_replacements(workers: Workers,
     size = sum(path.stat().st_size for path in files)
     for number in range(300):
         copies(tmp_path, child.pid, 9_000_000 + number)
-        retire(tmp_path, 9_000_000 + number)
+        retire_process(tmp_path, 9_000_000 + number)
     after = sorted(tmp_path.iterdir())
-    assert len(after) == len(files) + 2, "the past: one file of counters, one of histograms"
+    assert len(after) == len(files) + 2, "the merged files: one of counters, one of histograms"
     assert sum(path.stat().st_size for path in after) <= 3 * size
-    assert told(tmp_path)[REQUESTS] == 2 * 301
-    assert told(tmp_path)[TOKENS] == 26 * 301
+    assert read_metrics(tmp_path)[REQUESTS] == 2 * 301
+    assert read_metrics(tmp_path)[TOKENS] == 26 * 301
 
 
-def test_a_file_that_was_cut_off_costs_its_rest_only(workers: Workers, tmp_path: Path) -> None:
+def test_a_truncated_file_loses_only_its_rest(workers: Workers, tmp_path: Path) -> None:
     child = workers.start(4)
     copies(tmp_path, child.pid, 9_000_001)
     broken = tmp_path / "counter_9000001.db"
     broken.write_bytes(broken.read_bytes()[:600])
     (tmp_path / "histogram_9000002.db").write_bytes(b"")
-    figures = told(tmp_path)
+    figures = read_metrics(tmp_path)
     assert figures[REQUESTS] >= 4
     assert not list(tmp_path.glob("*_900000*"))
 
 
-def test_a_process_that_only_begins_breaks_nothing(workers: Workers, tmp_path: Path) -> None:
+def test_an_empty_file_of_a_starting_process_is_skipped(workers: Workers, tmp_path: Path) -> None:
     workers.start(2)
     (tmp_path / f"counter_{os.getpid()}.db").touch()
-    assert told(tmp_path)[REQUESTS] == 2
+    assert read_metrics(tmp_path)[REQUESTS] == 2
 
 
-def test_nobody_reads_while_a_file_moves(workers: Workers, tmp_path: Path) -> None:
-    """A scrape beside many deaths sees every count exactly once."""
+def test_no_request_sees_a_file_that_moves(workers: Workers, tmp_path: Path) -> None:
+    """A scrape during many deaths sees every count exactly once."""
     child = workers.start(1)
     seen: list[float] = []
     over = threading.Event()
 
     def ask() -> None:
         while not over.is_set():
-            seen.append(told(tmp_path)[REQUESTS])
+            seen.append(read_metrics(tmp_path)[REQUESTS])
 
     asking = threading.Thread(target=ask)
     asking.start()
     for _ in range(40):
         for path in tmp_path.glob(f"counter_{child.pid}.db"):
-            beside = tmp_path / "made"
-            beside.write_bytes(path.read_bytes())
-            beside.rename(tmp_path / f"counter_{os.getpid()}.db")  # as of a process that lives
-        retire(tmp_path, os.getpid())
+            temporary = tmp_path / "made"
+            temporary.write_bytes(path.read_bytes())
+            temporary.rename(tmp_path / f"counter_{os.getpid()}.db")  # as if of a live process
+        retire_process(tmp_path, os.getpid())
     over.set()
     asking.join()
-    assert seen == sorted(seen), "a figure went back: something was missing while it moved"
+    assert seen == sorted(seen), "a figure decreased: a file was missing while it moved"
     assert max(seen) <= 41
-    assert told(tmp_path)[REQUESTS] == 41
+    assert read_metrics(tmp_path)[REQUESTS] == 41
 
 
 
@@ -220,9 +221,9 @@ for line in sys.stdin:
 """
 
 
-def test_a_full_disk_ends_no_process_that_counts(tmp_path: Path) -> None:
-    """Its files are mapped into memory: a page without room on the disk would end it. What has no room is there when
-    there is some again; what was there goes on."""
+def test_a_full_disk_ends_no_process_with_metrics(tmp_path: Path) -> None:
+    """Its files are mapped into memory, and writing to a page without room on the disk would end it. Figures without
+    room appear when there is room again; the others continue."""
     with small_disk(tmp_path / "disk", 4 << 20) as disk:
         metrics = disk / "metrics"
         metrics.mkdir()
@@ -240,25 +241,25 @@ def test_a_full_disk_ends_no_process_that_counts(tmp_path: Path) -> None:
         assert child.stdout.readline() == "counted\n"
         filler = fill(disk)
         count(100)
-        before = told(metrics)[REQUESTS]
+        before = read_metrics(metrics)[REQUESTS]
         assert 2 < before <= 102
         filler.unlink()
         count(100)
-        assert told(metrics)[REQUESTS] == 202
-        assert told(metrics)["gen_ai_client_operation_duration_seconds_count"] == 202
+        assert read_metrics(metrics)[REQUESTS] == 202
+        assert read_metrics(metrics)["gen_ai_client_operation_duration_seconds_count"] == 202
         child.stdin.close()
         assert child.wait(10) == 0
 
 
 def test_a_process_that_starts_on_a_full_disk_works(tmp_path: Path) -> None:
-    """Its figures are lost, its requests are not; and a process that is gone is not forgotten."""
+    """Its metrics are lost, its requests are not; and the metrics of a dead process are kept."""
     with small_disk(tmp_path / "disk", 4 << 20) as disk:
         metrics = disk / "metrics"
         metrics.mkdir()
         env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(metrics)}
         subprocess.run([sys.executable, "-c", ON_A_FULL_DISK], input="10\n", text=True, env=env, check=True)
         filler = fill(disk)
-        assert told(metrics)[REQUESTS] == 12, "its file stays where it is while there is no room to move it"
+        assert read_metrics(metrics)[REQUESTS] == 12, "its file stays while there is no room to merge it"
         subprocess.run([sys.executable, "-c", ON_A_FULL_DISK], input="10\n", text=True, env=env, check=True)
         filler.unlink()
-        assert told(metrics)[REQUESTS] == 12
+        assert read_metrics(metrics)[REQUESTS] == 12

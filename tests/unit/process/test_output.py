@@ -1,5 +1,4 @@
-"""Lines that are written by a thread of their own: whole or not at all, counted where they are not, and never waited
-for."""
+"""Lines are written by a thread of their own: whole or not at all, lost ones are counted, and no caller waits."""
 
 from __future__ import annotations
 
@@ -26,8 +25,9 @@ def pipe() -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
-def test_nobody_waits_for_a_reader_that_stalls(pipe: tuple[int, int]) -> None:
-    """What fits between the two is kept, the rest is counted, and when the reader is back one line says so."""
+def test_no_caller_waits_for_a_stalled_reader(pipe: tuple[int, int]) -> None:
+    """Lines that fit into the pipe and the queue are kept, the others are counted. When the reader continues, one line
+    says how many are missing."""
     reader, writer = pipe
     lines = LineWriter(writer, notice, queue_bytes=100_000)
     for number in range(5000):
@@ -44,7 +44,7 @@ def test_nobody_waits_for_a_reader_that_stalls(pipe: tuple[int, int]) -> None:
     assert len(numbers) == 5000 - lines.dropped
     assert last == notice(lines.dropped, "nobody reads it")
     lines.put(b"again\n")
-    assert os.read(reader, 100) == b"again\n", "it is said once"
+    assert os.read(reader, 100) == b"again\n", "the notice is written once"
 
 
 def test_a_line_longer_than_the_queue_is_written(pipe: tuple[int, int]) -> None:
@@ -55,7 +55,7 @@ def test_a_line_longer_than_the_queue_is_written(pipe: tuple[int, int]) -> None:
     assert len(os.read(reader, 65536)) == 10_000
 
 
-def test_a_reader_that_is_gone_is_no_error(pipe: tuple[int, int]) -> None:
+def test_a_closed_pipe_is_no_error(pipe: tuple[int, int]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     lines = LineWriter(writer, notice)
@@ -85,8 +85,8 @@ print(lines.dropped, file=sys.stderr)
 
 
 @pytest.mark.parametrize("flags", [os.O_APPEND, 0])
-def test_a_part_of_a_line_is_taken_back(tmp_path: Path, flags: int) -> None:
-    """The kernel takes a part of the line for which there is still room (a limit of the file's size here)."""
+def test_a_partial_line_is_removed(tmp_path: Path, flags: int) -> None:
+    """The kernel writes a part of the line if there is room for a part (here: a limit of the file size)."""
     path = tmp_path / "log"
     file = os.open(path, os.O_WRONLY | os.O_CREAT | flags)
     os.write(file, b"a start of 50 bytes".ljust(49) + b"\n")
@@ -100,11 +100,11 @@ def test_a_part_of_a_line_is_taken_back(tmp_path: Path, flags: int) -> None:
     assert sum(int(line.split()[0]) for line in written[10:] if b"missing" in line) == int(done.stderr) == 12
 
 
-def test_another_who_writes_to_the_file_loses_nothing(tmp_path: Path) -> None:
-    """What cannot be taken back, since more follows, is at least no part of the next line."""
+def test_another_writer_of_the_file_loses_nothing(tmp_path: Path) -> None:
+    """A partial line that cannot be removed, because more follows, does not become a part of the next line."""
     path = tmp_path / "log"
     own, other = (os.open(path, os.O_RDWR | os.O_CREAT) for _ in range(2))
-    os.write(other, b"o" * 1500 + b"\n")  # it reaches past the limit: the file does not end where the part does
+    os.write(other, b"o" * 1500 + b"\n")  # past the limit: the file does not end with the partial line
     subprocess.run([sys.executable, "-c", LIMITED], stdout=own, stderr=subprocess.PIPE, text=True, check=True)
     found = path.read_bytes()
     assert len(found) == 1501
