@@ -93,8 +93,8 @@ class ChildProcess:
             how = f"was ended by {signal.Signals(-code).name}"
         else:
             how = f"ended with exit code {code}"
-        said = list(self.tail)[-lines:] if lines else []
-        return "\n".join([f"{self.name} {how}", *(f"    {line}" for line in said)])
+        last_lines = list(self.tail)[-lines:] if lines else []
+        return "\n".join([f"{self.name} {how}", *(f"    {line}" for line in last_lines)])
 
     async def _read(self, stream: asyncio.StreamReader | None, on_line: LineSink) -> None:
         """Splits lines by hand: a line (a body in a debug log) may be longer than asyncio's limit."""

@@ -168,8 +168,8 @@ def format_line(line: str, width: int = 120) -> str | None:
         return _make_printable(_exchange(entry, width))
     if entry.get("level") in ("info", "debug"):
         return None
-    said = entry.get("message") or entry.get("error") or entry.get("reason") or ""
-    return _make_printable(f"{_time_of_day()}  {entry.get('level', '')}: {entry['event']} {said}".rstrip())
+    message = entry.get("message") or entry.get("error") or entry.get("reason") or ""
+    return _make_printable(f"{_time_of_day()}  {entry.get('level', '')}: {entry['event']} {message}".rstrip())
 
 
 def _exchange(entry: dict[str, Any], width: int) -> str:
@@ -197,10 +197,10 @@ def _notes(entry: dict[str, Any]) -> str:
     """The outcome first, then anything unusual."""
     outcome = str(entry.get("outcome") or "?")
     why = entry.get("reason") or entry.get("failure")
-    said = [{"client_closed": "client left"}.get(outcome, outcome.replace("_", " "))]
+    outcome_words = [{"client_closed": "client left"}.get(outcome, outcome.replace("_", " "))]
     if outcome not in ("ok", "client_closed"):
-        said += [str(part) for part in (why, entry.get("status")) if part]
-    notes = [" ".join(said)]
+        outcome_words += [str(part) for part in (why, entry.get("status")) if part]
+    notes = [" ".join(outcome_words)]
     if outcome == "ok" and entry.get("reason"):
         notes.append(str(entry["reason"]))
     if (entry.get("attempt") or 1) > 1:

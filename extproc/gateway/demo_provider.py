@@ -39,21 +39,21 @@ class DemoProvider:
         return config
 
     async def _start_and_find_port(self, env: Mapping[str, str]) -> int:
-        said: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        port_found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def on_line(line: str) -> None:
-            if (found := _LISTENS.search(line)) and not said.done():
-                said.set_result(int(found[1]))
+            if (found := _LISTENS.search(line)) and not port_found.done():
+                port_found.set_result(int(found[1]))
 
         self._child = await ChildProcess.start(
             "demo provider", [sys.executable, "-m", "extproc", "demo", "--listen", "127.0.0.1:0"], env=env,
             on_line=on_line, on_error=lambda _: None)
         ended = asyncio.create_task(self._child.wait())
-        await asyncio.wait([said, ended], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([port_found, ended], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
-        if not said.done():
+        if not port_found.done():
             raise StartError(f"the demo provider does not listen; the {self._child.describe_end()}")
-        return said.result()
+        return port_found.result()
 
     async def kill(self) -> None:
         """Kills it, also during a start."""

@@ -158,12 +158,12 @@ class Envoy:
 def _check_version(found: str) -> None:
     """Runs a binary once to check its version."""
     try:
-        asked = subprocess.run([found, "--version"], capture_output=True, text=True, errors="replace", timeout=20,
+        completed = subprocess.run([found, "--version"], capture_output=True, text=True, errors="replace", timeout=20,
                                check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         why = getattr(error, "strerror", None) or error
         raise StartError(f"{found} cannot be run: {why}. {_INSTALL}") from None
-    version = _VERSION.search(asked.stdout)
+    version = _VERSION.search(completed.stdout)
     if version is None:
         raise StartError(f"{found} does not say which version of Envoy it is. {_INSTALL}")
     if (int(version[1]), int(version[2])) < OLDEST:

@@ -123,8 +123,8 @@ class EnvoyFiles:
         """Envoy's words; empty if it logged none."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._refusal_logged.wait(), REASON_PATIENCE)
-        said = list(dict.fromkeys(self._refusal_texts))
-        return "; ".join([*said[:_REASONS], *(["..."] if len(said) > _REASONS else [])])
+        reasons = list(dict.fromkeys(self._refusal_texts))
+        return "; ".join([*reasons[:_REASONS], *(["..."] if len(reasons) > _REASONS else [])])
 
     async def _read_statistics(self) -> dict[str, str]:
         try:

@@ -124,9 +124,9 @@ def _check_certificates(config: Config) -> None:
     """
     if config.tls is None and not any(backend.ca for backend in config.backends.values()):
         return
-    if said := envoy_config.validate_with_envoy(
+    if complaints := envoy_config.validate_with_envoy(
             envoy_config.static_bootstrap(config, with_secrets=False, sockets=["127.0.0.1:1"])):
-        raise StartError("Envoy refuses the configuration: " + "; ".join(said))
+        raise StartError("Envoy refuses the configuration: " + "; ".join(complaints))
 
 
 def _runtime_directory(workers: int) -> RuntimeLayout:

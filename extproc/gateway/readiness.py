@@ -31,11 +31,11 @@ class Readiness:
 
     def missing(self) -> list[str]:
         """A sentence for each part that does not serve. For any thread except the event loop's own."""
-        asked = asyncio.run_coroutine_threadsafe(self._missing(), self._loop)
+        probe = asyncio.run_coroutine_threadsafe(self._missing(), self._loop)
         try:
-            return asked.result(PATIENCE + 0.5)
+            return probe.result(PATIENCE + 0.5)
         except LateError:
-            asked.cancel()
+            probe.cancel()
             return ["the gateway's own process is too busy to ask its parts"]
 
     async def _missing(self) -> list[str]:

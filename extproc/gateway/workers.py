@@ -113,39 +113,39 @@ class Workers:
         Returns False if one does not in time."""
         end = time.monotonic() + CONFIGURE_PATIENCE
         waiting = set(self._addresses)
-        told = 0.0
+        last_signal = 0.0
         while waiting and time.monotonic() < end and not self._ending:
-            if time.monotonic() - told > 0.5:  # a worker may have been started again meanwhile
-                told = time.monotonic()
+            if time.monotonic() - last_signal > 0.5:  # a worker may have been started again meanwhile
+                last_signal = time.monotonic()
                 for address in waiting:
                     self._children[address].send_signal(signal.SIGHUP)
-            answers = await asyncio.gather(*(_is_serving(address, ACCEPTED + digest) for address in waiting))
-            waiting = {address for address, holds in zip(waiting, answers, strict=True) if not holds}
+            responses = await asyncio.gather(*(_is_serving(address, ACCEPTED + digest) for address in waiting))
+            waiting = {address for address, holds in zip(waiting, responses, strict=True) if not holds}
             if waiting:
                 await asyncio.sleep(0.02)
         return not waiting
 
     async def any_serves(self) -> bool:
-        """True if at least one worker answers that it serves. Returns with the first that does: a hanging one would
+        """True if at least one worker responses that it serves. Returns with the first that does: a hanging one would
         take two seconds, too long for many probes."""
-        asked = [asyncio.ensure_future(_is_serving(address, "")) for address in self._addresses]
+        probes = [asyncio.ensure_future(_is_serving(address, "")) for address in self._addresses]
         try:
-            for answer in asyncio.as_completed(asked):
+            for answer in asyncio.as_completed(probes):
                 if await answer:
                     return True
             return False
         finally:
-            for one in asked:
-                one.cancel()
+            for probe in probes:
+                probe.cancel()
 
     async def is_generation_in_use(self, generation: int) -> bool:
         """True if a stream runs on this generation of the configuration, or may run: on a worker that is being replaced
         or does not answer."""
         if self.retiring:
             return True
-        answers = await asyncio.gather(*(_is_serving(address, f"{RUNNING}{generation}", unknown=True)
+        responses = await asyncio.gather(*(_is_serving(address, f"{RUNNING}{generation}", unknown=True)
                                          for address in self._addresses))
-        return any(answers)
+        return any(responses)
 
     # ------------------------------------------------------------------------------------------------------ successors
 
@@ -271,7 +271,7 @@ def _free_socket(address: str) -> str:
 
 
 def _listening(path: Path) -> bool:
-    """True if a process answers on this socket."""
+    """True if a process responses on this socket."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(0.5)
         try:
@@ -299,7 +299,7 @@ def _point_link(address: str, socket_address: str) -> None:
 
 
 async def _is_serving(address: str, service: str, *, unknown: bool = False) -> bool:
-    """True if the worker's health service answers SERVING about this service; `unknown` if it does not answer."""
+    """True if the worker's health service responses SERVING about this service; `unknown` if it does not answer."""
     async with grpc.aio.insecure_channel(address) as channel:
         status = await _health_status(channel, service, 2)
     return unknown if status is None else status == _SERVING
@@ -308,17 +308,17 @@ async def _is_serving(address: str, service: str, *, unknown: bool = False) -> b
 async def _health_status(channel: grpc.aio.Channel, service: str, seconds: float) -> int | None:
     """The answer of the worker's health service; None if there is none in time. The event loop has a timeout besides
     gRPC's: a call that never ended would block a reload forever."""
-    asked = health_pb2.HealthCheckRequest(service=service)
+    request = health_pb2.HealthCheckRequest(service=service)
     try:
         async with asyncio.timeout(seconds + 1):
-            answer = await health_pb2_grpc.HealthStub(channel).Check(asked, timeout=seconds)
+            response = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=seconds)
     except (grpc.aio.AioRpcError, TimeoutError):
         return None
-    return int(answer.status)
+    return int(response.status)
 
 
 async def _wait_until_healthy(child: ChildProcess, address: str) -> None:
-    """Waits until the worker answers SERVING, which it does once it accepts streams."""
+    """Waits until the worker responses SERVING, which it does once it accepts streams."""
     end = time.monotonic() + START_PATIENCE
     async with grpc.aio.insecure_channel(address, options=[("grpc.initial_reconnect_backoff_ms", 50),
                                                            ("grpc.max_reconnect_backoff_ms", 100),

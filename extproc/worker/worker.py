@@ -157,9 +157,9 @@ class Worker:
         """Keeps the socket open until Envoy has noticed NOT_SERVING, or new streams would fail. A worker without a
         stream for a short while gets no more."""
         loop = asyncio.get_running_loop()
-        told = loop.time()
-        began, quiet_since = self.streams.began, told
-        while loop.time() < told + self._health_wait and not self._end_now.is_set():
+        stop_began = loop.time()
+        began, quiet_since = self.streams.began, stop_began
+        while loop.time() < stop_began + self._health_wait and not self._end_now.is_set():
             if self.streams.active or self.streams.began != began:
                 began, quiet_since = self.streams.began, loop.time()
             if loop.time() - quiet_since >= self._quiet:
@@ -233,20 +233,20 @@ def tune_memory() -> None:
 async def serve(worker: Worker, read: Callable[[], tuple[Accepted, str]] | None = None, log: Log | None = None) -> None:
     """Runs a worker until SIGTERM or SIGINT; a second signal ends it at once. SIGUSR1: a successor has its address.
     SIGHUP: `read` returns another configuration."""
-    told = asyncio.Event()
-    handing_over = asked = False
+    stop_requested = asyncio.Event()
+    handing_over = signalled = False
 
     def on_signal() -> None:
-        nonlocal asked
-        if asked:
+        nonlocal signalled
+        if signalled:
             worker.end_at_once()
-        asked = True
-        told.set()
+        signalled = True
+        stop_requested.set()
 
     def on_successor() -> None:
         nonlocal handing_over
-        handing_over = not told.is_set()
-        told.set()
+        handing_over = not stop_requested.is_set()
+        stop_requested.set()
 
     def on_reload() -> None:
         if read is None:
@@ -266,7 +266,7 @@ async def serve(worker: Worker, read: Callable[[], tuple[Accepted, str]] | None 
     on_reload()
     await worker.start()
     tune_memory()
-    await told.wait()
+    await stop_requested.wait()
     await (worker.hand_over() if handing_over else worker.stop())
 
 

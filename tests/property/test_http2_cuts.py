@@ -1,4 +1,4 @@
-"""A conversation cut at any bytes is the same conversation: what the calls hear and what the client gets."""
+"""A conversation that is cut at any bytes has the same events for the calls and the same output for the client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIMITS = ConnectionLimits(stream_window=200_000, connection_window=70_000, unsen
 
 
 def react(call: Call, data: bytes) -> None:
-    """Says it back, twice; is busy at times, in no hurry any more from some time on; ends when told."""
+    """Sends each message back twice; is busy at times, lowers its priority at some time, ends on request."""
     if data[:1] == b"c":
         call.peer.lower_priority()
     call.peer.send(data)
@@ -43,7 +43,7 @@ def react(call: Call, data: bytes) -> None:
 
 
 def spoken(script: list[tuple[int, int, bytes]]) -> bytes:
-    """A client that opens four streams and then does what the script says: what, to which stream, with what."""
+    """A client that opens four streams and then follows the script: action, stream, data."""
     block = literal(HEAD)
     parts = [PREFACE, settings({INITIAL_WINDOW_SIZE: 300})]
     for stream in (1, 3, 5, 7):
@@ -77,7 +77,7 @@ def spoken(script: list[tuple[int, int, bytes]]) -> bytes:
 
 
 def heard(data: bytes, cuts: list[int]) -> tuple[list[list[bytes | str]], bytes, bool]:
-    """What the calls heard, the DATA and trailers that came out by stream, and whether the connection broke."""
+    """Events of the calls, DATA and trailers by stream, and whether the connection ended with an error."""
     talk = Talk(react, limits=LIMITS, hello=False)
     out: dict[int, bytes] = {}
     last = 0
@@ -118,7 +118,7 @@ def test_any_cut_is_the_same_conversation(script: list[tuple[int, int, bytes]], 
 
 
 def crossed(script: list[tuple[int, int, bytes]]) -> bool:
-    """Whether something follows the end of a stream, which is answered by a reset."""
+    """True if a frame follows the end of a stream, which causes a reset."""
     ended = set()
     for what, number, _ in script:
         if what <= 4 and number % 4 in ended:

@@ -1,5 +1,5 @@
-"""Random and damaged frames: never an exception, never a hang, every call hears its end once, bounds hold, and what
-comes out is HTTP/2."""
+"""Random and damaged frames: no exception, no hang, every call is closed once, bounds hold, and the output is valid
+HTTP/2."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def react(call: Call, data: bytes) -> None:
 
 
 def check(data: bytes, cuts: list[int]) -> None:
-    """Feeds it, lets time pass, and looks at what came out and what is left."""
+    """Feeds the bytes, lets time pass, and checks the output and the remaining state."""
     talk = Talk(react, limits=LIMITS, hello=False)
     written, last = b"", 0
     for number, cut in enumerate([*sorted({cut % len(data) for cut in cuts}), len(data)]):

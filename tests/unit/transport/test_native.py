@@ -28,7 +28,7 @@ BLOCK = b"".join(b"\0" + bytes([len(k)]) + k + bytes([len(v)]) + v for k, v in (
 
 
 class Call:
-    """Echoes; `size N` asks for N bytes, `end` for the end, `wait` for a pause of 10 ms."""
+    """Echoes messages. `size N` requests N bytes, `end` the end, `wait` a pause of 10 ms."""
 
     def __init__(self, metadata: Mapping[str, str], peer: Peer, served: Served) -> None:
         self.metadata = metadata
@@ -103,7 +103,7 @@ def address(tmp_path: Path) -> str:
 
 
 def run(test: Callable[[], Coroutine[None, None, None]]) -> None:
-    """On the loop that workers use."""
+    """Runs on the event loop of the workers."""
     uvloop.run(test())
 
 
@@ -127,9 +127,9 @@ def test_many_streams_at_once(address: str, loop: Callable[..., None]) -> None:
     loop(test())
 
 
-def test_a_mistake_among_frames_that_waited_ends_the_connection_too(address: str) -> None:
-    """What is worked on behind the first write (`http2.inbox`) is guarded like what is worked on at once. The mistake
-    here: a log that raises where it hears of a call that did."""
+def test_a_bug_while_processing_postponed_frames_ends_the_connection(address: str) -> None:
+    """Frames that are processed after the first write (`http2.frame_scheduler`) are guarded like others. The bug here:
+    a log that raises when it receives a crashed call."""
     over: list[bytes] = []
     told: list[str] = []
 
@@ -144,7 +144,7 @@ def test_a_mistake_among_frames_that_waited_ends_the_connection_too(address: str
             return True
 
         def half_closed(self) -> None:
-            """The client does not say so."""
+            """Ignored."""
 
         def closed(self) -> None:
             over.append(b"closed")
@@ -172,7 +172,7 @@ def test_a_mistake_among_frames_that_waited_ends_the_connection_too(address: str
     run(test)
 
 
-def test_rule_7_connections_are_bounded_and_the_log_says_so_once(tmp_path: Path) -> None:
+def test_rule_7_connections_are_bounded_which_is_logged_once(tmp_path: Path) -> None:
     told: list[str] = []
 
     async def knock() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -251,7 +251,7 @@ def test_messages_wait_for_a_busy_call_and_keep_their_order(address: str) -> Non
     run(test)
 
 
-def test_a_reader_that_stalls_stops_its_own_stream_only(address: str) -> None:
+def test_a_stalled_reader_stops_its_own_stream_only(address: str) -> None:
     async def test() -> None:
         # Without this the client's window grows with the speed of the machine.
         async with serving(address, options=[("grpc.http2.bdp_probe", 0)]) as served:
@@ -370,7 +370,7 @@ def test_keepalive_on_a_silent_stream(address: str) -> None:
     run(test)
 
 
-def test_a_graceful_stop_finishes_what_runs_and_takes_nothing_new(address: str) -> None:
+def test_a_graceful_stop_finishes_running_streams_and_accepts_no_new_ones(address: str) -> None:
     async def test() -> None:
         async with serving(address) as served:
             call = served.talk()
@@ -429,7 +429,7 @@ def test_addresses_that_cannot_be_used(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_socket_file_that_was_left_is_replaced_and_a_successors_is_not_removed(tmp_path: Path) -> None:
+def test_a_stale_socket_file_is_replaced_and_that_of_a_successor_is_kept(tmp_path: Path) -> None:
     async def test() -> None:
         path = tmp_path / "s"
         with socket.socket(socket.AF_UNIX) as left:
@@ -448,7 +448,7 @@ def test_a_socket_file_that_was_left_is_replaced_and_a_successors_is_not_removed
     run(test)
 
 
-def test_a_peer_that_never_reads_costs_bounded_memory_and_no_other_its_turn(address: str) -> None:
+def test_a_peer_that_never_reads_costs_bounded_memory_and_delays_no_other(address: str) -> None:
     async def test() -> None:
         async with serving(address) as served:
             with socket.socket(socket.AF_UNIX) as deaf:
@@ -467,7 +467,7 @@ def test_a_peer_that_never_reads_costs_bounded_memory_and_no_other_its_turn(addr
     run(test)
 
 
-def test_what_is_no_http2_is_closed(address: str) -> None:
+def test_other_protocols_are_disconnected(address: str) -> None:
     async def test() -> None:
         async with serving(address):
             reader, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))

@@ -24,7 +24,7 @@ HEAD = [(":method", "POST"), (":scheme", "http"), (":path", PATH), (":authority"
 
 
 def packed(*messages: bytes) -> bytes:
-    """As gRPC puts them on the wire."""
+    """In gRPC's wire format."""
     return b"".join(struct.pack(">BI", 0, len(message)) + message for message in messages)
 
 
@@ -35,7 +35,7 @@ def head(**changed: str) -> list[tuple[str, str]]:
 
 
 class Call:
-    """What a call heard, in order. `react` answers a message; `takes` is what it then says."""
+    """Records the events of a call in order. `react` handles a message; `takes` is the result of `message`."""
 
     def __init__(self, metadata: Mapping[str, str], peer: Peer, react: Callable[[Call, bytes], None]) -> None:
         self.metadata = metadata
@@ -63,17 +63,17 @@ class Call:
 
 
 def silent(_call: Call, _data: bytes) -> None:
-    """Takes it and says nothing."""
+    """Accepts a message and sends nothing."""
 
 
 def echo(call: Call, data: bytes) -> None:
-    """Says the same."""
+    """Sends the message back."""
     call.peer.send(data)
 
 
 @dataclass
 class Answer:
-    """What the client got on one stream."""
+    """What the client received on one stream."""
 
     heads: list[dict[str, str]] = field(default_factory=list)
     body: bytes = b""
@@ -95,7 +95,7 @@ class Answer:
 
 
 class Talk:
-    """The two of them. `piece`: how many bytes the connection reads at once. `eager`: the client gives windows back."""
+    """Client and connection. `piece`: bytes that the connection reads at once. `eager`: the client restores windows."""
 
     def __init__(self, react: Callable[[Call, bytes], None] = silent, *, limits: ConnectionLimits | None = None,
                  piece: int = 0, eager: bool = True, settings: Mapping[int, int] | None = None,
@@ -140,7 +140,7 @@ class Talk:
         return stream
 
     def say(self, stream: int, *messages: bytes, end: bool = False) -> None:
-        """More of them."""
+        """More messages on the stream."""
         self.push(stream, packed(*messages), end=end)
 
     def push(self, stream: int, data: bytes, *, end: bool = False) -> None:
@@ -168,7 +168,7 @@ class Talk:
         self.go()
 
     def go(self) -> None:
-        """Until nobody has anything more to say."""
+        """Exchanges bytes until both sides have no more output."""
         while True:
             asked = self.client.data_to_send()
             self._to_server(asked)
@@ -214,5 +214,5 @@ class Talk:
 
     @property
     def broken(self) -> Code | None:
-        """How the connection ended."""
+        """The error of the GOAWAY that ended the connection."""
         return self.goaways[-1][0] if self.server.finished and self.goaways else None

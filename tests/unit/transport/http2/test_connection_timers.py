@@ -1,4 +1,4 @@
-"""How a connection begins, stays and ends."""
+"""Preface, keepalive and end of a connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.transport.http2.test_frames import HEAD, literal, word
 LIMITS = ConnectionLimits()
 
 
-def test_a_connection_that_says_nothing_is_closed() -> None:
+def test_a_connection_without_preface_is_closed() -> None:
     for first in (b"", PREFACE[:5], PREFACE):
         talk = Talk(hello=False)
         talk.server.receive(first, talk.now)
@@ -22,7 +22,7 @@ def test_a_connection_that_says_nothing_is_closed() -> None:
         assert talk.server.finished
 
 
-def test_a_silent_peer_is_asked_and_kept_while_it_answers() -> None:
+def test_a_silent_peer_is_pinged_and_kept_while_it_replies() -> None:
     talk = Talk(echo)
     talk.ask(b"x")
     began = talk.now
@@ -33,7 +33,7 @@ def test_a_silent_peer_is_asked_and_kept_while_it_answers() -> None:
     assert talk.now > began + 9 * LIMITS.keepalive
 
 
-def test_a_peer_that_vanished_is_given_up() -> None:
+def test_a_vanished_peer_is_disconnected() -> None:
     talk = Talk(echo)
     talk.ask(b"x")
     asked = False
@@ -46,7 +46,7 @@ def test_a_peer_that_vanished_is_given_up() -> None:
     assert talk.calls[0].heard[-1] == "closed"
 
 
-def test_an_idle_peer_that_speaks_is_never_asked() -> None:
+def test_an_idle_peer_that_sends_frames_is_never_pinged() -> None:
     talk = Talk(echo)
     for _ in range(50):
         talk.now += LIMITS.keepalive / 3
@@ -56,7 +56,7 @@ def test_an_idle_peer_that_speaks_is_never_asked() -> None:
     assert not talk.server.finished
 
 
-def test_a_graceful_end_takes_what_crosses_it_and_finishes_what_runs() -> None:
+def test_a_drain_accepts_streams_in_flight_and_finishes_running_ones() -> None:
     talk = Talk(echo, hello=False)
     talk.server.take_output()
     open_ = [frame(1, 4, stream, literal(HEAD)) for stream in (1, 3, 5)]
@@ -92,7 +92,7 @@ def test_an_idle_connection_ends_after_one_round_trip() -> None:
     assert talk.server.finished
 
 
-def test_a_peer_that_does_not_answer_is_told_the_end_anyway() -> None:
+def test_a_peer_that_does_not_reply_gets_the_final_goaway_anyway() -> None:
     talk = Talk(echo)
     talk.ask(b"x")
     talk.server.drain(talk.now)
@@ -116,7 +116,7 @@ def test_a_connection_without_a_preface_is_closed_at_once_by_a_drain() -> None:
     assert talk.server.finished
 
 
-def test_the_hard_end_says_why_to_every_stream() -> None:
+def test_a_shutdown_ends_every_stream_with_a_status() -> None:
     talk = Talk(echo)
     streams = [talk.ask(b"x"), talk.ask(b"y", end=True)]
     talk.server.shut_down()
@@ -127,7 +127,7 @@ def test_the_hard_end_says_why_to_every_stream() -> None:
     assert [call.heard[-1] for call in talk.calls] == ["closed"] * 2
 
 
-def test_the_goodbye_of_the_peer_lets_running_streams_end() -> None:
+def test_running_streams_end_normally_after_a_goaway_of_the_peer() -> None:
     talk = Talk(echo)
     stream = talk.ask(b"x")
     talk.raw(goaway(0, Code.NO_ERROR))
@@ -140,7 +140,7 @@ def test_the_goodbye_of_the_peer_lets_running_streams_end() -> None:
     assert talk.server.finished
 
 
-def test_a_stream_behind_the_goodbye_of_an_idle_peer_is_not_opened() -> None:
+def test_no_stream_is_opened_after_a_goaway_of_an_idle_peer() -> None:
     talk = Talk(echo)
     talk.server.receive(goaway(0, Code.NO_ERROR) + frame(1, 4, 1, literal(HEAD)), talk.now)
     assert talk.server.finished

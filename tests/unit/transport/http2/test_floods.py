@@ -1,4 +1,4 @@
-"""Frames that cost us work and bring nothing: an honest peer never notices the bounds, a flood is cut off."""
+"""Frames that cost work and achieve nothing: an honest peer never reaches the bounds, a flood ends the connection."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def busy_reset() -> Iterator[bytes]:
 
 
 def broken_streams() -> Iterator[bytes]:
-    """We reset them, so the peer need not (the "made you reset" variant)."""
+    """The peer makes us reset the streams (the "MadeYouReset" variant)."""
     for stream in count(3, 2):
         yield opened(stream) + frame(WINDOW_UPDATE, 0, stream, word(0))
 
@@ -106,7 +106,7 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("name", FLOODS)
-def test_floods_are_cut_off(name: str) -> None:
+def test_floods_end_the_connection(name: str) -> None:
     flood, frames = FLOODS[name]
     def react(call: Call, data: bytes) -> None:
         call.takes = data != b"busy"
@@ -125,7 +125,7 @@ def test_floods_are_cut_off(name: str) -> None:
     raise AssertionError(f"{frames} frames were taken")
 
 
-def test_answers_that_are_let_out_byte_by_byte() -> None:
+def test_a_window_that_is_granted_byte_by_byte() -> None:
     """Data dribble (CVE-2019-9511): every byte would cost a frame."""
     talk = Talk(lambda call, _: call.peer.send(bytes(100_000)), eager=False,
                 settings={SettingCodes.INITIAL_WINDOW_SIZE: 1})
@@ -141,7 +141,7 @@ def _live_streams() -> int:
     return sum(isinstance(one, Stream) for one in gc.get_objects())
 
 
-def test_streams_that_are_reset_while_their_answers_wait_leave_nothing_behind() -> None:
+def test_streams_that_are_reset_with_queued_output_leave_nothing_behind() -> None:
     talk = Talk(echo, eager=False, settings={SettingCodes.INITIAL_WINDOW_SIZE: 100_000})
     talk.ask(bytes(65_000), bytes(526))
     before = _live_streams()
@@ -155,7 +155,7 @@ def test_streams_that_are_reset_while_their_answers_wait_leave_nothing_behind() 
     assert _live_streams() == before
 
 
-def test_late_frames_without_end() -> None:
+def test_a_flood_of_late_frames() -> None:
     talk = Talk(lambda call, _: call.peer.end())
     stream = talk.ask(b"x")
     for _ in range(ALLOWANCE + 1):
@@ -163,7 +163,7 @@ def test_late_frames_without_end() -> None:
     assert talk.server.finished
 
 
-def test_envoy_may_cancel_all_its_streams_at_once_and_answered_ones_for_ever() -> None:
+def test_envoy_may_cancel_all_streams_at_once_and_streams_with_responses_always() -> None:
     talk = Talk(echo)
     streams = [talk.ask() for _ in range(500)]
     for stream in streams:
@@ -190,7 +190,7 @@ def test_envoy_may_cancel_all_its_streams_at_once_while_their_calls_work() -> No
     assert not talk.server.streams
 
 
-def test_pings_in_a_steady_rhythm_are_answered_for_ever() -> None:
+def test_regular_pings_are_always_answered() -> None:
     talk = Talk()
     for _ in range(3 * ALLOWANCE // COST_PING):
         talk.now += COST_PING / ALLOWANCE_PER_SECOND
@@ -199,7 +199,7 @@ def test_pings_in_a_steady_rhythm_are_answered_for_ever() -> None:
 
 
 def test_a_client_that_acknowledges_every_small_message() -> None:
-    """Windows by the event, of stream and connection, without any time that passes."""
+    """Window updates of stream and connection for every event, while no time passes."""
     talk = Talk(echo)
     stream = talk.ask()
     for _ in range(ALLOWANCE):
@@ -209,7 +209,7 @@ def test_a_client_that_acknowledges_every_small_message() -> None:
     assert not talk.server.finished
 
 
-def test_streams_beyond_the_announced_number_are_refused_and_may_be_tried_again() -> None:
+def test_streams_over_the_announced_limit_are_refused_and_may_be_retried() -> None:
     talk = Talk(echo, limits=ConnectionLimits(streams=3))
     streams = [talk.ask(b"x") for _ in range(3)]
     talk.server.receive(frame(HEADERS, END_HEADERS, 99, OPEN), talk.now)
@@ -220,7 +220,7 @@ def test_streams_beyond_the_announced_number_are_refused_and_may_be_tried_again(
     assert len(talk.calls) == 4
 
 
-def test_a_peer_that_asks_and_never_reads() -> None:
+def test_a_peer_that_sends_and_never_reads() -> None:
     talk = Talk(limits=ConnectionLimits(control=5000))
     talk.ask(b"x")
     talk.server.set_write_paused(True)
@@ -231,7 +231,7 @@ def test_a_peer_that_asks_and_never_reads() -> None:
     assert talk.calls[0].heard[-1] == "closed"
 
 
-def test_answers_for_a_peer_that_does_not_read_are_bounded() -> None:
+def test_output_for_a_peer_that_does_not_read_is_bounded() -> None:
     talk = Talk(lambda call, _: call.peer.send(bytes(10_000)), limits=ConnectionLimits(unsent=100_000))
     stream = talk.ask()
     talk.server.set_write_paused(True)
@@ -241,7 +241,7 @@ def test_answers_for_a_peer_that_does_not_read_are_bounded() -> None:
     assert len(talk.calls[0].messages) <= 11
 
 
-def test_a_window_that_is_set_again_and_again_is_one_walk_over_the_streams() -> None:
+def test_repeated_window_settings_in_one_frame_visit_the_streams_once() -> None:
     """A frame of 64 entries costs no more than one of two."""
     talk = Talk(echo, hello=False)
     talk.server.receive(PREFACE + settings({}) + opened(1), talk.now)

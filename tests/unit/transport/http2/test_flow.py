@@ -1,4 +1,4 @@
-"""Flow control, both ways: whoever is slow is waited for, and nobody else waits with it."""
+"""Flow control in both directions: a slow stream delays only itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_message_larger_than_every_window_arrives() -> None:
     assert talk.calls[0].messages == [b"small", large, b"small"]
 
 
-def test_windows_are_given_back_in_halves_not_for_every_message() -> None:
+def test_windows_are_restored_by_halves_not_for_every_message() -> None:
     talk = Talk(limits=ConnectionLimits(stream_window=64 * KB, connection_window=140 * KB))
     stream = talk.ask()
     window = talk.client.local_flow_control_window(stream)
@@ -74,8 +74,8 @@ def test_a_busy_call_stops_its_sender_and_no_other() -> None:
     assert talk.client.local_flow_control_window(busy) == 64 * KB
 
 
-def test_no_message_is_taken_while_too_many_answers_wait() -> None:
-    """The peer asks and asks but takes no answers."""
+def test_no_message_is_delivered_while_too_much_output_waits() -> None:
+    """The peer sends messages but accepts no output."""
     talk = Talk(lambda call, _: call.peer.send(bytes(10 * KB)), limits=ConnectionLimits(unsent=100 * KB), eager=False,
                 settings={SettingCodes.INITIAL_WINDOW_SIZE: 0})
     stream = talk.ask(*[b"more"] * 40)
@@ -90,7 +90,7 @@ def test_no_message_is_taken_while_too_many_answers_wait() -> None:
     assert len(talk.answers[stream].messages) == 40
 
 
-def test_long_messages_past_the_bound_are_finished_one_after_the_other() -> None:
+def test_long_messages_past_the_bound_are_completed_one_after_the_other() -> None:
     talk = Talk(limits=ConnectionLimits(stream_window=64 * KB, buffered=200 * KB))
     streams = [talk.ask() for _ in range(6)]
     left = {stream: packed(bytes([stream]) * 150 * KB) for stream in streams}
@@ -111,7 +111,7 @@ def test_long_messages_past_the_bound_are_finished_one_after_the_other() -> None
     assert [call.messages for call in talk.calls] == [[bytes([stream]) * 150 * KB] for stream in streams]
 
 
-def test_one_who_stops_in_the_middle_does_not_hold_up_those_that_were_stopped() -> None:
+def test_a_sender_that_pauses_does_not_block_the_stopped_ones() -> None:
     talk = Talk(limits=ConnectionLimits(stream_window=64 * KB, buffered=60 * KB))
     one, two = talk.ask(), talk.ask()
     talk.push(one, packed(bytes(150 * KB))[:100 * KB])
@@ -122,7 +122,7 @@ def test_one_who_stops_in_the_middle_does_not_hold_up_those_that_were_stopped() 
     assert talk.client.local_flow_control_window(two)
 
 
-def test_nothing_is_remembered_of_messages_that_are_over() -> None:
+def test_no_budget_is_held_by_completed_messages() -> None:
     talk = Talk(limits=ConnectionLimits(stream_window=64 * KB, buffered=100 * KB))
     for _ in range(5):
         talk.say(talk.ask(), bytes(90 * KB))
@@ -162,7 +162,7 @@ def test_a_whole_message_over_the_window_of_its_stream() -> None:
     assert talk.calls[0].heard == [b"x", "closed"]
 
 
-def test_the_window_of_the_connection_is_given_back_as_it_is_read() -> None:
+def test_the_connection_window_is_restored_as_data_arrives() -> None:
     talk = Talk(limits=ConnectionLimits(stream_window=200 * KB, connection_window=100 * KB))
     stream = talk.ask(b"x")
     frames = b"".join(_data(stream, bytes(16_000)) for _ in range(12))
@@ -219,7 +219,7 @@ def test_the_initial_window_changes_in_mid_stream_also_below_zero() -> None:
     assert talk.ask(b"x") in talk.answers
 
 
-def test_the_window_of_the_connection_is_shared_out_fairly() -> None:
+def test_the_connection_window_is_shared_fairly() -> None:
     talk = Talk(lambda call, _: call.peer.send(bytes(60_000)), eager=False)
     streams = [talk.ask(b"x") for _ in range(4)]
     talk.client.increment_flow_control_window(64_000)
@@ -233,7 +233,7 @@ def test_the_window_of_the_connection_is_shared_out_fairly() -> None:
     assert [talk.answers[stream].messages for stream in streams] == [[bytes(60_000)]] * 4
 
 
-def test_small_answers_do_not_overtake_one_that_waits_for_its_turn() -> None:
+def test_small_messages_do_not_overtake_a_queued_one() -> None:
     talk = Talk(lambda call, data: call.peer.send(bytes(int(data))), eager=False,
                 settings={SettingCodes.INITIAL_WINDOW_SIZE: 1_000_000})
     large, small = talk.ask(b"200000"), talk.ask()
@@ -247,7 +247,7 @@ def test_small_answers_do_not_overtake_one_that_waits_for_its_turn() -> None:
     assert len(talk.answers[small].body) > 10_000
 
 
-def test_a_stream_without_window_does_not_hold_up_others_nor_do_trailers_wait() -> None:
+def test_a_stream_without_window_delays_neither_others_nor_trailers() -> None:
     talk = Talk(lambda call, data: call.peer.send(bytes(int(data))), eager=False)
     stuck, other = talk.ask(b"65530"), talk.ask()
     assert talk.client.remote_flow_control_window(stuck) == 0
@@ -262,7 +262,7 @@ def test_a_stream_without_window_does_not_hold_up_others_nor_do_trailers_wait() 
     assert not talk.answers[stuck].ended
 
 
-def test_answers_are_cut_to_the_frames_that_the_peer_takes() -> None:
+def test_output_is_cut_to_the_frame_size_of_the_peer() -> None:
     for size in (16_384, 100_000):
         talk = Talk(echo, settings={SettingCodes.MAX_FRAME_SIZE: size, SettingCodes.INITIAL_WINDOW_SIZE: 1 << 20})
         talk.client.increment_flow_control_window(1 << 20)
@@ -270,7 +270,7 @@ def test_answers_are_cut_to_the_frames_that_the_peer_takes() -> None:
         assert talk.answers[stream].messages == [bytes(300_000)]
 
 
-def test_while_the_transport_takes_nothing_answers_wait_with_their_stream() -> None:
+def test_output_waits_with_its_stream_while_the_socket_is_full() -> None:
     talk = Talk(echo)
     stream = talk.ask()
     talk.server.set_write_paused(True)
@@ -286,7 +286,7 @@ def test_while_the_transport_takes_nothing_answers_wait_with_their_stream() -> N
     assert talk.calls[0].heard[-1] == "closed"
 
 
-def test_a_large_answer_is_written_in_bounded_pieces_and_others_get_between() -> None:
+def test_a_large_message_is_written_in_bounded_pieces_with_others_between() -> None:
     def react(call: Call, data: bytes) -> None:
         call.peer.send(bytes(int(data)))
 

@@ -1,4 +1,4 @@
-"""Frames that were read together: who is in a hurry goes first, and nothing else changes."""
+"""Frames that were read together: urgent streams go first, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def opened(stream: int) -> bytes:
 
 
 def answering(call: Call, data: bytes) -> None:
-    """Its first token has left with the first answer."""
+    """Lowers its priority after the first message."""
     call.peer.send(data)
     call.peer.lower_priority()
 
 
 class Reading:
-    """A talk of which the writes are looked at one by one. Stream 1 is in no hurry; 3 is, and nobody else."""
+    """A talk whose writes are inspected one by one. Stream 1 has low priority; only 3 is urgent."""
 
     def __init__(self, **limits: Any) -> None:
         self.talk = Talk(answering, limits=ConnectionLimits(**limits))
@@ -73,7 +73,7 @@ class Reading:
         return self.talk.calls[call].messages
 
 
-def test_who_is_in_a_hurry_is_answered_before_the_others_are_worked_on() -> None:
+def test_urgent_streams_are_answered_before_others_are_processed() -> None:
     reading = Reading()
     reading.read(message(1, b"token"), message(3, b"ask"), message(1, b"token 2"))
     assert reading.heard(0) == [b"first"]
@@ -85,14 +85,14 @@ def test_who_is_in_a_hurry_is_answered_before_the_others_are_worked_on() -> None
     assert not reading.talk.server.has_output
 
 
-def test_a_new_stream_is_in_a_hurry() -> None:
+def test_a_new_stream_is_urgent() -> None:
     reading = Reading()
     reading.read(message(1, b"token"), opened(5), message(1, b"token 2"), message(5, b"ask"))
     assert reading.write() == [(5, b"ask")]
     assert reading.write() == [(1, b"token"), (1, b"token 2")]
 
 
-def test_nobody_is_in_a_hurry_for_ever() -> None:
+def test_no_stream_stays_urgent_forever() -> None:
     reading = Reading()
     reading.read(message(3, b"ask"))
     assert reading.write() == [(3, b"ask")]
@@ -100,8 +100,8 @@ def test_nobody_is_in_a_hurry_for_ever() -> None:
     assert reading.write() == [(1, b"token"), (3, b"token")]
 
 
-def test_who_is_in_no_hurry_is_counted_as_long_as_it_is_there() -> None:
-    """Where nobody is, no frame is looked at twice; and nobody is forgotten, however it ends."""
+def test_low_priority_streams_are_counted_while_they_exist() -> None:
+    """Without any, no frame is inspected twice; and every end of a stream is counted."""
     reading = Reading()
     server = reading.talk.server
     assert server.low_priority_streams == 1
@@ -120,7 +120,7 @@ def test_who_is_in_no_hurry_is_counted_as_long_as_it_is_there() -> None:
     assert server.low_priority_streams == 0
 
 
-def test_nobody_is_overtaken_twice() -> None:
+def test_no_frame_is_overtaken_twice() -> None:
     reading = Reading()
     reading.read(message(1, b"token"), message(3, b"ask"))
     reading.read(message(1, b"token 2"), opened(5), message(5, b"ask"))
@@ -128,7 +128,7 @@ def test_nobody_is_overtaken_twice() -> None:
     assert not reading.talk.server.has_output
 
 
-def test_half_a_frame_waits_for_its_other_half() -> None:
+def test_a_partial_frame_waits_for_its_rest() -> None:
     reading = Reading()
     half = message(3, b"more of it")
     reading.read(message(1, b"token"), opened(5), message(5, b"ask"), half[:12])
@@ -137,14 +137,14 @@ def test_half_a_frame_waits_for_its_other_half() -> None:
     assert reading.write() == [(1, b"token"), (3, b"more of it")]
 
 
-def test_where_the_first_have_nothing_to_say_the_others_need_not_wait() -> None:
+def test_postponed_frames_do_not_wait_without_output() -> None:
     reading = Reading()
     reading.read(message(1, b"token"), frame(DATA, 0, 3, packed(b"ask")[:3]))
     assert reading.write() == [(1, b"token")]
     assert not reading.talk.server.has_output
 
 
-def test_answers_that_the_windows_hold_back_hold_nobody_else_back() -> None:
+def test_output_without_window_delays_no_other_stream() -> None:
     reading = Reading()
     reading.talk.raw(settings({INITIAL_WINDOW_SIZE: 0}), frame(WINDOW_UPDATE, 0, 1, word(100)))
     reading.read(message(1, b"token"), message(3, b"ask"))
@@ -154,7 +154,7 @@ def test_answers_that_the_windows_hold_back_hold_nobody_else_back() -> None:
     assert reading.write() == [(3, b"ask")]
 
 
-def test_a_transport_that_takes_nothing_does_not_stop_what_was_read() -> None:
+def test_a_full_socket_does_not_stop_postponed_frames() -> None:
     reading = Reading()
     reading.talk.server.set_write_paused(True)
     reading.read(message(1, b"token"), message(3, b"ask"))
@@ -165,7 +165,7 @@ def test_a_transport_that_takes_nothing_does_not_stop_what_was_read() -> None:
     assert sorted(reading.write()) == [(1, b"token"), (3, b"ask")]
 
 
-def test_a_broken_rule_among_those_that_waited_ends_the_connection() -> None:
+def test_a_violation_in_postponed_frames_ends_the_connection() -> None:
     reading = Reading()
     reading.read(message(1, b"token"), message(3, b"ask"), bytes([0xFF] * 9))
     assert reading.write() == [(3, b"ask")]
@@ -176,7 +176,7 @@ def test_a_broken_rule_among_those_that_waited_ends_the_connection() -> None:
     assert [call.heard for call in reading.talk.calls] == [[b"first", b"token", "closed"], [b"ask", "closed"]]
 
 
-def test_a_stream_for_which_a_reset_makes_room_comes_behind_it() -> None:
+def test_a_stream_that_needs_the_room_of_a_reset_comes_after_it() -> None:
     reading = Reading(streams=2)
     reading.read(frame(RST_STREAM, 0, 1, word(8)), opened(5), message(5, b"ask"))
     assert reading.write() == [(5, b"ask")]
@@ -193,14 +193,14 @@ STREAMS = cast(dict[int, Stream], {**{number: SimpleNamespace(urgent=False) for 
     frame(CONTINUATION, END_HEADERS, NEW, b"the other"), frame(99, 0, 3), frame(DATA, 0, NEW, b"before its head"),
     frame(HEADERS, END_HEADERS, CALM[0], b"trailers"), frame(RST_STREAM, 0, NEW, word(8)),
     frame(HEADERS, END_HEADERS, NEW | 1 << 31, b"the highest bit means nothing")])
-def test_with_anything_unusual_they_stay_as_they_came(odd: bytes) -> None:
+def test_unusual_frames_keep_all_in_order(odd: bytes) -> None:
     usual = message(1, b"token") + message(3, b"ask")
     assert urgent_first(usual, STREAMS, LAST, 5) == (message(3, b"ask"), message(1, b"token"))
     assert urgent_first(odd + usual, STREAMS, LAST, 5) is None
     assert urgent_first(usual + odd, STREAMS, LAST, 5) is None
 
 
-def test_a_stream_too_many_stays_where_it_came() -> None:
+def test_a_stream_over_the_limit_keeps_its_place() -> None:
     data = message(1, b"token") + opened(NEW)
     assert urgent_first(data, STREAMS, LAST, 1) is not None
     assert urgent_first(data, STREAMS, LAST, 0) is None

@@ -1,4 +1,4 @@
-"""Every kind of frame as RFC 9113 wants it, and what breaks a stream or the connection."""
+"""Every frame type as RFC 9113 requires, and what ends a stream or the connection."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BLOCK = hpack.Encoder().encode(HEAD)
 
 
 def literal(headers: list[tuple[str, str]]) -> bytes:
-    """Without the table, so that it may come any time."""
+    """Without the table, so that it is valid at any time."""
     return b"".join(b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
                     for name, value in headers)
 
@@ -101,7 +101,7 @@ BREAKS_CONNECTION = {
 
 
 @pytest.mark.parametrize("name", BREAKS_CONNECTION)
-def test_breaks_the_connection(name: str) -> None:
+def test_ends_the_connection(name: str) -> None:
     code, frames = BREAKS_CONNECTION[name]
     talk = Talk(echo)
     talk.ask(b"x")
@@ -126,7 +126,7 @@ BREAKS_STREAM = {
 
 
 @pytest.mark.parametrize("name", BREAKS_STREAM)
-def test_breaks_the_stream_alone(name: str) -> None:
+def test_ends_the_stream_only(name: str) -> None:
     code, frames = BREAKS_STREAM[name]
     talk = Talk(echo)
     other, stream = talk.ask(b"x"), talk.ask(b"x")
@@ -172,7 +172,7 @@ def test_malformed_requests_are_reset_and_the_next_one_is_served(name: str) -> N
 
 
 @pytest.mark.parametrize("first", [b"GET / HTTP/1.1\r\n", b"\x16\x03\x01", PREFACE[:-1] + b"x"])
-def test_what_is_no_http2_is_refused_at_the_first_wrong_byte(first: bytes) -> None:
+def test_other_protocols_are_refused_at_the_first_wrong_byte(first: bytes) -> None:
     talk = Talk(hello=False)
     talk.server.take_output()
     talk.server.receive(first, talk.now)
@@ -189,7 +189,7 @@ def test_settings_come_first(first: bytes) -> None:
     assert not talk.calls
 
 
-def test_settings_are_acknowledged_and_what_we_announce_is_true() -> None:
+def test_settings_are_acknowledged_and_our_announcements_are_true() -> None:
     talk = Talk(limits=ConnectionLimits(streams=7, stream_window=70_000, header_list=5000, connection_window=90_000))
     assert talk.settings_acked == 1
     theirs = talk.client.remote_settings
@@ -203,7 +203,7 @@ def test_settings_are_acknowledged_and_what_we_announce_is_true() -> None:
     assert talk.settings_acked == 2
 
 
-def test_a_peer_without_a_table_can_read_us_before_and_after_it_says_so() -> None:
+def test_a_peer_without_a_table_can_read_our_headers_before_and_after_announcing_it() -> None:
     talk = Talk(echo)
     for table in (4096, 0, 65_536, 100):
         talk.client.update_settings({SettingCodes.HEADER_TABLE_SIZE: table})
@@ -213,7 +213,7 @@ def test_a_peer_without_a_table_can_read_us_before_and_after_it_says_so() -> Non
         assert talk.answers[stream].status == (0, "")
 
 
-def test_pings_are_answered_on_a_silent_connection_and_while_nothing_is_taken() -> None:
+def test_pings_are_answered_on_a_silent_connection_and_while_calls_are_busy() -> None:
     talk = Talk()
     talk.client.ping(b"12345678")
     talk.go()
@@ -234,7 +234,7 @@ def test_headers_in_pieces_with_padding_and_priority() -> None:
     assert talk.calls[0].heard == [b"x"]
 
 
-def test_what_means_nothing_is_ignored() -> None:
+def test_meaningless_frames_are_ignored() -> None:
     talk = Talk(echo)
     stream = talk.ask(b"x")
     talk.raw(frame(PRIORITY, 0, 55, bytes(5)), frame(PRIORITY, 0, stream, bytes(5)), frame(99, 0xFF, stream, b"what"),
@@ -243,14 +243,14 @@ def test_what_means_nothing_is_ignored() -> None:
     assert talk.answers[stream].messages == [b"x", b"odd flags", b"y"]
 
 
-def test_the_reserved_bit_means_nothing() -> None:
+def test_the_reserved_bit_is_ignored() -> None:
     talk = Talk()
     stream = talk.ask(b"x")
     talk.raw(frame(DATA, 0, stream | 2**31, packed(b"y")), frame(WINDOW_UPDATE, 0, stream, word(2**31 | 1)))
     assert talk.calls[0].messages == [b"x", b"y"]
 
 
-def test_frames_that_cross_our_end_are_tolerated_and_counted() -> None:
+def test_frames_in_flight_at_our_end_are_tolerated_and_counted() -> None:
     talk = Talk(lambda call, _: call.peer.end())
     stream = talk.ask(b"x")
     window = talk.client.outbound_flow_control_window
@@ -266,7 +266,7 @@ def test_frames_that_cross_our_end_are_tolerated_and_counted() -> None:
     assert window > 0
 
 
-def test_late_data_is_given_back_to_the_connection() -> None:
+def test_late_data_is_restored_to_the_connection_window() -> None:
     talk = Talk(lambda call, _: call.peer.end(), limits=ConnectionLimits(connection_window=70_000))
     stream = talk.ask(b"x")
     for _ in range(20):
@@ -274,7 +274,7 @@ def test_late_data_is_given_back_to_the_connection() -> None:
     assert not talk.server.finished
 
 
-def test_the_table_of_headers_survives_streams_that_nobody_wants() -> None:
+def test_the_header_table_survives_refused_streams() -> None:
     talk = Talk(echo, limits=ConnectionLimits(streams=1))
     one = talk.ask(b"x")
     assert talk.client.remote_settings.max_concurrent_streams == 1

@@ -32,7 +32,7 @@ def test_messages_go_both_ways_until_both_sides_have_ended() -> None:
     assert not talk.server.streams
 
 
-def test_nothing_is_said_before_the_call_says_something() -> None:
+def test_nothing_is_sent_before_the_call_sends() -> None:
     talk = Talk()
     stream = talk.ask(b"one")
     assert stream not in talk.answers
@@ -45,7 +45,7 @@ def test_an_end_before_any_message_is_one_frame_of_trailers() -> None:
     assert talk.answers[stream].ended
 
 
-def test_a_call_that_ends_early_frees_the_stream_of_a_client_that_goes_on() -> None:
+def test_a_call_that_ends_early_frees_the_stream_of_a_sending_client() -> None:
     talk = Talk(lambda call, _: call.peer.end())
     stream = talk.ask(b"one", b"two")
     assert talk.answers[stream].ended
@@ -74,14 +74,14 @@ def test_the_text_of_a_status_is_percent_encoded_and_bounded(text: str, wire: st
     assert talk.answers[talk.ask(b"")].status == (2, wire)
 
 
-def test_metadata_without_what_is_the_transports() -> None:
+def test_metadata_holds_no_fields_of_the_transport() -> None:
     talk = Talk()
     talk.ask(headers=[*head(grpc_timeout="9S", x_role="select", x_raw_bin="AAAA"), ("x-twice", "a"), ("x-twice", "b")])
     assert talk.calls[0].metadata == {"x-role": "select", "x-twice": "a,b"}
 
 
 @pytest.mark.parametrize("content_type", ["application/grpc+proto", "application/grpc;v=1"])
-def test_other_names_of_grpc_are_taken(content_type: str) -> None:
+def test_other_content_types_of_grpc_are_accepted(content_type: str) -> None:
     talk = Talk(echo)
     stream = talk.ask(b"x", headers=head(content_type=content_type))
     assert talk.answers[stream].messages == [b"x"]
@@ -90,7 +90,7 @@ def test_other_names_of_grpc_are_taken(content_type: str) -> None:
 @pytest.mark.parametrize(("headers", "status"), [
     (head(content_type="application/json"), "415"), (head(content_type="application/grpcweb"), "415"),
     (head()[:4], "415"), (head(_method="GET"), "405")])
-def test_what_is_no_grpc_gets_an_http_status(headers: list[tuple[str, str]], status: str) -> None:
+def test_other_requests_get_an_http_status(headers: list[tuple[str, str]], status: str) -> None:
     talk = Talk()
     stream = talk.ask(headers=headers)
     assert talk.answers[stream].heads == [{":status": status}]
@@ -108,7 +108,7 @@ def test_unknown_methods_are_unimplemented() -> None:
 @pytest.mark.parametrize(("data", "status"), [
     (b"\x01" + packed(b"zipped")[1:], 12), (b"\x07" + packed(b"odd")[1:], 13), (packed(bytes(101)), 8),
     (b"\x00\xff\xff\xff\xff", 8)])
-def test_messages_that_cannot_be_taken(data: bytes, status: int) -> None:
+def test_invalid_messages_end_the_call(data: bytes, status: int) -> None:
     talk = Talk(limits=ConnectionLimits(message=100))
     stream = talk.ask(bytes(100))
     talk.push(stream, data)
@@ -174,14 +174,14 @@ def test_a_deadline_ends_the_call() -> None:
 
 
 @pytest.mark.parametrize(("timeout", "status"), [("0n", 4), ("1", 13), ("123456789S", 13), ("-1S", 13)])
-def test_timeouts_that_are_over_or_unreadable(timeout: str, status: int) -> None:
+def test_expired_and_malformed_timeouts(timeout: str, status: int) -> None:
     talk = Talk()
     stream = talk.ask(headers=head(grpc_timeout=timeout))
     assert talk.answers[stream].status[0] == status
     assert not talk.calls
 
 
-def test_a_deadline_is_over_also_while_the_transport_takes_nothing() -> None:
+def test_a_deadline_expires_while_the_socket_is_full() -> None:
     talk = Talk()
     stream = talk.ask(b"one", headers=head(grpc_timeout="1S"))
     talk.server.set_write_paused(True)
@@ -192,7 +192,7 @@ def test_a_deadline_is_over_also_while_the_transport_takes_nothing() -> None:
     assert talk.answers[stream].reset is Code.CANCEL
 
 
-def test_a_deadline_in_the_middle_of_an_answer_is_a_reset() -> None:
+def test_a_deadline_in_the_middle_of_a_message_is_a_reset() -> None:
     """Trailers after half a message would look like a broken server."""
     talk = Talk(lambda call, _: call.peer.send(bytes(100_000)), eager=False)
     stream = talk.ask(b"one", headers=head(grpc_timeout="1S"))
@@ -221,7 +221,7 @@ def test_a_busy_call_gets_nothing_until_it_resumes() -> None:
     assert call.heard == [b"one", b"two", b"three", "half closed"]
 
 
-def test_a_call_that_resumes_before_it_says_that_it_is_busy() -> None:
+def test_a_call_that_resumes_before_it_returns() -> None:
     def react(call: Call, _: bytes) -> None:
         call.takes = False
         call.peer.resume()
