@@ -1,4 +1,4 @@
-"""An address that cannot be used is named, with the reason or with what to do."""
+"""An error for an unusable address names it, with the reason or with advice."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from extproc.gateway.addresses import check_socket_path, format_address, is_port
 from extproc.gateway.child_processes import StartError
 
 
-def test_port_zero_becomes_a_real_free_port() -> None:
+def test_port_zero_becomes_a_free_port() -> None:
     port = resolve_port("127.0.0.1", 0)
     assert port > 0
     assert is_port_free("127.0.0.1", port)
 
 
-def test_a_taken_port_is_named_with_a_free_one() -> None:
+def test_the_error_for_a_taken_port_names_a_free_one() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert not is_port_free("127.0.0.1", port)
@@ -27,12 +27,12 @@ def test_a_taken_port_is_named_with_a_free_one() -> None:
             resolve_port("127.0.0.1", port)
 
 
-def test_an_address_that_is_not_here() -> None:
+def test_an_address_of_another_machine() -> None:
     with pytest.raises(StartError, match=r"cannot listen on 192\.0\.2\.1:1234"):
         resolve_port("192.0.2.1", 1234)
 
 
-def test_a_socket_path_that_cannot_be() -> None:
+def test_an_invalid_socket_path() -> None:
     with pytest.raises(StartError, match="longer than the 107 bytes"):
         check_socket_path("/tmp/" + "x" * 103)
     with pytest.raises(StartError, match="holds #, which gRPC does not take"):
@@ -41,7 +41,7 @@ def test_a_socket_path_that_cannot_be() -> None:
         check_socket_path("/nowhere/w.sock")
 
 
-def test_only_an_old_socket_may_be_in_the_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_an_old_socket_may_exist_at_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     Path("notes").write_text("keep me", encoding="utf-8")
     with pytest.raises(StartError, match="cannot listen on notes: something else has that name"):
@@ -61,12 +61,12 @@ def configuration(address: str) -> Config:
     return Config(admin=address, backends={"b": Backend(api="openai", url="http://127.0.0.1:1")}, models=[])
 
 
-def test_a_chosen_admin_port_that_is_taken_is_an_error() -> None:
+def test_a_configured_admin_port_that_is_taken_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(StartError, match="is taken"):
         admin.admin_address(configuration(f"127.0.0.1:{taken.getsockname()[1]}"))
 
 
-def test_the_default_admin_port_yields(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_admin_port_yields_to_a_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         default = f"127.0.0.1:{taken.getsockname()[1]}"
         monkeypatch.setattr(admin, "_DEFAULT", default)

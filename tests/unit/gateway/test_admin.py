@@ -1,4 +1,4 @@
-"""/healthz: whether whoever starts and stops gateways should start this one again."""
+"""/healthz: whether a supervisor should restart this gateway."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.e2e.wire import request
 
 
 class Gateway:
-    """A gateway of which parts go away and come back, with a clock of its own."""
+    """A gateway whose parts fail and recover, with a clock of its own."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -29,7 +29,7 @@ def gateway() -> Iterator[Gateway]:
     made.server.close()
 
 
-def test_a_gateway_that_does_not_mend_itself_is_not_well(gateway: Gateway) -> None:
+def test_a_gateway_that_does_not_recover_is_unhealthy(gateway: Gateway) -> None:
     gateway.server.start_serving(lambda: gateway.missing)
     assert gateway.healthz() == 200
     gateway.missing = ["workers: none answers its health check"]
@@ -43,8 +43,8 @@ def test_a_gateway_that_does_not_mend_itself_is_not_well(gateway: Gateway) -> No
     assert gateway.healthz() == 200
 
 
-def test_one_that_is_well_in_between_is_well(gateway: Gateway) -> None:
-    """However seldom somebody asks."""
+def test_a_gateway_that_recovers_in_between_is_healthy(gateway: Gateway) -> None:
+    """Even with few probes."""
     gateway.server.start_serving(lambda: gateway.missing)
     for _ in range(3):
         gateway.missing = ["Envoy: is not there"]
@@ -55,8 +55,8 @@ def test_one_that_is_well_in_between_is_well(gateway: Gateway) -> None:
         gateway.now += HEALING * 2
 
 
-def test_one_that_starts_or_stops_is_well(gateway: Gateway) -> None:
-    """A start resolves names and a drain finishes long answers: neither may be cut off."""
+def test_a_gateway_that_starts_or_stops_is_healthy(gateway: Gateway) -> None:
+    """A start resolves names and a drain finishes long responses: neither may be interrupted."""
     for _ in range(3):
         assert gateway.healthz() == 200
         gateway.now += HEALING

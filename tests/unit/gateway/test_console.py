@@ -1,4 +1,4 @@
-"""What an operator reads: one line per request, the table, the lines for Claude Code."""
+"""Terminal output: one line per request, the table, the lines for Claude Code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_request_is_one_line() -> None:
         "claude-x -> qwen/qwen3 @ openrouter 1200 34 0.8s 3.2s 2 ok, attempt 2, 1000 cached")
 
 
-def test_the_columns_stand_under_their_names_at_every_width() -> None:
+def test_columns_are_below_their_names_at_every_width() -> None:
     for width in (80, 100, 120, 200):
         names, shown = console.column_heading(width), "12:34:56  " + line(width)
         assert len(names) <= width
@@ -39,19 +39,19 @@ def test_the_columns_stand_under_their_names_at_every_width() -> None:
             assert shown[:end.end()].endswith(f" {value}")
 
 
-def test_a_narrow_terminal_gets_both_ends_of_a_long_route() -> None:
+def test_a_narrow_terminal_shows_both_ends_of_a_long_route() -> None:
     said = line(80, model="claude-sonnet-4-5-20250929", backend="openrouter")
     assert said.startswith("claude-sonne…")
     assert "openrouter  " in said
     assert " ok" in said
 
 
-def test_a_failure_says_what_failed_also_on_a_narrow_terminal() -> None:
+def test_a_failure_shows_its_reason_also_on_a_narrow_terminal() -> None:
     said = line(80, outcome="provider_error", failure="rate_limit", status=429, usage=None, tool_calls=0, attempt=1)
     assert "provider error rate_limit 429" in said
 
 
-def test_the_edge_hop_is_shown_only_when_it_answered_itself() -> None:
+def test_the_edge_hop_is_shown_only_if_it_responded_itself() -> None:
     assert console.format_line(json.dumps({**EXCHANGE, "hop": "select"})) is None
     said = line(hop="select", reason="unknown_model", outcome="error", status=404, backend=None, provider_model=None,
                 usage=None, attempt=None)
@@ -66,18 +66,18 @@ def test_a_client_cannot_write_on_the_terminal() -> None:
 
 
 @pytest.mark.parametrize("other", ["not json", "[1]", '{"no": "event"}'])
-def test_what_is_not_a_log_line_stays_as_it_is(other: str) -> None:
+def test_other_lines_stay_unchanged(other: str) -> None:
     assert console.format_line(other) == other
 
 
-def test_a_workers_small_talk_is_left_out_and_its_warnings_are_not() -> None:
+def test_a_workers_info_events_are_hidden_and_its_warnings_are_shown() -> None:
     assert console.format_line('{"level": "info", "event": "serving", "pid": 1}') is None
     said = console.format_line('{"level": "error", "event": "internal_error", "error": "KeyError: x"}')
     assert said is not None
     assert "internal_error KeyError: x" in said
 
 
-def test_elsewhere_than_on_a_terminal_lines_pass_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_lines_pass_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     text = json.dumps(EXCHANGE)
     console.RequestLines(terminal=False)(text)
     assert capsys.readouterr().out == text + "\n"
@@ -103,18 +103,18 @@ def token(teams: dict[str, Team], env: dict[str, str]) -> str:
     return console.claude_code(config(teams), "http://127.0.0.1:1", env)[1].removeprefix("export ANTHROPIC_AUTH_TOKEN=")
 
 
-def test_without_teams_any_token_will_do() -> None:
+def test_without_teams_any_token_is_accepted() -> None:
     assert "any text" in token({}, {})
 
 
-def test_a_teams_key_is_named_by_its_variable_or_not_at_all() -> None:
+def test_a_teams_key_is_shown_as_its_variable_or_not_at_all() -> None:
     teams = {"red": Team(key=["first-key", "second-key"]), "blue": Team(key="k")}
     assert token(teams, {"OTHER": "x", "RED_KEY": "second-key"}) == '"$RED_KEY"   # the key of team red'
     assert token(teams, {"not a name": "second-key"}) == "PUT-THE-KEY-OF-TEAM-red-HERE   # the key of team red"
 
 
-def test_a_line_of_envoys_own_is_shown_like_the_others() -> None:
-    """By its path, or the rule where it was known; what the processor tells as well is not shown twice."""
+def test_a_line_of_envoys_access_log_is_shown_like_the_others() -> None:
+    """By its path, or the rule if known. Exchanges that the processor logs too are not shown twice."""
     own = {"event": "exchange", "hop": "edge", "level": "warning", "path": "/v1/messages", "status": 401,
            "outcome": "error", "reason": "invalid_api_key", "ms": 0}
     shown = console.format_line(json.dumps(own))

@@ -1,4 +1,4 @@
-"""A change that Envoy or a worker does not take: everything is as before, the reason is told, the next change works."""
+"""A change that Envoy or a worker refuses: everything is as before, the reason is reported, the next change works."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOG = {"rds-hops.json": f"{_REJECTED}Only unique names for virtual hosts are per
 
 
 class Envoy:
-    """Takes the files of a folder whenever it is asked about them, but for those that it `refuses`."""
+    """Takes the files of a folder whenever its statistics are read, except those that it `refuses`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Envoy:
 
 
 class TheWorkers:
-    """Take whatever stands in their file, but for what they `refuse`; `served` lists what new requests got."""
+    """Take what is in their file, except what they `refuse`. `served` lists the generations of new requests."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -84,7 +84,7 @@ class TheWorkers:
 
 
 class World:
-    """One gateway without processes: its file, its runtime directory, who takes part."""
+    """One gateway without processes: its file, its runtime directory, stand-ins for Envoy and the workers."""
 
     def __init__(self, layout: RuntimeLayout, file: Path) -> None:
         self.layout = layout
@@ -132,7 +132,7 @@ def configuration(**changes: Any) -> Config:
 
 
 def changed() -> Config:
-    """Every kind of file is another one: a new backend, a new rule, a new team, a setting of the listener."""
+    """Changes every kind of file: a new backend, a new rule, a new team, a setting of the listener."""
     first = configuration()
     return configuration(
         backends={**first.backends, "c": Backend(api="openai", url="https://c.example/v1", keys=["sk-1", "sk-2"])},
@@ -151,7 +151,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def is_as_before(world: World, before: dict[str, str]) -> None:
-    """But for what requests may run on."""
+    """Except what running requests may need."""
     assert world.files() == before
     accepted = world.workers.accepted
     assert (accepted.serving.number, accepted.serving.config) == (1, world.first)
@@ -161,7 +161,7 @@ def is_as_before(world: World, before: dict[str, str]) -> None:
 
 
 def serves_after_all(world: World) -> None:
-    """The same change once more, with nothing in its way."""
+    """The same change again, without an obstacle."""
     world.envoy.refuses.clear()
     world.workers.refuse = lambda accepted: False
     assert world.reload(changed()) == "applied"
@@ -179,7 +179,7 @@ def serves_after_all(world: World) -> None:
     ("cds.json", "Error adding/updating cluster(s) backend-c: Invalid path"),
     ("lds.json", "Error adding/updating listener(s) edge: cannot bind"),
     ("rds-edge.json", "Duplicate entry of domain *")])
-def test_what_envoy_refuses_at_once_is_undone(world: World, file: str, said: str) -> None:
+def test_a_change_that_envoy_refuses_at_once_is_undone(world: World, file: str, said: str) -> None:
     before = world.files()
     held = before[file]
     world.envoy.refuses[file] = lambda text: text != held
@@ -192,7 +192,7 @@ def test_what_envoy_refuses_at_once_is_undone(world: World, file: str, said: str
     serves_after_all(world)
 
 
-def test_what_envoy_refuses_after_requests_began_on_it_is_undone_behind_them(world: World) -> None:
+def test_a_change_that_envoy_refuses_after_requests_began_on_it_is_undone_after_them(world: World) -> None:
     """The teams' keys come last, in the edge's routes: by then the workers route by the new rules."""
     before = world.files()
     world.envoy.refuses["rds-edge.json"] = lambda text: "sk-blue" in text and "sk-red" not in text
@@ -213,8 +213,8 @@ def test_what_envoy_refuses_after_requests_began_on_it_is_undone_behind_them(wor
 
 
 @pytest.mark.parametrize("serving", [1, 2])
-def test_a_worker_that_does_not_take_it(world: World, serving: int) -> None:
-    """Neither as something to know of nor as what serves."""
+def test_a_worker_that_does_not_take_a_change(world: World, serving: int) -> None:
+    """Neither as a known nor as the serving generation."""
     before = world.files()
     world.workers.refuse = lambda accepted: accepted.serving.number == serving and len(accepted.known) == 2 and (
         serving == 2 or accepted.known[0].number == 2)
@@ -228,7 +228,7 @@ def test_a_worker_that_does_not_take_it(world: World, serving: int) -> None:
     serves_after_all(world)
 
 
-def test_a_way_back_that_fails_is_told_and_the_next_change_mends_it(world: World) -> None:
+def test_a_failed_undo_is_reported_and_repaired_by_the_next_change(world: World) -> None:
     held = world.files()["cds.json"]
 
     def refuse(text: str) -> bool:
@@ -259,7 +259,7 @@ def test_a_full_disk_is_a_failed_change_like_any_other(world: World, monkeypatch
     serves_after_all(world)
 
 
-def test_an_error_of_our_own_ends_the_change_and_not_the_watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_ends_the_change_but_not_the_watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(config: Config) -> None:
         raise KeyError("a bug")
 
@@ -271,7 +271,7 @@ def test_an_error_of_our_own_ends_the_change_and_not_the_watch(world: World, mon
 
 
 @pytest.mark.parametrize("result", ["applied", "refused", "failed"])
-def test_who_reads_the_line_may_ask_for_the_figures_at_once(world: World, monkeypatch: pytest.MonkeyPatch,
+def test_the_metrics_are_updated_before_the_message(world: World, monkeypatch: pytest.MonkeyPatch,
                                                             result: str) -> None:
     async def complain(config: Config) -> list[str]:
         return ["no"]
@@ -285,7 +285,7 @@ def test_who_reads_the_line_may_ask_for_the_figures_at_once(world: World, monkey
     assert set(shown) == {"1.0"}
 
 
-def test_a_process_that_counts_which_does_not_start_is_started_by_the_next_change(world: World) -> None:
+def test_a_rate_limit_process_that_fails_to_start_is_started_by_the_next_change(world: World) -> None:
     starts: list[str] = []
 
     class Process:
@@ -304,7 +304,7 @@ def test_a_process_that_counts_which_does_not_start_is_started_by_the_next_chang
     assert len(starts) == 2
 
 
-def test_without_envoys_words_the_statistics_say_where(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_logged_reason_the_statistics_name_the_part(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(envoy_files_module, "REASON_PATIENCE", 0)
     world.envoy.log = lambda line: None
     world.envoy.refuses["cds.json"] = lambda text: True

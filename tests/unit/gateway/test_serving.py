@@ -1,4 +1,4 @@
-"""Which changes are the workers' alone, and which an Envoy that runs elsewhere must be told of."""
+"""Which changes concern the workers alone, and which need a new configuration of an external Envoy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def made(config: Config) -> object:
     {"models": rule(model="another", max_output_tokens=5, first_token_timeout=3)}, {"lossy": "reject"},
     {"models": [msgspec.structs.replace(rule()[0], list=["m"])]},
     {"backends": {"b": msgspec.structs.replace(BACKEND, safety={"harassment": "off"}), "c": BACKEND}}])
-def test_what_is_the_workers_alone(changes: dict[str, Any]) -> None:
+def test_changes_that_concern_the_workers_alone(changes: dict[str, Any]) -> None:
     assert envoy_needs(configuration(), configuration(**changes)) is None
     assert made(configuration()) == made(configuration(**changes)), "nothing of it stands in Envoy's configuration"
 
@@ -46,7 +46,7 @@ def test_what_is_the_workers_alone(changes: dict[str, Any]) -> None:
     ({"backends": {"b": msgspec.structs.replace(BACKEND, url="https://d.example"), "c": BACKEND}}, "backends", False),
     ({"cors": ["*"]}, "change of cors", False), ({"limits": Limits(body=5)}, "change of limits", False),
     ({"limits_service": LimitsService(timeout=1)}, "change of limits_service", False)])
-def test_what_envoy_must_be_told(changes: dict[str, Any], said: str, unrouted: bool) -> None:
+def test_changes_that_envoy_needs(changes: dict[str, Any], said: str, unrouted: bool) -> None:
     told = envoy_needs(configuration(), configuration(**changes))
     assert told is not None
     assert said in told
@@ -55,5 +55,5 @@ def test_what_envoy_must_be_told(changes: dict[str, Any], said: str, unrouted: b
     assert made(configuration()) != made(configuration(**changes))
 
 
-def test_in_one_hop_mode_every_change_is_the_workers_alone() -> None:
+def test_in_one_hop_mode_every_change_concerns_the_workers_alone() -> None:
     assert envoy_needs(configuration(one_hop="b"), configuration(one_hop="b", models=rule("n"))) is None

@@ -1,4 +1,4 @@
-"""Workers that die, are replaced, or do not come back, on ports and on Unix sockets: somebody serves all the time."""
+"""Workers that die, are replaced, or fail to start, on ports and on Unix sockets: one serves at any time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PROGRAM = textwrap.dedent("""
 
 
 class World:
-    """Workers whose program only says that it is well. `said` is what an operator reads."""
+    """Workers whose program only answers health checks. `said`: the messages to the operator."""
 
     def __init__(self, folder: Path, addresses: list[str]) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class World:
         return [await self._serves(address) for address in self.addresses]
 
     async def _serves(self, address: str) -> bool:
-        """Asked twice, as Envoy asks: who still stood in the queue of a socket that was closed is sent away."""
+        """Asks twice, as Envoy does: a connection in the backlog of a closed socket is rejected."""
         return await self._answers(address) or await self._answers(address)
 
     async def _answers(self, address: str) -> bool:
@@ -77,7 +77,7 @@ class World:
         return True
 
     async def until(self, holds: Callable[[], bool], what: str, *, serving: bool = False) -> None:
-        """`serving`: and all serve. Other processes have no event to wait for."""
+        """Polls, because other processes have no event to wait for. `serving`: until all serve, too."""
         for _ in range(2000):
             if holds() and (not serving or all(await self.serving())):
                 return
@@ -85,7 +85,7 @@ class World:
         raise AssertionError(f"{what}: {self.said}")
 
     def processes(self) -> int:
-        """How many run the program."""
+        """The number of processes that run the program."""
         return sum(_runs(path, self.folder) for path in Path("/proc").iterdir() if path.name.isdecimal())
 
 
@@ -119,7 +119,7 @@ both = pytest.mark.parametrize("ports", [True, False], ids=["ports", "sockets"])
 
 
 @both
-def test_all_are_replaced_and_somebody_serves_all_the_time(tmp_path: Path, ports: bool) -> None:
+def test_all_are_replaced_and_one_serves_at_any_time(tmp_path: Path, ports: bool) -> None:
     async def scene() -> None:
         async with started(tmp_path, 2, ports=ports) as world:
             before = world.pids
@@ -138,7 +138,7 @@ def test_all_are_replaced_and_somebody_serves_all_the_time(tmp_path: Path, ports
 
 
 @both
-def test_one_that_crashes_is_started_again_at_its_address(tmp_path: Path, ports: bool) -> None:
+def test_a_crashed_worker_is_restarted_at_its_address(tmp_path: Path, ports: bool) -> None:
     async def scene() -> None:
         async with started(tmp_path, 2, ports=ports) as world:
             first, second = world.pids
@@ -153,7 +153,7 @@ def test_one_that_crashes_is_started_again_at_its_address(tmp_path: Path, ports:
 
 @both
 def test_a_successor_that_does_not_start(tmp_path: Path, ports: bool) -> None:
-    """On a port its predecessor is gone by then: it is tried again until it starts. The others are left alone."""
+    """On a port its predecessor has ended by then, so it is retried until it starts. The others stay."""
     async def scene() -> None:
         async with started(tmp_path, 2, ports=ports) as world:
             before = world.pids
@@ -183,7 +183,7 @@ def test_the_only_worker_on_a_port_is_not_replaced(tmp_path: Path) -> None:
 
 
 @both
-def test_one_that_dies_while_it_is_replaced_has_one_successor(tmp_path: Path, ports: bool) -> None:
+def test_a_worker_that_dies_while_it_is_replaced_has_one_successor(tmp_path: Path, ports: bool) -> None:
     async def scene() -> None:
         async with started(tmp_path, 2, ports=ports) as world:
             before = world.pids
@@ -197,7 +197,7 @@ def test_one_that_dies_while_it_is_replaced_has_one_successor(tmp_path: Path, po
     asyncio.run(scene())
 
 
-def test_one_worker_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_hanging_worker_delays_no_probe(tmp_path: Path) -> None:
     """Probes and Prometheus ask whether any worker serves, and wait a second or three."""
     async def scene() -> None:
         async with started(tmp_path, 2, ports=False) as world:
@@ -217,6 +217,6 @@ def test_one_worker_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Whether each thread is: a thread that runs when the signal comes goes on for a moment."""
+    """True if every thread is stopped: a thread that runs when the signal arrives continues for a moment."""
     threads = Path(f"/proc/{pid}/task").glob("*/stat")
     return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in threads)

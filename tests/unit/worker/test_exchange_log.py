@@ -23,7 +23,7 @@ def example() -> dict[str, Any]:
     return dict(json.loads(found[1]))
 
 
-def test_the_line_on_the_page_is_what_is_written() -> None:
+def test_the_line_on_the_page_is_the_line_that_is_written() -> None:
     """Field by field, in the order of the record: reading it and writing it again gives the same line."""
     shown = example()
     record = msgspec.convert({name: value for name, value in shown.items() if name not in ("time", "level")}, Record)
@@ -34,7 +34,7 @@ def test_the_line_on_the_page_is_what_is_written() -> None:
     assert [name for name in written if name != "event"] == [name for name in shown if name != "event"]
 
 
-def test_a_model_with_two_ways_of_calling_is_told_apart() -> None:
+def test_tool_calls_are_counted_by_their_format() -> None:
     lines: list[bytes] = []
     log_exchange(Log(write=lines.append), Record(hop="translate", outcome="ok", calls={
         "native": CallCounts(total=1), "hermes": CallCounts(total=2, unreadable=1)}))

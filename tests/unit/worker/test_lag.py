@@ -1,4 +1,4 @@
-"""The delay of the event loop: seen by a timer, without a real wait."""
+"""The delay of the event loop, measured by a timer, without real waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extproc.worker.worker import LAG_INTERVAL, WORST_LAG_WINDOW, LagMonitor
 
 
 class Loop:
-    """A loop whose one timer rings when the test says so."""
+    """A loop whose only timer fires on the test's request."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -34,7 +34,7 @@ class Loop:
 
 
 class Watched:
-    """A monitor on such a loop, and what it told."""
+    """A monitor on such a loop, and its reports."""
 
     def __init__(self) -> None:
         self.loop = Loop()
@@ -47,14 +47,14 @@ class Watched:
         self.told.append((round(late, 3), round(worst, 3)))
 
 
-def test_each_look_tells_its_delay_and_the_worst() -> None:
+def test_each_measurement_reports_its_delay_and_the_worst() -> None:
     watched = Watched()
     for late in (0.0, 0.4, 0.1):
         watched.loop.ring(late)
     assert watched.told == [(0.0, 0.0), (0.4, 0.4), (0.1, 0.4)]
 
 
-def test_a_timer_that_rings_early_is_not_late() -> None:
+def test_a_timer_that_fires_early_is_not_late() -> None:
     watched = Watched()
     watched.loop.ring(-0.001)
     assert watched.told == [(0.0, 0.0)]
@@ -77,8 +77,8 @@ def test_it_stops() -> None:
     assert watched.loop.cancelled
 
 
-def test_a_loop_that_is_held_up_is_seen() -> None:
-    """A real loop: what blocks it shows at the next look."""
+def test_a_blocked_loop_is_noticed() -> None:
+    """A real loop: the next measurement shows the blocking work."""
     async def play() -> list[float]:
         delays: list[float] = []
         clock = [0.0]

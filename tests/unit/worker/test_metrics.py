@@ -1,4 +1,4 @@
-"""Finished exchanges become figures by the names of the OpenTelemetry conventions, told apart by the configuration."""
+"""Finished exchanges become metrics with the names of the OpenTelemetry conventions and labels of the configuration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WHERE = {"gen_ai_operation_name": "chat", "gen_ai_provider_name": "openrouter", 
 
 
 def record(**changes: Any) -> Record:
-    """A streamed answer of 21 tokens: the first after 1 s, the last after 3 s."""
+    """A streamed response of 21 tokens: the first after 1 s, the last after 3 s."""
     fields: dict[str, Any] = {
         "hop": "translate", "api": "anthropic", "team": "red", "operation": "chat", "rule": "claude-*",
         "model": "claude-and-whatever-a-client-writes", "provider_model": "claude-and-whatever-a-client-writes",
@@ -46,7 +46,7 @@ def record(**changes: Any) -> Record:
 
 
 class Told:
-    """What /metrics says."""
+    """The values of /metrics."""
 
     def __init__(self, *records: Record) -> None:
         self.metrics = PrometheusMetrics(CollectorRegistry())
@@ -57,7 +57,7 @@ class Told:
             generate_latest(self.metrics.registry).decode()) for sample in family.samples]
 
     def __call__(self, name: str, /, **labels: str) -> float:
-        """The sum of what has this name and these labels."""
+        """The sum of the samples with this name and these labels."""
         return sum(sample.value for sample in self.samples
                    if sample.name == name and labels.items() <= sample.labels.items())
 
@@ -111,7 +111,7 @@ def test_no_name_that_a_client_chose_is_a_label() -> None:
                                                             "cache_control"}
 
 
-def test_losses_and_hints_are_told_apart_and_counted_once_per_exchange() -> None:
+def test_losses_and_hints_are_counted_separately_once_per_exchange() -> None:
     told = Told(record(dropped=["tools.web_search_20250305", "top_k", "one", "two"], hints=["user"]))
     assert told("extproc_dropped_total", kind="loss", name="tools.web_search", **WHERE) == 1
     assert told("extproc_dropped_total", kind="loss", name="other") == 1
@@ -130,13 +130,13 @@ def test_times_of_the_server_are_those_of_streams_that_succeeded() -> None:
 @pytest.mark.parametrize(("changes", "error"), [
     ({}, ""), ({"outcome": "provider_error", "failure": "rate_limit", "status": 429}, "rate_limit"),
     ({"outcome": "client_closed"}, "client_closed"), ({"outcome": "error", "failure": "server"}, "server")])
-def test_the_duration_says_how_it_ended(changes: dict[str, Any], error: str) -> None:
+def test_the_duration_has_the_error_type(changes: dict[str, Any], error: str) -> None:
     told = Told(record(**changes))
     assert told("gen_ai_client_operation_duration_seconds_count", error_type=error, **WHERE) == 1
     assert told("gen_ai_client_operation_duration_seconds_count") == 1
 
 
-def test_guessed_tokens_count_and_are_named() -> None:
+def test_estimated_tokens_are_counted_and_marked() -> None:
     told = Told(record(usage=Usage(input=40, output=4, estimated=True)), record())
     assert told("gen_ai_client_token_usage_sum") == 121 + 44
     assert told("extproc_estimated_tokens_total", gen_ai_token_type="input", **WHERE) == 40
@@ -182,13 +182,13 @@ def test_refusals_by_reason_at_either_hop() -> None:
     assert told("extproc_refusals_total") == 2, "a greeting is no refusal, a provider's failure neither"
 
 
-def test_what_the_edge_routed_is_counted_where_it_went() -> None:
+def test_routed_requests_are_counted_at_the_backend_hop() -> None:
     assert Told(record(hop="select", attempt=None))("extproc_requests_total") == 0
     left = record(hop="select", attempt=None, outcome="client_closed", status=None)
     assert Told(left)("extproc_requests_total", outcome="client_closed", status="0", attempt="0") == 1
 
 
-def test_failovers_tell_who_failed_and_why() -> None:
+def test_failovers_name_the_backend_and_the_reason() -> None:
     told = Told(record(outcome="provider_error", status=429, failure="rate_limit", retried=True),
                 record(outcome="provider_error", status=504, failure="timeout", reason="first_token_timeout",
                        retried=True),
@@ -215,7 +215,7 @@ def test_a_worker_that_serves_and_its_delays() -> None:
 # ------------------------------------------------------------------------------------------------------- bounded labels
 
 
-def test_a_client_cannot_make_labels_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_cannot_create_unbounded_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_TEAMS", 5)
     records = [record(dropped=[f"field_{number}", f"messages.{word}"])
                for number, word in enumerate(sorted(DROPPED_NAME_WORDS))]
@@ -224,7 +224,7 @@ def test_a_client_cannot_make_labels_without_end(monkeypatch: pytest.MonkeyPatch
     assert len(told.values("extproc_requests_total", "team")) == 6
 
 
-def test_a_cap_keeps_what_it_knew_first() -> None:
+def test_a_cap_keeps_the_first_values() -> None:
     capped = CappedLabel(2)
     assert [capped(value) for value in ("a", "b", "c", "a", "b")] == ["a", "b", OTHER, "a", "b"]
 

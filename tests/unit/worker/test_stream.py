@@ -1,4 +1,4 @@
-"""One ext_proc stream on the server: what is prepared while others are at work."""
+"""One ext_proc stream on the server: preparation in idle time, and priority."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _NoThreads(Executor):
 
 
 @pytest.mark.parametrize("breaks", [False, True])
-def test_the_answer_is_prepared_for_once_the_request_is_on_its_way(breaks: bool,
+def test_the_response_is_prepared_for_once_the_request_was_sent(breaks: bool,
                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         play = hop()
@@ -74,7 +74,7 @@ def test_the_answer_is_prepared_for_once_the_request_is_on_its_way(breaks: bool,
     asyncio.run(run())
 
 
-def test_nothing_is_prepared_for_a_stream_that_is_gone() -> None:
+def test_nothing_is_prepared_for_a_closed_stream() -> None:
     async def run() -> None:
         play = hop()
         exchange = play.exchange
@@ -90,7 +90,7 @@ def test_nothing_is_prepared_for_a_stream_that_is_gone() -> None:
     asyncio.run(run())
 
 
-def test_the_answer_to_a_heavy_request_is_prepared_for_in_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_response_to_a_heavy_request_is_prepared_for_in_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         play = hop()
         exchange = play.exchange
@@ -119,7 +119,7 @@ def test_the_answer_to_a_heavy_request_is_prepared_for_in_the_thread(monkeypatch
     asyncio.run(run())
 
 
-def test_a_stream_is_in_a_hurry_until_its_first_token_has_left() -> None:
+def test_a_stream_is_urgent_until_its_first_token_was_sent() -> None:
     async def run() -> None:
         play = hop()
         streams = Streams(config(), Log(write=lambda line: None), PrometheusMetrics(), _NoThreads(),

@@ -50,7 +50,7 @@ def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 class Lines(list[dict[str, Any]]):
-    """The log, and a sign of every new line."""
+    """The log, with an event for every new line."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ async def health(run: Running, service: str = "") -> int:
 
 
 def ended(*entries: str) -> bytes:
-    """What Envoy says of attempts that ended too soon, as its access log by gRPC writes it."""
+    """Envoy's reports of attempts that ended early, in the format of its gRPC access log."""
     return bytes(als.StreamAccessLogsMessage(
         identifier=als.StreamAccessLogsMessageIdentifier(log_name="ended", node=core.Node(id="extproc")),
         http_logs=als.StreamAccessLogsMessageHttpAccessLogEntries(log_entry=[data.HttpAccessLogEntry(
@@ -135,7 +135,7 @@ def ended(*entries: str) -> bytes:
 
 
 async def begin_answer(run: Running) -> Any:
-    """A stream in the middle of its answer."""
+    """A stream in the middle of its response."""
     call = run.stream(TRANSLATE)
     await call.write(request_headers(x_extproc_route=run.route, **HOP))
     await call.write(request_body(ASK))
@@ -182,7 +182,7 @@ def test_health_and_one_exchange_from_end_to_end(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_a_worker_tells_which_configuration_new_requests_get(tmp_path: Path) -> None:
+def test_a_worker_reports_the_configuration_of_new_requests(tmp_path: Path) -> None:
     async def play() -> None:
         async with running(tmp_path) as run:
             def told() -> tuple[float | None, float | None]:
@@ -198,7 +198,7 @@ def test_a_worker_tells_which_configuration_new_requests_get(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("successor", [False, True])
-def test_a_worker_that_leaves_tells_of_no_configuration(tmp_path: Path, successor: bool) -> None:
+def test_a_stopping_worker_reports_no_configuration(tmp_path: Path, successor: bool) -> None:
     async def play() -> None:
         async with running(tmp_path) as run:
             call = await begin_answer(run)
@@ -216,7 +216,7 @@ def test_a_worker_that_leaves_tells_of_no_configuration(tmp_path: Path, successo
 
 
 def test_pings_come_from_the_timer(tmp_path: Path) -> None:
-    """One timer per stream, moved nearer when an answer begins."""
+    """One timer per stream, moved to an earlier time when a response begins."""
     from extproc.config import Timeouts
 
     async def play() -> None:
@@ -229,7 +229,7 @@ def test_pings_come_from_the_timer(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_stream_is_recorded(tmp_path: Path) -> None:
-    """Envoy says who ended it, in a message of its own."""
+    """Envoy reports who ended it, in a separate message."""
     async def play() -> None:
         async with running(tmp_path) as run:
             entries = run.channel.stream_unary(f"/{ENDINGS}/StreamAccessLogs")()
@@ -244,8 +244,8 @@ def test_a_cancelled_stream_is_recorded(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_a_stream_that_nobody_says_a_word_of_is_recorded(tmp_path: Path) -> None:
-    """An Envoy on an older configuration. The answer was on its way: it counts as the provider's failure."""
+def test_a_stream_without_a_report_is_recorded(tmp_path: Path) -> None:
+    """An Envoy with an older configuration. The response had begun, so it counts as the provider's failure."""
     async def play() -> None:
         async with running(tmp_path) as run:
             call = await begin_answer(run)
@@ -272,7 +272,7 @@ def test_a_stream_that_the_worker_cut_off_is_its_own_error(tmp_path: Path) -> No
 
 
 class Slow(Exchange):
-    """Holds a thread until it is let go."""
+    """Holds a thread until it is released."""
 
     hop = "slow"
     gate: Any = None
@@ -377,7 +377,7 @@ def test_an_exception_is_an_error_for_the_client_and_a_line_in_the_log(tmp_path:
 
 @pytest.mark.parametrize("metadata", [(), (("x-extproc-role", "nonsense"),),
                                       (("x-extproc-role", "translate"), ("x-extproc-backend", "gone"))])
-def test_a_filter_that_is_set_up_wrong_gets_an_error_in_the_clients_shape(tmp_path: Path, metadata: Any) -> None:
+def test_a_misconfigured_filter_causes_an_error_in_the_clients_shape(tmp_path: Path, metadata: Any) -> None:
     async def play() -> None:
         async with running(tmp_path) as run:
             call = run.stream(metadata)
@@ -402,7 +402,7 @@ def test_an_idle_worker_stops_at_once(tmp_path: Path) -> None:
 
 
 def test_a_drain_fails_no_request(tmp_path: Path) -> None:
-    """NOT_SERVING first, while new streams are still taken; running ones end in their own time."""
+    """NOT_SERVING first, while new streams are still accepted; running ones end normally."""
     async def play() -> None:
         async with running(tmp_path, quiet=10, health_wait=30) as run:
             old = await begin_answer(run)
@@ -441,7 +441,7 @@ def test_a_second_signal_ends_a_drain_at_once(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------------- log
 
 
-def test_the_log_never_holds_bodies_unless_it_is_told_to(tmp_path: Path) -> None:
+def test_the_log_holds_no_bodies_without_the_debug_switch(tmp_path: Path) -> None:
     async def play(debug: bool) -> str:
         # A socket of its own: gRPC shares connections by address, and the first worker's is gone.
         folder = tmp_path / f"debug-{debug}"
