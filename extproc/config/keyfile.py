@@ -2,8 +2,8 @@
 
 The processor never sends these keys, but must know them: it scrubs provider keys from the texts of providers, and
 `extproc check` and `extproc up` warn about a file without a key. Envoy reads the key that it sends by itself
-(`extproc.envoy_config.key_files`), by the same rule: one word of printable ASCII, white space around it ignored. While
-the file holds no key, the last one stays in use.
+(`extproc.envoy_config.provider_keys`), by the same rule: one word of printable ASCII, white space around it ignored.
+While the file holds no key, the last one stays in use.
 """
 
 from __future__ import annotations

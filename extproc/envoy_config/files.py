@@ -21,16 +21,15 @@ from envoy_data_plane.envoy.extensions.bootstrap.internal_listener import v3 as 
 from envoy_data_plane.envoy.service.discovery import v3 as discovery
 
 from extproc.config import Config
-from extproc.envoy_config import clusters, listeners, observing
+from extproc.envoy_config import clusters, listeners, tracing
 from extproc.envoy_config.cluster_parts import address_of
-from extproc.envoy_config.edge_tls import edge_secrets
 from extproc.envoy_config.layout import LIMITS_ADDRESS, RuntimeLayout
-from extproc.envoy_config.provider_clusters import provider_clusters
-from extproc.envoy_config.proxies import proxy_listener
+from extproc.envoy_config.listeners import edge_secrets
+from extproc.envoy_config.provider_clusters import provider_clusters, proxy_listener
+from extproc.envoy_config.provider_keys import keys_in_files, provider_secrets
 from extproc.envoy_config.rendering import extension, json_text, pack, to_json
 from extproc.envoy_config.resource_sources import Inline, Sources, WatchedFiles, key_file_name, route_file, secret_file
 from extproc.envoy_config.routes import edge_table, hops_table
-from extproc.envoy_config.secrets import keys_in_files, provider_secrets
 from extproc.envoy_config.stream_end_log import worker_clusters
 from extproc.process.private_files import write_private
 
@@ -115,7 +114,7 @@ def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[st
 def _frame() -> bootstrap.Bootstrap:
     return bootstrap.Bootstrap(
         node=core.Node(id="extproc", cluster="extproc"),
-        layered_runtime=observing.runtime(),
+        layered_runtime=tracing.runtime(),
         bootstrap_extensions=[extension("envoy.bootstrap.internal_listener", internal.InternalListener())])
 
 
@@ -133,7 +132,7 @@ def _clusters(config: Config, sockets: Sequence[str], limits: str, ca: str, sour
     shared = config.limits_service.address
     made = [clusters.processor_cluster(sockets), *worker_clusters(sockets),
             clusters.rate_limits(shared or limits, is_shared=shared is not None),
-            *observing.collector_clusters(config, ca)]
+            *tracing.collector_clusters(config, ca)]
     for name, backend in config.backends.items():
         made += [clusters.hop(name), *provider_clusters(name, backend, config, ca, sources, with_secrets=with_secrets)]
     return made

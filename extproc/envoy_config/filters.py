@@ -13,6 +13,7 @@ from envoy_data_plane.envoy.config.common.mutation_rules import v3 as rules
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as route
 from envoy_data_plane.envoy.extensions.filters.http.api_key_auth import v3 as keyauth
+from envoy_data_plane.envoy.extensions.filters.http.cors import v3 as cors
 from envoy_data_plane.envoy.extensions.filters.http.credential_injector import v3 as injector
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
 from envoy_data_plane.envoy.extensions.filters.http.header_to_metadata import v3 as to_metadata
@@ -23,22 +24,23 @@ from envoy_data_plane.envoy.extensions.http.injected_credentials.generic import 
 from envoy_data_plane.envoy.extensions.retry.host.previous_hosts import v3 as previous_hosts
 from envoy_data_plane.envoy.type import v3 as http_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
+from envoy_data_plane.google import protobuf
 
 from extproc.config import Backend, Config
-from extproc.envoy_config.key_files import key_from_file
+from extproc.envoy_config.access_log import CLIENT_ATTEMPT, CLIENT_TEAM
 from extproc.envoy_config.local_replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID
 from extproc.envoy_config.messages import BodySizeLimit
-from extproc.envoy_config.observing import CLIENT_ATTEMPT, CLIENT_TEAM
+from extproc.envoy_config.provider_keys import key_from_file, key_header, key_name, placeholder, secret_name
 from extproc.envoy_config.ratelimit import LIMITED_TEAM
 from extproc.envoy_config.rendering import extension, pack, seconds
 from extproc.envoy_config.resource_sources import Sources
-from extproc.envoy_config.secrets import key_header, key_name, placeholder, secret_name
 from extproc.headers import (
     API_HEADER,
     ATTEMPT_COUNT_HEADER,
     BACKEND_METADATA,
     CLIENT_OPTIONS,
     ENVOY_PREFIX,
+    EXPOSED_TO_PAGES,
     HOP_HEADER,
     INTERNAL_PREFIX,
     LIMITED_TEAM_HEADER,
@@ -222,3 +224,33 @@ def terminal() -> hcm.HttpFilter:
     """Envoy's router, without headers of its own towards the provider."""
     return hcm.HttpFilter(name="envoy.filters.http.router", typed_config=pack(router.Router(
         suppress_envoy_headers=True)))
+
+
+# ---------------------------------------------------------------------------------------------------------------- cors
+
+CORS = "envoy.filters.http.cors"
+"""The filter for web pages of listed origins. It stands first at the edge: it answers a browser's preflight, which has
+no key, and marks every response, Envoy's own errors included, with the origin's permission. Its policy is part of the
+route table, so that origins change without a new listener.
+
+It looks at the route before `select` has chosen one, and ignores routes with a direct response: the last route of the
+table must lead to a cluster. Pages of other origins get no permission; without teams the processor refuses them."""
+
+
+def cors_filter() -> hcm.HttpFilter:
+    """Idle until a route table brings a policy along."""
+    return hcm.HttpFilter(name=CORS, typed_config=pack(cors.Cors()))
+
+
+def cors_policy(config: Config) -> dict[str, protobuf.Any]:
+    """The policy as per-filter configuration of a virtual host; empty when no origin is listed."""
+    if not config.cors:
+        return {}
+    return {CORS: pack(cors.CorsPolicy(
+        # "*" is understood by the filter itself.
+        allow_origin_string_match=[matcher.StringMatcher(exact=origin) for origin in config.cors],
+        # "*" for headers allows those that the browser asks for: every SDK brings some of its own.
+        allow_methods="GET, POST, OPTIONS", allow_headers="*",
+        expose_headers=", ".join(EXPOSED_TO_PAGES), max_age="600",
+        # The gateway usually listens on loopback, and the page comes from elsewhere.
+        allow_private_network_access=True))}

@@ -10,7 +10,7 @@ API_KEY_INVALID (`google_errors`).
 Keys that rest are a preference, not a rule: where all of them rest, the one that is back first is used, so an error
 that is about the request (a moderated prompt is a 403 for some) never takes a backend away. Each thread of Envoy keeps
 its own turns. Keys of the configuration stand in private files (or, in a static bootstrap, in the filter itself), those
-of key files are read where they are, by the rule of `key_files`.
+of key files are read where they are, by the rule of `provider_keys`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager i
 
 from extproc.config import Backend, ProviderKey
 from extproc.config.keyfile import LONGEST_KEY_FILE
-from extproc.envoy_config.key_files import quoted
+from extproc.envoy_config.provider_keys import key_header, key_name, placeholder, quoted
 from extproc.envoy_config.rendering import pack
 from extproc.envoy_config.resource_sources import Sources
-from extproc.envoy_config.secrets import key_header, key_name, placeholder
 from extproc.headers import OTHER_KEY_HEADER
 
 _LONGEST_ERROR = 65536

@@ -7,21 +7,27 @@ key of an earlier attempt is left in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.listener import v3 as listener
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 
 from extproc.config import Backend, Config, parse_address
-from extproc.envoy_config import filters, local_replies, observing, ratelimit
-from extproc.envoy_config.cors import cors_filter
-from extproc.envoy_config.edge_tls import edge_transport
+from extproc.envoy_config import access_log, filters, local_replies, ratelimit, tracing
+from extproc.envoy_config.filters import cors_filter
 from extproc.envoy_config.rendering import pack, seconds
 from extproc.envoy_config.resource_sources import Sources
 from extproc.envoy_config.routes import edge_table, hop_table
 from extproc.envoy_config.stream_end_log import ending_logs
 
 EDGE = "edge"
+_SECRET = "certificate-edge"
+"""The secret with the gateway's certificate. It is separate from the listener, so that new connections get a new pair
+while old ones go on. Envoy reads the pair again when something moves in a folder of the runtime directory, where
+`extproc up` triggers it after any change (`extproc.gateway.certificates`). A static bootstrap reads the files once, at
+start-up."""
 _PAST_REQUEST = 1.0
 """Seconds between `timeouts.request` and Envoy's own timeout: the processor answers first, with a better error."""
 
@@ -48,12 +54,12 @@ def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> li
         http_filters=[cors_filter(), filters.key_auth(), filters.body_limit(config.limits.body),
                       filters.select(), *ratelimit.edge_filters(config), filters.terminal()],
         local_reply_config=local_replies.edge_replies(),
-        access_log=observing.edge_logs(config), tracing=observing.edge_tracing(config, with_secrets=with_secrets))
+        access_log=access_log.edge_logs(config), tracing=tracing.edge_tracing(config, with_secrets=with_secrets))
     sources.attach_routes(manager, edge_table(config, with_secrets=with_secrets))
     return listener.Listener(
         name=EDGE, address=_socket("127.0.0.1" if host == "localhost" else host, port),
         filter_chains=[_chain(manager, edge_transport(config, sources))],
-        access_log=observing.connection_logs(config),
+        access_log=access_log.connection_logs(config),
         # Shared ports would let a second gateway start on the same port and take half of the connections.
         enable_reuse_port=False,
         # Draining stops listeners of this direction only; failover of running requests still needs the internal ones.
@@ -63,7 +69,7 @@ def edge_listener(config: Config, sources: Sources, *, with_secrets: bool) -> li
 def internal_listener(name: str, backend: Backend, config: Config, sources: Sources, *,
                       with_secrets: bool, sockets: Sequence[str]) -> listener.Listener:
     """The hop of one backend: translation, key, provider. `sockets`: the workers' addresses."""
-    # Several keys take turns where each try begins (`several_keys`).
+    # Several keys take turns where each try begins (`key_rotation`).
     key = [filters.provider_key(name, backend, sources)] if backend.has_key and not backend.keys else []
     manager = hcm.HttpConnectionManager(
         stat_prefix=internal_listener_name(name),
@@ -74,8 +80,8 @@ def internal_listener(name: str, backend: Backend, config: Config, sources: Sour
         http_filters=[filters.remember_client(), filters.translate(name), *key, ratelimit.hop_filter(config),
                       filters.terminal()],
         local_reply_config=local_replies.hop_replies(),
-        access_log=[*observing.hop_logs(name, config), *ending_logs(sockets)],
-        tracing=observing.hop_tracing(name, backend, config, with_secrets=with_secrets))
+        access_log=[*access_log.hop_logs(name, config), *ending_logs(sockets)],
+        tracing=tracing.hop_tracing(name, backend, config, with_secrets=with_secrets))
     sources.attach_hop(manager, lambda: hop_table(name, config), filters.name_hop(name))
     return listener.Listener(
         name=internal_listener_name(name), internal_listener=listener.ListenerInternalListenerConfig(),
@@ -89,3 +95,25 @@ def _chain(manager: hcm.HttpConnectionManager, transport: core.TransportSocket |
 
 def _socket(host: str, port: int) -> core.Address:
     return core.Address(socket_address=core.SocketAddress(address=host, port_value=port))
+
+
+def edge_transport(config: Config, sources: Sources) -> core.TransportSocket | None:
+    """TLS 1.2 or newer (Envoy's own minimum), HTTP/2 where the client wants it; None for clear text."""
+    if config.tls is None:
+        return None
+    return core.TransportSocket(name="envoy.transport_sockets.tls", typed_config=pack(tls.DownstreamTlsContext(
+        common_tls_context=tls.CommonTlsContext(
+            alpn_protocols=["h2", "http/1.1"],
+            tls_certificate_sds_secret_configs=[sources.secret(_SECRET)]))))
+
+
+def edge_secrets(config: Config, reload_trigger: Path | None = None) -> list[tls.Secret]:
+    """The certificate's secret, which names files and holds no key itself. `reload_trigger`: the folder in which a
+    moved file makes Envoy read the pair again."""
+    if config.tls is None:
+        return []
+    return [tls.Secret(name=_SECRET, tls_certificate=tls.TlsCertificate(
+        certificate_chain=core.DataSource(filename=config.tls.certificate),
+        private_key=core.DataSource(filename=config.tls.key),
+        watched_directory=None if reload_trigger is None else core.WatchedDirectory(
+            path=str(reload_trigger))))]

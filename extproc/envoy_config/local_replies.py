@@ -22,7 +22,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager i
 from envoy_data_plane.google import protobuf
 
 from extproc.endpoints import ANTHROPIC_PREFIX, ENDPOINTS
-from extproc.envoy_config.key_files import NO_KEY_DETAILS
+from extproc.envoy_config.provider_keys import NO_KEY_DETAILS
 from extproc.envoy_config.rendering import pack, request_header
 from extproc.errors import GATEWAY_REFUSALS
 from extproc.headers import LIMIT_MESSAGE_HEADER, ROUTE_HEADER, TEAM_HEADER

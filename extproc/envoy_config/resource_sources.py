@@ -50,7 +50,7 @@ class WatchedFiles:
 
     Envoy opens an inotify instance for each source that it watches, and Linux gives a user 128 by default; past them
     Envoy aborts. So nothing here is watched once per backend: the hops share a route table, and keys are not watched
-    but read when they are used (`key_files`)."""
+    but read when they are used (`provider_keys`)."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -16,13 +16,13 @@ from envoy_data_plane.google import protobuf
 
 from extproc.config import Backend, Config, ModelRule
 from extproc.endpoints import HEALTH_PATH
-from extproc.envoy_config.cors import cors_policy
-from extproc.envoy_config.filters import KEY_AUTH, SELECT, hop_domain, switched_off, team_keys
+from extproc.envoy_config.access_log import RULE_METADATA
+from extproc.envoy_config.filters import KEY_AUTH, SELECT, cors_policy, hop_domain, switched_off, team_keys
 from extproc.envoy_config.messages import ClusterWeight, PriorityGroup, PriorityGroupClusterSpecifier
-from extproc.envoy_config.observing import RULE_METADATA, never_traced
 from extproc.envoy_config.ratelimit import edge_limits, hop_limits
 from extproc.envoy_config.rendering import extension, pack, seconds
 from extproc.envoy_config.resource_sources import HOPS
+from extproc.envoy_config.tracing import never_traced
 from extproc.errors import FAILOVER_STATUSES
 from extproc.headers import (
     ATTEMPT_COUNT_HEADER,

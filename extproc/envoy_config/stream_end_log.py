@@ -17,10 +17,10 @@ from envoy_data_plane.envoy.config.endpoint import v3 as endpoint
 from envoy_data_plane.envoy.extensions.access_loggers.grpc import v3 as grpc_log
 from envoy_data_plane.envoy.type.tracing import v3 as tags
 
+from extproc.envoy_config.access_log import CLIENT_ATTEMPT
 from extproc.envoy_config.cluster_parts import address_of, endpoints, http2, look_up, no_breakers, protocol
 from extproc.envoy_config.filters import PROCESSOR
 from extproc.envoy_config.local_replies import CLIENT_NAMESPACE, CLIENT_REQUEST_ID
-from extproc.envoy_config.observing import CLIENT_ATTEMPT
 from extproc.envoy_config.rendering import pack, seconds
 
 _SOON = 0.05

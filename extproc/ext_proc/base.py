@@ -126,7 +126,7 @@ class Exchange:
     @property
     def has_line(self) -> bool:
         """Whether the log gets a line of it. Envoy tells of what was never answered, as of everything that does not
-        come here (`extproc.envoy_config.observing`), unless it tells nothing; a gateway around us is not asked to."""
+        come here (`extproc.envoy_config.access_log`), unless it tells nothing; a gateway around us is not asked to."""
         return not self.unanswered or self.hop == "onehop" or self.config.access_log == "off"
 
     @property

@@ -107,7 +107,7 @@ def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
 def claude_code(config: Config, url: str, env: Mapping[str, str]) -> list[str]:
     """The three environment variables. A team's key is never printed: the variable that holds it is, if there is one.
     """
-    from extproc.envoy_config.secrets import placeholder  # expensive; not imported while the workers start
+    from extproc.envoy_config.provider_keys import placeholder  # expensive; not imported while the workers start
 
     team = next(iter(config.teams), None)
     if team is None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extproc.config import Config, parse_address
-from extproc.envoy_config.secrets import key_header
+from extproc.envoy_config.provider_keys import key_header
 from extproc.headers import CLIENT_CREDENTIALS, REMOVED_IN_HOP
 from tests.unit.deploy.commands import loaded, options
 from tests.unit.deploy.manifests import GATEWAY, Manifest, Manifests, container, containers, documents

@@ -10,7 +10,7 @@ import pytest
 
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.envoy_config import RuntimeLayout, build, static_bootstrap, validate_with_envoy
-from extproc.envoy_config.secrets import BEARER, key_header
+from extproc.envoy_config.provider_keys import BEARER, key_header
 from extproc.profiles.apis import API_FACTS
 
 VERTEX = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers"
