@@ -47,12 +47,12 @@ class Accounting:
         self.received = 0
         """Bytes of the provider's answer."""
 
-    def asked(self, size: int, *, only_counts: bool) -> None:
+    def note_request(self, size: int, *, only_counts: bool) -> None:
         """A request of `size` bytes goes to the provider. `only_counts`: it wants its prompt counted, not answered."""
         self._prompt = size // _BYTES_PER_TOKEN
         self._only_counts = only_counts
 
-    def answered(self, status: str, now: float) -> None:
+    def note_response(self, status: str, now: float) -> None:
         """The provider's head is there."""
         self._status = status
         self._next_time = now + ESTIMATE_EVERY
@@ -64,25 +64,25 @@ class Accounting:
         self._next_time, self._next_size = now + ESTIMATE_EVERY, self.received + ESTIMATE_BYTES
         return True
 
-    def estimate(self, told: Usage = _NOTHING) -> Figures:
-        """The tokens used so far; `told` is what the provider says. A prompt that was only counted has used none."""
+    def estimate(self, reported: Usage = _NOTHING) -> Figures:
+        """The tokens used so far. `reported`: the provider's figures. A prompt that was only counted uses none."""
         if self._only_counts:
             return {"input": 0, "output": 0, "total": 0, "estimated": False}
-        prompt, output = self._guess(told)
+        prompt, output = self._guess(reported)
         return {"input": prompt, "output": output, "total": prompt + output, "estimated": True}
 
-    def usage(self, told: Usage, failure: Failure | None) -> Usage:
+    def usage(self, reported: Usage, failure: Failure | None) -> Usage:
         """What was used when all is over: the provider's figures; where it gave none for an answer that had begun, the
         estimate."""
-        known = (told.input + told.output > 0 and not told.estimated) or self._only_counts
+        known = (reported.input + reported.output > 0 and not reported.estimated) or self._only_counts
         if not known and self._has_begun(failure):
-            prompt, output = self._guess(told)
-            return replace(told, input=prompt, output=output, estimated=True)
-        return replace(told, estimated=False) if told.estimated else told
+            prompt, output = self._guess(reported)
+            return replace(reported, input=prompt, output=output, estimated=True)
+        return replace(reported, estimated=False) if reported.estimated else reported
 
-    def figures(self, told: Usage, failure: Failure | None) -> Figures:
+    def figures(self, reported: Usage, failure: Failure | None) -> Figures:
         """The same with how it ended."""
-        usage, record = self.usage(told, failure), self._record
+        usage, record = self.usage(reported, failure), self._record
         return {**usage_figures(usage), "estimated": usage.estimated, "finish": record.finish,
                 "failure": record.failure}
 
@@ -96,7 +96,7 @@ class Accounting:
         return (self._status == "200" and not self._record.stream and self.received > 0
                 and failure.kind in _BREAKS)
 
-    def _guess(self, told: Usage) -> tuple[int, int]:
+    def _guess(self, reported: Usage) -> tuple[int, int]:
         """Tokens of prompt and output: the provider's own figures as far as they go, else by size."""
         size = _BYTES_PER_EVENT if self._record.stream else _BYTES_PER_TOKEN
-        return told.input or self._prompt, max(told.output, self.received // size)
+        return reported.input or self._prompt, max(reported.output, self.received // size)

@@ -41,7 +41,7 @@ class GatewayResponse(msgspec.Struct, frozen=True):
 class AdmittedRequest(msgspec.Struct, frozen=True):
     """A request that a provider is to serve."""
 
-    asked: RoutingFields
+    routing_fields: RoutingFields
     rule: ModelRule
     body: bytes
     """Without content encodings."""
@@ -89,20 +89,20 @@ class RequestAdmission:
         """All of the body is there."""
         body = self.body.decoded(self.headers.get("content-encoding"))
         self._record.request_bytes = self.body.size
-        asked = peek_routing_fields(body, self._config.limits)
-        self._record.model = asked.model[:200]
-        self._record.stream = bool(asked.stream) or (self.endpoint is not None
+        routing_fields = peek_routing_fields(body, self._config.limits)
+        self._record.model = routing_fields.model[:200]
+        self._record.stream = bool(routing_fields.stream) or (self.endpoint is not None
                                                      and self.endpoint.operation == "events")
-        rule = self._rule(asked.model)
+        rule = self._rule(routing_fields.model)
         self._record.rule = rule.match
         operation = self.endpoint.operation if self.endpoint is not None else ""
         if operation == "pass":
-            self._check_same_api(rule, asked.model)
+            self._check_same_api(rule, routing_fields.model)
         if self.endpoint is not None and operation == "count_tokens" and not self._counts_itself(rule, self.endpoint):
             tokens = count_request(body, self._config.limits)
             counted = CLIENT_APIS[self.endpoint.client].count_body(tokens)
             return GatewayResponse(200, dict(_JSON), counted, "count_tokens")
-        return AdmittedRequest(asked, rule, body)
+        return AdmittedRequest(routing_fields, rule, body)
 
     def _check_same_api(self, rule: ModelRule, model: str) -> None:
         """What is not translated needs a backend that speaks the client's API."""

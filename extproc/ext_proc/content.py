@@ -54,7 +54,7 @@ _SMALL_BODY = 64 * 1024
 _SAMPLE_STEP, _MANY_QUOTES = 251, 16_000
 """Every so many bytes one is sampled; quotes in 10 ms of the tiniest messages. A session of 400 KB has 3000 quotes, one
 of 550 short messages has as many as this; a sample takes less than a hundredth of the translation."""
-_ASKED = msgspec.json.Decoder(RoutingFields)
+_ROUTING_FIELDS = msgspec.json.Decoder(RoutingFields)
 _METADATA = msgspec.json.Decoder(_Metadata)
 
 
@@ -122,7 +122,7 @@ def peek_routing_fields(body: bytes, limits: Limits) -> RoutingFields:
     if not body.strip():
         raise BadRequest("the body is empty: expected a JSON object")
     try:
-        asked = _decoded(body)
+        routing_fields = _decoded(body)
     except RecursionError:
         raise _too_deep(limits.json_depth) from None
     except msgspec.ValidationError as error:
@@ -131,20 +131,20 @@ def peek_routing_fields(body: bytes, limits: Limits) -> RoutingFields:
         raise BadRequest(f"the body is not valid UTF-8: {position(body, _not_utf8(body))}") from None
     except msgspec.DecodeError as error:
         raise BadRequest(malformed(body, str(error))) from None
-    if not asked.model:
+    if not routing_fields.model:
         raise BadRequest("model: the name of a model is required.")
-    return asked
+    return routing_fields
 
 
 def _decoded(body: bytes) -> RoutingFields:
     """The translation puts half surrogate pairs right; here they must only not stand in the way."""
     try:
-        return _ASKED.decode(body)
+        return _ROUTING_FIELDS.decode(body)
     except msgspec.DecodeError as error:
         fixed = body if isinstance(error, msgspec.ValidationError) else without_half_pairs(body)
         if fixed is body:
             raise
-        return _ASKED.decode(fixed)
+        return _ROUTING_FIELDS.decode(fixed)
 
 
 def _not_utf8(body: bytes) -> int:

@@ -45,8 +45,22 @@ class RequestHalf(Exchange):
     """See `TranslateExchange`. From `_phase` PROVIDER on, `_translation` and `_choice` are set and the request is
     out."""
 
-    __slots__ = ("_accounting", "_backend", "_body", "_choice", "_endpoint", "_find", "_first_token_at", "_headers",
-                 "_intake", "_make", "_phase", "_sent_at", "_translation", "hop")
+    __slots__ = (
+        "_accounting",
+        "_admission",
+        "_backend",
+        "_body",
+        "_choice",
+        "_endpoint",
+        "_find",
+        "_first_token_at",
+        "_headers",
+        "_make",
+        "_phase",
+        "_sent_at",
+        "_translation",
+        "hop",
+    )
 
     def __init__(self, config: Config, backend: str, *, request_id: str, now: float, one_hop: bool = False,
                  translation: Callable[..., Translating] = make_translation,
@@ -56,8 +70,8 @@ class RequestHalf(Exchange):
         self.record.backend = plain_name(backend)
         self._find = find
         self._backend = backend
-        self._intake = RequestAdmission(config, self.record, edge=False) if one_hop else None
-        self._body = self._intake.body if self._intake else Body(config.limits)
+        self._admission = RequestAdmission(config, self.record, edge=False) if one_hop else None
+        self._body = self._admission.body if self._admission else Body(config.limits)
         self._make = translation
         self._phase = Phase.REQUEST
         self._headers: dict[str, str] = {}
@@ -74,7 +88,7 @@ class RequestHalf(Exchange):
         target = headers.get(":path", "")
         self._endpoint = ENDPOINT_OF[target]
         record = self.record
-        by_edge = headers.get(API_HEADER) if self._intake is None else None
+        by_edge = headers.get(API_HEADER) if self._admission is None else None
         self.api = by_edge or request_api(headers)
         record.api = self.api
         record.path = target.partition("?")[0][:200]
@@ -83,13 +97,13 @@ class RequestHalf(Exchange):
         record.team = headers.get(TEAM_HEADER)
         if wrong := messages.wrong_body_mode(message.modes, response=True):
             raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
-        if self._intake is None and self._find is not None:
+        if self._admission is None and self._find is not None:
             self.config = self._find(headers.get(ROUTE_HEADER, "")) or self.config
             self.due_sooner = True  # its timeouts may be shorter
         if self._backend not in self.config.backends:
             raise Misrouted(f"the filter names the backend {self._backend!r}, which is not configured")
-        if self._intake is not None:
-            answer = self._intake.head(headers, self.api)
+        if self._admission is not None:
+            answer = self._admission.head(headers, self.api)
             if answer is not None:
                 return self._own(answer, now)
         else:
@@ -105,23 +119,24 @@ class RequestHalf(Exchange):
 
     def _send_request(self, now: float) -> Responses:
         """The whole request is there: translate it and send it on."""
-        if self._intake is not None:
-            found = self._intake.complete()
+        if self._admission is not None:
+            found = self._admission.complete()
             if isinstance(found, GatewayResponse):
                 return self._own(found, now)
-            asked, body = found.asked, found.body
+            routing_fields, body = found.routing_fields, found.body
             self._choice = chosen_by_backend(found.rule, self._backend)
             if self._choice is None:
-                raise Refused(f'The model "{asked.model[:200]}" is not served by the backend "{self._backend}".',
+                name = routing_fields.model[:200]
+                raise Refused(f'The model "{name}" is not served by the backend "{self._backend}".',
                               reason="model_elsewhere", status=404, kind="not_found", code=MODEL_NOT_FOUND)
         else:
             body = self._body.decoded(self._headers.get("content-encoding"))
-            asked = peek_routing_fields(body, self.config.limits)
+            routing_fields = peek_routing_fields(body, self.config.limits)
         choice = self._choice
         assert choice is not None
-        self._note_request(asked, choice)
+        self._note_request(routing_fields, choice)
         backend = self.config.backends[self._backend]
-        translation = self._make(self.config, self.api, backend, choice, asked.model, self.record.request_id,
+        translation = self._make(self.config, self.api, backend, choice, routing_fields.model, self.record.request_id,
                                  self._endpoint)
         self._translation = translation
         headers = self._headers
@@ -138,7 +153,7 @@ class RequestHalf(Exchange):
         patience = choice.first_token(self.config)
         if patience is not None and self.record.stream:
             self._first_token_at = now + patience
-        self._accounting.asked(len(request.body), only_counts=self._only_counts)
+        self._accounting.note_request(len(request.body), only_counts=self._only_counts)
         routing = {":path": request.path}
         if request.method != self._headers.get(":method"):
             routing[":method"] = request.method
@@ -146,7 +161,7 @@ class RequestHalf(Exchange):
             routing.update(trace_headers(self._headers))
         head = messages.request_head({**routing, **request.headers}, self._headers)
         metadata = {**self._names(), **self._accounting.estimate()}
-        if self._intake is not None:
+        if self._admission is not None:
             # For another gateway's access log: the header itself goes no further than here.
             metadata["request_id"] = self.record.request_id
         head = messages.with_metadata(head, METADATA, metadata)
@@ -157,11 +172,11 @@ class RequestHalf(Exchange):
         if self._phase is Phase.PROVIDER and self._translation is not None and not self.done:
             self._translation.prepare()
 
-    def _note_request(self, asked: RoutingFields, choice: Choice) -> None:
+    def _note_request(self, routing_fields: RoutingFields, choice: Choice) -> None:
         record = self.record
-        record.model = asked.model[:200]
+        record.model = routing_fields.model[:200]
         endpoint = self._endpoint
-        record.stream = bool(asked.stream) or (endpoint is not None and endpoint.operation == "events")
+        record.stream = bool(routing_fields.stream) or (endpoint is not None and endpoint.operation == "events")
         if endpoint is not None:
             record.api, record.operation = endpoint.client, endpoint.asks_for
         backend = self.config.backends[self._backend]
@@ -170,7 +185,7 @@ class RequestHalf(Exchange):
         record.rule = choice.rule.match
         record.attempt = choice.number
         record.model_setting = choice.attempt.model
-        record.provider_model = choice.attempt.provider_model(choice.rule.match, asked.model)[:200]
+        record.provider_model = choice.attempt.provider_model(choice.rule.match, routing_fields.model)[:200]
         record.request_bytes = self._body.size
 
     def _own(self, answer: GatewayResponse, now: float) -> Responses:

@@ -92,8 +92,8 @@ class TranslateExchange(RequestHalf):
     def should_offload(self, last: Chunk) -> bool:
         if last.response:  # a response that is not streamed is decoded and encoded at its end
             return not self._head_sent and self._accounting.received + len(last.data) > LARGE_RESPONSE
-        if self._intake is not None:
-            return self._intake.should_offload(last.data)
+        if self._admission is not None:
+            return self._admission.should_offload(last.data)
         return "content-encoding" in self._headers or self._body.should_offload(last.data)
 
     @property
@@ -184,7 +184,7 @@ class TranslateExchange(RequestHalf):
         self._phase = Phase.ANSWER
         self.due_sooner = True
         self._next_tick = now + TICK
-        self._accounting.answered(code, now)
+        self._accounting.note_response(code, now)
         translation.start(status, {name: headers[name] for name in RESPONSE_TO_TRANSLATION[tuple(headers)]})
         if message.end:
             return self._bodiless(translation.finish(), now)
