@@ -30,16 +30,26 @@ MAX_PROBLEMS = 5
 """Most problems that are told."""
 _MAX_LOOKED_AT = 5000
 _MAX_REFERENCES = 10_000
+_MAX_NESTED_REFERENCES = 64
+"""References inside each other. Beyond that Python's recursion limit would come, and where it comes inside the maps of
+the library, which are written in Rust, it is a panic that no `except Exception` catches."""
 _MAX_PATTERN_STEPS = 2**25
 _MAX_UNIQUE = 1000
 _MAX_REASON = 200
 _MAX_CACHED_SCHEMA = 16 * 1024
 """Longest schema, in bytes of JSON, whose validator is kept between calls; it takes 13 times as much."""
 
-_references: ContextVar[list[int]] = ContextVar("references")
+_references: ContextVar[_ReferenceBudget] = ContextVar("references")
 _REPEATED_GROUP = re.compile(r"\)[*+{]|\\[1-9]|\(\?P=")
 _CHOICE = re.compile(r"(?<!\\)(?:(?<!\()[?]|[*+|{])")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class _ReferenceBudget(msgspec.Struct):
+    """What one validation may still follow."""
+
+    left: int = _MAX_REFERENCES
+    depth: int = 0
 
 
 class _TooMuch(Exception):  # noqa: N818
@@ -55,7 +65,7 @@ def problems(schema: Schema, value: object) -> list[str]:
         # a schema that is none, for whatever reason, demands nothing
         return []
     found: list[ValidationError] = []
-    token = _references.set([_MAX_REFERENCES])
+    token = _references.set(_ReferenceBudget())
     try:
         found.extend(itertools.islice(validator.iter_errors(value), _MAX_LOOKED_AT))
     except Exception:
@@ -150,11 +160,15 @@ def _unique_items(validator: Any, unique: object, instance: object, schema: Sche
 
 
 def _ref(validator: Any, reference: str, instance: object, schema: Schema) -> Iterator[ValidationError]:
-    left = _references.get()
-    left[0] -= 1
-    if left[0] < 0:
+    budget = _references.get()
+    budget.left -= 1
+    if budget.left < 0 or budget.depth >= _MAX_NESTED_REFERENCES:
         raise _TooMuch
-    yield from Draft202012Validator.VALIDATORS["$ref"](validator, reference, instance, schema)
+    budget.depth += 1
+    try:
+        yield from Draft202012Validator.VALIDATORS["$ref"](validator, reference, instance, schema)
+    finally:  # also where the library stops at the first problem
+        budget.depth -= 1
 
 
 _extend: Any = extend

@@ -195,6 +195,25 @@ def test_hostile_schemas_and_patterns_come_to_an_end() -> None:
         assert problems({**below, "unevaluatedProperties": False}, {"a" * 40 + "!": 1}) == []
 
 
+def test_a_schema_that_refers_to_itself_ends_at_every_depth_of_the_stack() -> None:
+    """At Python's recursion limit the library's Rust maps panic, past `except Exception`."""
+    schema: dict[str, object] = {"properties": {"a": {}}, "if": {"$ref": "#"}}
+
+    def deeper(frames: int) -> list[str]:
+        return deeper(frames - 1) if frames else problems(schema, {"a": 1})
+
+    for frames in range(60):
+        assert deeper(frames) == []
+
+
+def test_a_tree_is_checked_as_deep_as_models_nest_it() -> None:
+    schema: dict[str, object] = {"type": "object", "properties": {"next": {"$ref": "#"}, "n": {"type": "integer"}}}
+    tree: dict[str, object] = {"n": "x"}
+    for _ in range(40):
+        tree = {"next": tree}
+    assert problems(schema, tree) == ["next." * 40 + "n: expected integer, got string"]
+
+
 def test_plain_patterns_are_checked() -> None:
     assert problems({"type": "string", "pattern": "^[a-z]+-[0-9]+$"}, "A-1") == [
         "$: does not match the pattern ^[a-z]+-[0-9]+$"]
