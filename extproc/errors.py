@@ -1,6 +1,7 @@
-"""Errors that the translation raises before anything was sent to a provider.
+"""Failures of an exchange, and the errors for requests that are refused before anything is sent to a provider.
 
-`BadRequest` is internal and neutral; `RequestError` is its public form in the client's own shape (design rule 3).
+`BadRequest` is internal and knows no API. `RequestError` is its public form, with a body in the client's own shape
+(design rule 3).
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ GATEWAY_REFUSALS: dict[FailureKind, str] = {
     "too_large": "The request body is larger than this gateway takes.",
     "rate_limit": "Too many requests. Please try again later.",
 }
-"""What a client reads when the proxy itself refused its request: in Envoy's own replies, and where the processor
-rewrites such a reply."""
+"""Messages to clients for requests that the proxy itself refused: in Envoy's own replies, and in those that the
+processor rewrites."""
 
 FAILOVER_STATUSES = [401, 402, 403, 404, 408, 429]
 """Response statuses below 500 that trigger failover: another provider may serve the request. 5xx always does. Used in
 Envoy's retry policy and in access records."""
 
 INVALID_TOOL_RESULTS = "invalid_tool_results"
-"""The code of a refusal: results of tools that belong to no call."""
+"""The error code for tool results without a call."""
 
 
 def triggers_failover(status: int | None) -> bool:
-    """True if an attempt that ends with this status is followed by the next one, where there is one."""
+    """True if an attempt that ends with this status is followed by the next one, if there is one."""
     return status is not None and (status >= 500 or status in FAILOVER_STATUSES)
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
-    """The exchange failed: as an HTTP error (`status`) while no header went out, else as an error event in the
-    client's stream, after which nothing follows. `message` is for people: no stack trace, no key.
+    """Why an exchange failed. The client gets an HTTP error (`status`) before the response head was sent, else an error
+    event as the last one of its stream. `message` is for people: no stack trace, no key.
 
-    `retry_after` is the provider's header value as it came. `prompt_tokens`/`context_limit`/`max_tokens` are known
+    `retry_after` is the provider's header value, unchanged. `prompt_tokens`, `context_limit` and `max_tokens` are known
     only for some context_length failures.
     """
 
@@ -51,11 +52,11 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     context_limit: int | None = None
     max_tokens: int | None = None
     tool: str | None = None
-    """Where a tool call of the model was refused: the tool that it names."""
+    """The tool named by a call of the model, if that call was refused."""
 
 
-class BadRequest(Exception):  # noqa: N818 - the field's word
-    """The client's request cannot be served. The message says what is wrong, where, and what to do."""
+class BadRequest(Exception):  # noqa: N818 - HTTP's word
+    """The client's request cannot be served. The message says what is wrong, where, and what to do about it."""
 
     def __init__(self, message: str, *, kind: FailureKind = "invalid_request", status: int = 400,
                  code: str | None = None) -> None:
@@ -64,7 +65,7 @@ class BadRequest(Exception):  # noqa: N818 - the field's word
 
 
 class RequestError(Exception):
-    """A refused request: `status`, `headers` and `body` are the answer in the client API's error shape."""
+    """A refused request. `status`, `headers` and `body` are the response, in the client API's error shape."""
 
     def __init__(self, status: int, headers: dict[str, str], body: bytes, failure: Failure) -> None:
         super().__init__(f"{status}: {failure.message}")

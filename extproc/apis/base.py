@@ -143,7 +143,7 @@ class DecodeContext(msgspec.Struct, frozen=True, kw_only=True):
     dropped: Dropped = msgspec.field(default_factory=Dropped)
     """Takes the names of what an answer holds and no client API can carry: for log and metrics, since the head with
     the names has gone out."""
-    heal: Callable[[str, str], str | Failure] | None = None
+    repair_arguments: Callable[[str, str], str | Failure] | None = None
     """Repairs or checks the arguments of native calls; None: they go out as they come."""
     tally: CallTally = msgspec.field(default_factory=CallTally)
     """Takes what is wrong with calls: for log and metrics."""
@@ -192,10 +192,10 @@ class PassThrough(Protocol):
         """True if the response can be forwarded unmodified. `patched`: the request was forwarded rather than
         re-encoded."""
 
-    def reader(self, context: DecodeContext, decoder: ResponseDecoder) -> ResponseDecoder:
+    def response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> ResponseDecoder:
         """Reads the provider's answer; `decoder` takes over where it cannot pass."""
 
-    def encoder(self, encoder: ResponseEncoder, *, stream: bool) -> ResponseEncoder:
+    def response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> ResponseEncoder:
         """Hands it on; `encoder` takes over with the decoder's events."""
 
 

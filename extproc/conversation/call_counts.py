@@ -1,7 +1,7 @@
-"""How the tool calls of one answer fared, by the way in which the model wrote them: figures for log and metrics.
+"""Counts of the tool calls of one response, by the form in which the model wrote them, for log and metrics.
 
-The sequencer counts what is wrong with native calls, the readers of dialects count their own. Nothing is decided by
-these figures, and they hold no argument.
+The sequencer counts what is wrong with native calls, the dialects count their own. The counts decide nothing, and they
+hold no arguments.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from typing import Literal
 import msgspec
 
 NATIVE = "native"
-"""The provider's API told the call apart itself; every other way is the name of a dialect."""
+"""The form of calls in the fields of the provider's API. Every other form is the name of a dialect."""
 
 
 class CallCounts(msgspec.Struct, omit_defaults=True, gc=False):
-    """Calls of one answer that were written in one way."""
+    """Calls of one response in one form."""
 
     total: int = 0
-    """All that the model made, those that are told below among them."""
+    """All calls of the model, including those counted below."""
     repaired: int = 0
-    """Calls of which something was wrong and was put right."""
+    """Calls with damage that was repaired."""
     unreadable: int = 0
-    """Calls that are no call: arguments that are not JSON or broke off; they went out as they were, or were left out
-    where not even the tool was to be read."""
+    """Calls whose arguments are not JSON or broke off. They were sent as they were, or left out if not even the tool
+    could be read."""
     unoffered: int = 0
-    """Calls of tools that the request did not offer. Native ones went out, those in text were left out."""
+    """Calls of tools that the request did not offer. Native calls were sent, those in text left out."""
     refused: int = 0
-    """Calls that did not match the tool's schema, or of tools that the request did not offer, where `tools.arguments`
-    is `strict`: the answer failed."""
+    """With `tools.arguments: strict`: calls that do not match the tool's schema, or of tools that the request did not
+    offer. The response failed."""
 
     unexpected: int = 0
-    """Native calls though the tools were written into the prompt. They went out like any other."""
+    """Native calls although the tools were written into the prompt. They were sent."""
     dropped: int = 0
-    """Calls that did not go out as `tools.parallel: enforce` or `tools.duplicates: drop` says."""
+    """Calls that were not sent because of `tools.parallel: enforce` or `tools.duplicates: drop`."""
 
     @property
     def failed(self) -> int:
@@ -49,51 +49,51 @@ Badness = Literal["unreadable", "unoffered", "refused"]
 
 
 class BadCall(msgspec.Struct, frozen=True):
-    """A call that no client can run as it is: the tool that it names ("" where that is not known or no name), and
-    what is wrong, in the words of `CallCounts`."""
+    """A call that no client can run as it is: its tool ("" if unknown or not a name) and the reason, a field of
+    `CallCounts`."""
 
     tool: str
     reason: Badness
 
     @classmethod
     def of(cls, tool: str | None, reason: Badness) -> BadCall:
-        """Names of tools that nobody offered are the model's own words: only what looks like a name is kept."""
+        """The name of a tool that was not offered is text of the model: anything that is no name is left out."""
         known = tool is not None and len(tool) <= _LONGEST_NAME and _NAME.fullmatch(tool) is not None
         return cls(tool if known and tool is not None else "", reason)
 
 
 class CallTally(msgspec.Struct):
-    """The counts of one answer while it is read."""
+    """The counts of one response while it is read."""
 
     native: CallCounts = msgspec.field(default_factory=CallCounts)
-    """Without a total: what reads native calls does not see which of them go out."""
+    """Without a total: `counts` computes it from the calls that were sent."""
     by_dialect: dict[str, CallCounts] = {}
     written: int = 0
-    """Calls from the model's text that went out."""
-    native_twins: int = 0
-    """Native calls that did not go out, as the same call in the text did: such a call counts both ways."""
+    """Calls in the model's text that were sent."""
+    native_duplicates: int = 0
+    """Native calls that were not sent because the same call in the text was. Such a call counts in both forms."""
     prompted: bool = False
     """The tools were written into the prompt: no native call is expected."""
     bad_native: list[BadCall] = []
-    """The first native ones of which something is wrong."""
+    """The first native calls that cannot be run."""
 
     def of(self, dialect: str) -> CallCounts:
-        """The counts of calls that were read as this dialect."""
+        """The counts of calls in this dialect."""
         found = self.by_dialect.get(dialect)
         if found is None:
             found = self.by_dialect[dialect] = CallCounts()
         return found
 
     def note_bad(self, tool: str | None, reason: Badness) -> None:
-        """A native call of this tool (as the client knows it) cannot be run."""
+        """Adds a native call that cannot be run. `tool`: the client's name."""
         if len(self.bad_native) < MOST_BAD_CALLS:
             self.bad_native.append(BadCall.of(tool, reason))
 
     def counts(self, sent: int, unoffered: int) -> dict[str, CallCounts]:
-        """All counts by dialect. `sent`: calls that went to the client; `unoffered`: native ones among them that name
-        no offered tool."""
+        """All counts by form. `sent`: calls that the client received; `unoffered`: native calls among them of tools
+        that were not offered."""
         native = msgspec.structs.replace(self.native, unoffered=unoffered)
-        native.total = max(sent - self.written, 0) + self.native_twins + native.refused + native.dropped
+        native.total = max(sent - self.written, 0) + self.native_duplicates + native.refused + native.dropped
         if self.prompted:
             native.unexpected = native.total
         return {NATIVE: native, **self.by_dialect} if native.total else dict(self.by_dialect)

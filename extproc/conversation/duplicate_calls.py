@@ -1,12 +1,12 @@
-"""One call that came twice, natively and as text: which of the calls of an answer repeat one that went out.
+"""Recognises calls of a response that came twice, natively and as text.
 
-Some servers tell a call by their API and leave the same call as text beside it (older parsers of vLLM and SGLang). A
-client would run it twice. The sequencer asks here; two native calls alike are two, and so are two written ones, as a
-model may well mean that, unless the model wrote one of them into its reasoning and closed it. What went out is never
-taken back, so a call that may be a repetition waits until it is whole.
-A written call whose text ran out may be the beginning of a native one: then both are that one.
+Some servers report a call by their API and leave the same call as text beside it (older parsers of vLLM and SGLang); a
+client would run it twice. Two native calls alike are two calls, and so are two written ones, as a model may mean that.
+The exception: a call that the model wrote into its reasoning and again behind it. What was sent is never taken back, so
+a call that may be a duplicate waits until it is complete. A written call that the text ended inside of may be the
+beginning of a native one; then both are one call.
 
-Where the configuration wants it (`tools.duplicates: drop`), a call that repeats any earlier one is one as well.
+With `tools.duplicates: drop`, a call that repeats any earlier one is dropped as well.
 """
 
 from __future__ import annotations
@@ -16,85 +16,86 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Literal
 
-from extproc.conversation.deferred_text import DeferredText
-from extproc.conversation.pending_call import PendingCall
+from extproc.conversation.pending_call import DeferredText, PendingCall
 from extproc.errors import Failure
 
-Repetition = Literal["twin", "repeated"]
+Repetition = Literal["duplicate", "repeated"]
+"""duplicate: the same call in another form. repeated: the same call again, dropped because of the configuration."""
 
 
 class DuplicateCallDetector:
-    """The calls of one answer that went out and have not been repeated. `limit`: most characters of arguments that are
-    compared; longer ones need not wait, and are never taken for a repetition. `typed` gives the arguments of a tool
-    their schema's types: those of a written call have them, a server that reads the text itself may leave `"1"`.
-    `drop_repeated`: two calls alike of one way are one, too."""
+    """The calls of one response that were sent.
 
-    __slots__ = ("_in_reasoning", "_limit", "_seen", "_seen_names", "_sent", "_typed", "drop_repeated")
+    `limit`: most characters of arguments that are compared; longer calls neither wait nor count as duplicates. `typed`
+    converts the arguments of a tool to the types of its schema: those of a written call have them, but a server that
+    reads the text itself may leave `"1"`. `drop_repeated`: also recognise calls that repeat one of the same form.
+    """
+
+    __slots__ = ("_drop_repeated", "_in_reasoning", "_limit", "_seen", "_seen_names", "_sent", "_typed")
 
     def __init__(self, limit: int, typed: Callable[[str, dict[str, object]], dict[str, object]], *,
                  drop_repeated: bool = False) -> None:
         self._limit = limit
-        self.drop_repeated = drop_repeated
+        self._drop_repeated = drop_repeated
         self._seen: set[tuple[str, bytes]] = set()
+        """(tool, value of the arguments) of every sent call, for `drop_repeated`."""
         self._seen_names: set[str] = set()
-        """Every call that went out, where repeated ones are dropped."""
         self._typed = typed
         self._sent: dict[tuple[str, bool], list[tuple[bytes, str]]] = {}
-        """By the tool's name and whether they were written."""
+        """(tool, call in text?) -> (value, text) of the arguments of each sent call without a duplicate so far."""
         self._in_reasoning: dict[str, list[bytes]] = {}
-        """Written calls from the reasoning that went out and have not been written again behind it."""
+        """Tool -> values of the calls in reasoning that were sent and not written again behind it."""
 
-    def awaits(self, name: str, call: PendingCall) -> bool:
-        """Whether `call`, of which nothing went out yet, may turn out to be a repetition."""
+    def may_be_duplicate(self, name: str, call: PendingCall) -> bool:
+        """True if `call`, of which nothing was sent yet, may repeat a sent one."""
         return call.size <= self._limit and (
-            (name, call.written is None) in self._sent or name in self._seen_names
-            or (call.written == "behind reasoning" and name in self._in_reasoning))
+            (name, call.text_place is None) in self._sent or name in self._seen_names
+            or (call.text_place == "behind reasoning" and name in self._in_reasoning))
 
-    def repeats(self, name: str, call: PendingCall, healed: str | None = None) -> Repetition | None:
-        """Whether `call`, which is whole, repeats one that went out the other way ("twin"); that one is used up by it.
-        Or any other that went out ("repeated"), where such calls are dropped. Else it goes out itself, and is
-        remembered. `healed`: its arguments, where they are not sent as they came."""
+    def check_and_remember(self, name: str, call: PendingCall, repaired: str | None = None) -> Repetition | None:
+        """How `call`, which is complete, repeats a sent call; a duplicate uses that call up. None: it is a call of its
+        own, and is remembered as sent. `repaired`: its arguments where they differ from those that came."""
         if call.size > self._limit:
             return None
-        text = self._with_types(name, call.arguments if healed is None else healed)
+        text = self._with_types(name, call.arguments if repaired is None else repaired)
         if (value := _value(text)) is None:
             return None
-        written = call.written is not None
-        others = self._sent.get((name, not written), [])
-        twin = None if call.opened else next((other for other in others if other[0] == value), None)
-        if twin is not None:
-            self._use_up(name, not written, twin)
-            return "twin"
+        in_text = call.text_place is not None
+        others = self._sent.get((name, not in_text), [])
+        duplicate = None if call.opened else next((other for other in others if other[0] == value), None)
+        if duplicate is not None:
+            self._use_up(name, not in_text, duplicate)
+            return "duplicate"
         drafts = self._in_reasoning.get(name, [])
-        if call.written == "behind reasoning" and not call.opened and value in drafts:
+        if call.text_place == "behind reasoning" and not call.opened and value in drafts:
             drafts.remove(value)
-            return "twin"
-        if self.drop_repeated:
+            return "duplicate"
+        if self._drop_repeated:
             if not call.opened and (name, value) in self._seen:
                 return "repeated"
             self._seen.add((name, value))
             self._seen_names.add(name)
-        if call.written == "reasoning":
+        if call.text_place == "reasoning":
             self._in_reasoning.setdefault(name, []).append(value)
-        self._sent.setdefault((name, written), []).append((value, text))
+        self._sent.setdefault((name, in_text), []).append((value, text))
         return None
 
-    def begun(self, name: str, call: PendingCall, waiting: Iterable[PendingCall | DeferredText],
-              heal: Callable[[str, str], str | Failure] | None) -> tuple[PendingCall | None, str] | None:
-        """`call` is written, and its text ran out: the native call that it is the beginning of, one of `waiting` or
-        (None) one that went out, and what is missing of its arguments. None: it is no such beginning."""
+    def find_native(self, name: str, call: PendingCall, deferred: Iterable[PendingCall | DeferredText],
+                    repair: Callable[[str, str], str | Failure] | None) -> tuple[PendingCall | None, str] | None:
+        """The native call that `call` is the beginning of, and what is missing of its arguments. `call` was read from
+        text that ended inside it. The native call is one of `deferred`, or None for one that was sent. None as a
+        whole: it is no such beginning."""
         if call.size > self._limit:
             return None
         for sent in () if call.opened else self._sent.get((name, False), ()):
             if rest_of(call.arguments, call.in_string, sent[1]) is not None:
                 self._use_up(name, False, sent)
                 return None, ""
-        for native in waiting:
-            if isinstance(native,
-                          DeferredText) or native.written is not None or native.name != call.name or not native.whole \
-                    or native.size > self._limit:
+        for native in deferred:
+            if isinstance(native, DeferredText) or native.text_place is not None or native.name != call.name \
+                    or not native.whole or native.size > self._limit:
                 continue
-            whole = native.arguments if heal is None else heal(name, native.arguments)
+            whole = native.arguments if repair is None else repair(name, native.arguments)
             rest = None if isinstance(whole, Failure) else rest_of(call.arguments, call.in_string,
                                                                    self._with_types(name, whole))
             if rest is not None:
@@ -109,16 +110,17 @@ class DuplicateCallDetector:
         typed = self._typed(name, value) if isinstance(value, dict) else value
         return arguments if typed == value else json.dumps(typed, ensure_ascii=False)
 
-    def _use_up(self, name: str, written: bool, sent: tuple[bytes, str]) -> None:
-        left = self._sent[name, written]
+    def _use_up(self, name: str, in_text: bool, sent: tuple[bytes, str]) -> None:
+        left = self._sent[name, in_text]
         left.remove(sent)
         if not left:
-            del self._sent[name, written]
+            del self._sent[name, in_text]
 
 
 def rest_of(sent: str, in_string: bool, whole: str) -> str | None:
-    """What is missing of the arguments `whole` behind `sent`, the JSON text of an object so far, which ends behind a
-    value or inside the string of its last parameter. None: `sent` is not how they begin, in any order."""
+    """What is missing of the arguments `whole` after `sent`, the beginning of an object's JSON text that ends after a
+    value or inside the string of its last parameter. None: `sent` does not begin `whole`, whatever the order of its
+    parameters."""
     try:
         part = json.loads((sent or "{") + ('"' if in_string else "") + "}")
         value = json.loads(whole.strip() or "{}")
@@ -141,7 +143,7 @@ def rest_of(sent: str, in_string: bool, whole: str) -> str | None:
 
 
 def _value(arguments: str) -> bytes | None:
-    """The same for two JSON texts of one value, whatever their order and white space; None when it is not JSON."""
+    """A hash of the value of a JSON text, whatever its order and white space; None if it is not JSON."""
     try:
         value = json.loads(arguments.strip() or "{}", parse_float=_number)
         return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=16).digest()

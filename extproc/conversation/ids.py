@@ -1,12 +1,12 @@
-"""Tool call ids: minted for a client, and spelt for a provider.
+"""Tool call ids: minted for a client, and rewritten for a provider.
 
-Two jobs, both without state and without randomness, so that any worker gives the same answer twice:
+Both are deterministic and keep no state, so any worker produces the same ids:
 
-* `IdMinter` gives the calls of an answer ids that are new in the conversation (a client that sees an id again takes
-  the call for a duplicate and loops) and decides whether a provider's own id may pass.
-* `ProviderIds` spells the ids of the history as the provider allows, the same way in a call and in its result.
+* `IdMinter` gives the calls of a response ids that are new in the conversation (a client that sees an id again takes
+  the call for a duplicate and loops), and decides whether a provider's own id may be sent.
+* `ProviderIds` rewrites the ids of the history as the provider allows, the same way in a call and in its result.
 
-Called by the translation and by the provider APIs' request encoders.
+Called by the translation and by the request encoders of provider APIs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ALPHANUMERIC = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def history_ids(messages: Iterable[Message]) -> frozenset[str]:
-    """Every tool call id of a conversation, in calls and in results."""
+    """All tool call ids of a conversation, in calls and in results."""
     ids: set[str] = set()
     for message in messages:
         for block in message.content:
@@ -39,15 +39,16 @@ def history_ids(messages: Iterable[Message]) -> frozenset[str]:
 
 
 def repeated_id(call_id: str, occurrence: int) -> str:
-    """A deterministic id for the n-th call (from 1) that reuses `call_id`, legal at every provider."""
+    """A deterministic id for the n-th call (from 1) that reuses `call_id`. Every provider takes it."""
     return "call_" + _hex(f"{occurrence}\0{call_id}".encode("utf-8", "surrogatepass"))
 
 
 class IdMinter:
-    """The ids of one answer.
+    """The ids of one response.
 
-    `identity` stands for the request and its id (same request, same ids; the same conversation sent again gets others),
-    `seen` holds the ids of its history, `pattern` is what the client takes, `prefix` begins minted ids.
+    `identity`: a hash of the request and its id, so that one request gets the same ids every time, and the same
+    conversation sent again gets others. `seen`: the ids of the history. `pattern`: what the client accepts. `prefix`:
+    of minted ids.
     """
 
     def __init__(self, identity: bytes, seen: Iterable[str], pattern: str = CLIENT_ID, prefix: str = "toolu_") -> None:
@@ -58,7 +59,7 @@ class IdMinter:
         self._minted: dict[int, str] = {}
 
     def mint(self, ordinal: int) -> str:
-        """The id of the answer's call number `ordinal`; asked again, the same one."""
+        """The id of the response's call number `ordinal`: the same one every time."""
         known = self._minted.get(ordinal)
         if known is not None:
             return known
@@ -73,7 +74,7 @@ class IdMinter:
         return new
 
     def accept(self, call_id: str) -> bool:
-        """Whether a provider's id may pass to the client. An accepted id is taken: asked again, the answer is no."""
+        """True if a provider's id may be sent to the client. Each id is accepted only once."""
         if (not self._legal.fullmatch(call_id) or call_id.lower() in _NOT_IDS or call_id in self._taken
                 or MARK in call_id):
             return False
@@ -82,11 +83,11 @@ class IdMinter:
 
 
 class ProviderIds:
-    """Ids of one conversation as one provider takes them: legal ones unchanged, others replaced by a hash of their
-    text, so that the same id gives the same bytes in every later request.
+    """Ids of one conversation as one provider accepts them: legal ids unchanged, others replaced by a hash of their
+    text, so that an id gives the same bytes in every later request.
 
-    `form` names the replacement: "hash" is `call_` and 24 hex digits, "nine" nine alphanumerics, "functions" turns
-    every id into `functions.NAME:N`, where that is not too long.
+    `form` is the replacement: "hash" is `call_` and 24 hex digits, "nine" nine alphanumerics; "functions" turns every
+    id into `functions.NAME:N` unless that is longer than `limit` characters.
     """
 
     def __init__(self, pattern: str, limit: int, form: Literal["hash", "nine", "functions"] = "hash") -> None:
@@ -96,14 +97,14 @@ class ProviderIds:
         self._used: set[str] = set()
         self._count = 0
 
-    def next(self, call_id: str, name: str) -> str:
-        """The provider's id of the conversation's next call; `call_id` must be unique in the conversation, `name` is
+    def next_id(self, call_id: str, name: str) -> str:
+        """The provider's id of the conversation's next call. `call_id` must be unique in the conversation; `name` is
         the provider's name of the tool."""
         if self._form == "functions":
-            spelt = f"functions.{name}:{self._count}"
+            numbered = f"functions.{name}:{self._count}"
             self._count += 1
-            if len(spelt) <= self._limit:
-                return spelt
+            if len(numbered) <= self._limit:
+                return numbered
         new = call_id
         attempt = 0
         while new in self._used or len(new) > self._limit or not self._legal(new):

@@ -1,11 +1,11 @@
 """The conversation model that every API decodes into and encodes from.
 
-A request is a `Request` of `Message`s made of content blocks; an answer is a stream of the events at the end of this
+A request is a `Request` of `Message`s made of content blocks. A response is a stream of the events at the end of this
 file, in the strict order *start, (block start, delta*, block stop)*, citations?, finish* or, at any point, *failure*.
-Blocks never overlap. Wire names of an API never appear here, and this module imports nothing of the project: everything
-else may import it.
+Blocks never overlap. Wire names of an API never appear here. The module imports only `errors.py`, so everything else
+may import it.
 
-Sources: the union of Anthropic Messages and OpenAI Chat Completions, with the words of the field.
+Source: the union of Anthropic Messages and OpenAI Chat Completions.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import msgspec
 
 from extproc.errors import Failure
 
-# --------------------------------------------------------------------------------------------------- content blocks
-# A request has hundreds of blocks, each looked at several times. Nothing derives from them: `type(block) is Text` asks
-# what `isinstance` asks, which takes five times as long for a record of another type.
+# --------------------------------------------------------------------------------------------------- content blocks A
+# request has hundreds of blocks, each examined several times. The classes are final, so `type(block) is Text` replaces
+# `isinstance`, which takes five times as long for a record of another type.
 
 
 CacheMark = bool | Literal["5m", "1h"]
-"""Whether the client wants the prefix that ends here cached; the time says for how long, where the client said it."""
+"""True if the client wants the prefix that ends here cached; a text is the lifetime that the client asked for."""
 
 _CACHE_LIFETIMES: dict[CacheMark, int] = {False: 0, True: 1, "5m": 2, "1h": 3}
 
 
 def longest_mark(*marks: CacheMark) -> CacheMark:
-    """The cache mark of several marked blocks that become one."""
+    """The cache mark of a block made of several marked blocks."""
     return max(marks, key=_CACHE_LIFETIMES.__getitem__, default=False)
 
 
@@ -42,7 +42,7 @@ class Text(msgspec.Struct, frozen=True, gc=False):
 
 @final
 class Media(msgspec.Struct, frozen=True, gc=False):
-    """An image, a document, a sound or a video. Exactly one of `data`, `url`, `file_id`, `text` is set.
+    """An image, a document, audio or a video. Exactly one of `data`, `url`, `file_id`, `text` is set.
 
     `data` is base64 as the client sent it (never decoded here), `text` is the text of a plain-text document.
     """
@@ -70,8 +70,8 @@ class Thinking(msgspec.Struct, frozen=True, gc=False):
 
 
 class Signature(msgspec.Struct, frozen=True, gc=False):
-    """Opaque data that a provider wants back, byte for byte, with the block it came with. `origin` names who issued it
-    (see `carrying.origin_of`): anybody else refuses it."""
+    """Opaque data that a provider wants back, byte for byte, with its block. `origin` identifies the issuer (see
+    `signatures.origin_of`): any other endpoint refuses it."""
 
     value: str
     origin: str
@@ -101,8 +101,8 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 @final
 class Opaque(msgspec.Struct, frozen=True, gc=False):
-    """A block only the API `api` understands (server tool calls, containers...). `raw` is its JSON. Other APIs get
-    `text` when there is a faithful rendering, else they drop the block by its `type`, and name it."""
+    """A block that only the API `api` understands (server tool calls, containers). `raw` is its JSON. Other APIs get
+    `text`, if there is a faithful rendering; else they drop the block and report its `type`."""
 
     api: str
     type: str
@@ -114,13 +114,13 @@ Block = Text | Media | Thinking | ToolCall | ToolResult | Opaque
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One turn. Tool results are blocks of a user message; `system` may stand anywhere in the conversation."""
+    """One message. Tool results are blocks of a user message; a `system` message may come at any place."""
 
     role: Literal["system", "user", "assistant"]
     content: list[Block]
     extra: dict[str, msgspec.Raw] = {}
-    """Fields of the client's own API that say more than the blocks hold (opaque items of reasoning): only a provider of
-    that API gets them."""
+    """Fields of the client's API that the blocks cannot hold (opaque items of reasoning), for a provider of the same
+    API."""
 
 
 # ----------------------------------------------------------------------------------------------------------- request
@@ -134,14 +134,14 @@ class Tool(msgspec.Struct, frozen=True):
     schema: dict[str, object]
     strict: bool | None = None
     deferred: bool = False
-    """Known to the client, not loaded yet by the model (Anthropic's `defer_loading`)."""
+    """The definition is not in the prompt until the model asks for it (Anthropic's `defer_loading`)."""
     custom: bool = False
-    """Takes free text instead of arguments (OpenAI's `custom` tools). Its schema is then that of an object with the one
-    string `input`; `format` is the JSON of its grammar, for providers that know such tools."""
+    """The tool takes free text instead of arguments (OpenAI's `custom` tools). `schema` then describes an object with
+    one string `input`; `format` is the JSON of the grammar, for providers that have such tools."""
     format: msgspec.Raw | None = None
     cache: CacheMark = False
     eager: bool | None = None
-    """Whether its arguments are streamed before they are checked (Anthropic's `eager_input_streaming`)."""
+    """True: arguments are streamed before they are checked (Anthropic's `eager_input_streaming`)."""
 
 
 class ServerTool(msgspec.Struct, frozen=True):
@@ -154,7 +154,7 @@ class ServerTool(msgspec.Struct, frozen=True):
 
 
 class ToolChoice(msgspec.Struct, frozen=True, gc=False):
-    """`tool` names the one tool when mode is "tool". `allowed`: with auto and required only these may be called."""
+    """`tool` is the one tool for mode "tool". `allowed`: with auto and required, the only tools that may be called."""
 
     mode: Literal["auto", "required", "tool", "none"]
     tool: str | None = None
@@ -162,9 +162,9 @@ class ToolChoice(msgspec.Struct, frozen=True, gc=False):
 
 
 class ThinkingConfig(msgspec.Struct, frozen=True, gc=False):
-    """What the client asks of reasoning. `budget` is in tokens; `effort` one of minimal, low, medium, high, xhigh,
-    max. mode None: the client said nothing but an effort. `preserved`: whether the reasoning of all earlier turns stays
-    before the model; None: the client did not say."""
+    """The client's settings of reasoning. `mode` None: nothing but an effort was given. `budget`: in tokens. `effort`:
+    one of minimal, low, medium, high, xhigh, max. `preserved`: the model sees the reasoning of all earlier turns; None:
+    not given."""
 
     mode: Literal["enabled", "adaptive", "disabled"] | None = None
     budget: int | None = None
@@ -181,7 +181,7 @@ class OutputFormat(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """One request, whatever API it came in."""
+    """One request of any client API."""
 
     model: str
     messages: list[Message]
@@ -198,8 +198,8 @@ class Request(msgspec.Struct, kw_only=True):
     stream: bool = False
     thinking: ThinkingConfig | None = None
     thinking_words: dict[str, msgspec.Raw] = {}
-    """The fields in which the client said it, as they stand in its request; empty where it gave nothing but an effort,
-    which every endpoint is told in its own way. A provider of the same API that nobody knows gets these."""
+    """The client's own fields for `thinking`, as JSON; empty if it gave nothing but an effort, which every endpoint has
+    its own field for. Sent to unknown providers of the same API."""
     output_format: OutputFormat | None = None
     user: str | None = None
     """An opaque id of the end user, of any length and alphabet."""
@@ -209,27 +209,26 @@ class Request(msgspec.Struct, kw_only=True):
     logprobs: bool = False
     top_logprobs: int | None = None
     choices: int = 1
-    """Answers that the client wants to one request (OpenAI's `n`)."""
+    """The number of responses to generate (OpenAI's `n`)."""
     cites: bool = False
-    """Whether answers have a place for `Citations` in the client's API; elsewhere sources are told in the text."""
+    """True if the client's API has a place for `Citations`; for others, sources are listed in the text."""
     want_usage: bool = True
-    """Whether the client asked for figures in a stream (OpenAI's `include_usage`); other APIs always tell them."""
+    """The client wants usage figures in a stream (OpenAI's `include_usage`); other APIs always send them."""
     extra: dict[str, msgspec.Raw] = {}
-    """Top-level fields of the client's own API `api` that have no place here: only a provider of that API gets them,
-    for others they are named."""
+    """Top-level fields of the client's API `api` without a counterpart here: a provider of that API gets them, for
+    others they are reported as dropped."""
     api: str = ""
 
 
-# ------------------------------------------------------------------------------------------------------------ answer
+# ---------------------------------------------------------------------------------------------------------- response
 
 FinishReason = Literal["stop", "stop_sequence", "length", "tool_calls", "content_filter", "refusal", "pause",
                        "context_length"]
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens of one exchange. `input` is the whole prompt, with `cached` (read from a cache) and `cache_write` as
-    parts of it; `output` is everything generated, with `reasoning` as a part of it. `estimated`: the provider sent
-    no figures."""
+    """Tokens of one exchange. `input` is the whole prompt, including `cached` (read from a cache) and `cache_write`;
+    `output` is everything generated, including `reasoning`. `estimated`: the provider sent no figures."""
 
     input: int = 0
     output: int = 0
@@ -240,7 +239,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
-    """The answer begins. `id` and `model` are the provider's own."""
+    """The response begins. `id` and `model` are the provider's own."""
 
     id: str | None = None
     model: str | None = None
@@ -275,8 +274,8 @@ class RedactedThinking(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolCallStart(msgspec.Struct, frozen=True, gc=False):
-    """A tool call begins. `id` and `name` are final and those of the client; `ArgumentsDelta`s follow. `signature` must
-    come back with the call."""
+    """A tool call begins; `ArgumentsDelta`s follow. `id` and `name` are final, and the client's. `signature` must come
+    back with the call."""
 
     id: str
     name: str
@@ -294,24 +293,24 @@ class BlockStop(msgspec.Struct, frozen=True, gc=False):
 
 
 class Citations(msgspec.Struct, frozen=True):
-    """What the answer rests on, for a client that has a place for it (`Request.cites`): at most once, behind the last
-    block. All is JSON as the provider sent it: `annotations` of pieces of the text, and the fields beside the answer,
-    by their names, in `extra`."""
+    """Sources of the response, for a client API that has a place for them (`Request.cites`): at most once, after the
+    last block. `annotations` refer to pieces of the text; `extra` holds the provider's fields beside the message, by
+    name. All of it is JSON as the provider sent it."""
 
     annotations: list[msgspec.Raw]
     extra: dict[str, msgspec.Raw]
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """Why an answer was refused. `explanation` is for people, "" for none; `details` is the object in which Anthropic's
-    API tells it, as it came."""
+    """Why the model refused. `explanation` is for people, "" for none; `details` is the object of Anthropic's API, as
+    it came."""
 
     explanation: str
     details: msgspec.Raw
 
 
 class Finish(msgspec.Struct, frozen=True, gc=False):
-    """The answer is complete: nothing follows."""
+    """The response is complete: nothing follows."""
 
     reason: FinishReason
     usage: Usage
@@ -320,8 +319,8 @@ class Finish(msgspec.Struct, frozen=True, gc=False):
 
 
 class RawEvent(msgspec.Struct, frozen=True, gc=False):
-    """Bytes of the client's own API that a provider of the same API sent, as they go out. `content`: they hold content;
-    `calls`: so many tool calls begin in them. An answer passes whole or not at all."""
+    """Bytes of the client's API from a provider of the same API, as they are sent to the client. `content`: they hold
+    content. `calls`: the number of tool calls that begin in them. A response consists of nothing else, or of none."""
 
     data: bytes
     content: bool = False

@@ -1,7 +1,7 @@
-"""Arguments of past tool calls as text that every server can parse.
+"""Arguments of past tool calls, as text that every server can parse.
 
-Many servers decode the arguments of the history to render them into a prompt, and fail on anything but a JSON object.
-Called by the request encoders and by the writers of dialects.
+Many servers decode the arguments in the history to render them into a prompt, and fail on anything but a JSON object.
+Called by the request encoders of provider APIs and of dialects.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def arguments_text(arguments: str) -> str:
-    """The text itself when it is a JSON object; "{}" for nothing; the object inside when the object was encoded
-    twice; else an object that holds the value (`arguments`) or the raw text (`INVALID_JSON`)."""
+    """The text of a JSON object: the same text if it is one; "{}" for no arguments; the inner object if it was encoded
+    twice; else an object with the value (`arguments`) or the raw text (`INVALID_JSON`)."""
     try:
         _OBJECT.decode(arguments)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

@@ -1,8 +1,8 @@
-"""One tool call while its pieces arrive: fragments of a name and of arguments -> what can be said for certain.
+"""One tool call while its pieces arrive: fragments of a name and of arguments -> what is certain of them.
 
-Providers disagree about how a native call travels (names in halves, names repeated, a stray `{}` before the real
-arguments, every chunk repeating all that came before). This module knows those habits; `blocks.py`, its only caller,
-decides when something goes out. It never decides which call a fragment belongs to: the API's decoder does.
+Providers disagree about how a native call is streamed: names in halves, names repeated, a stray `{}` before the real
+arguments, every chunk repeating everything before it. This module knows those habits. `sequencer.py` decides when
+something is sent, and the API's decoder which call a fragment belongs to.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _OUTSIDE = re.compile(r'["{}\[\]]')
 _TOKENS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?P<closed>"?)|[{}\[\]]', re.DOTALL)
 _CLOSER = {"{": "}", "[": "]"}
 _NOTHING_YET = re.compile(r"\s*(?:\{\s*(?:\}\s*)?|n(?:u(?:l(?:l\s*)?)?)?)?")
-"""Arguments that may turn out to be none: blank, the beginning of `null`, or an empty object with nothing inside."""
-_STRAY = re.compile(r"\s*(?:\{\s*\}|null)\s*(?=\{)")
-_check = msgspec.json.Decoder(msgspec.Raw).decode
-"""Reads a JSON text and builds nothing of it."""
+"""Arguments that may turn out to be none: blank, the beginning of `null`, or an empty object."""
+_STRAY_PREFIX = re.compile(r"\s*(?:\{\s*\}|null)\s*(?=\{)")
+_validate = msgspec.json.Decoder(msgspec.Raw).decode
+"""Raises `msgspec.DecodeError` for text that is not JSON; builds no objects."""
 
 
 class JsonBalance:
-    """Follows the nesting of one JSON text, fragment by fragment; looks at each character once."""
+    """The nesting of one JSON text, fragment by fragment. Each character is read once."""
 
     __slots__ = ("_escape", "closers", "in_string", "started")
 
@@ -71,12 +71,12 @@ class JsonBalance:
 
     @property
     def complete(self) -> bool:
-        """A whole value went by (an object, an array or a string)."""
+        """A whole value came: an object, an array or a string."""
         return self.started and not self.closers and not self.in_string
 
 
 def closing_bracket(text: str) -> int:
-    """Where the object that `text` begins with ends: behind its closing bracket; 0 where it does not end."""
+    """The index after the closing bracket of the object at the start of `text`; 0 if the object does not end."""
     depth = 0
     for found in _TOKENS.finditer(text):
         mark = found.group()[0]
@@ -91,65 +91,81 @@ def closing_bracket(text: str) -> int:
 
 
 def is_json_object(text: str) -> bool:
-    """Whether `text` is one valid JSON object."""
+    """True if `text` is one valid JSON object."""
     try:
         return isinstance(msgspec.json.decode(text), dict)
     except (msgspec.DecodeError, RecursionError):
         return False
 
 
-Place = Literal["text", "reasoning", "behind reasoning"]
-"""Where a model wrote a call: behind reasoning that was closed after a call in it, such a call may stand once more."""
+TextPlace = Literal["text", "reasoning", "behind reasoning"]
+"""Where a model wrote a call. "behind reasoning": after reasoning that held a call and was closed; the model may write
+that call again."""
 
 
 def _begins(name: str, offered: Collection[str]) -> bool:
-    """Whether an offered tool's name begins like this, or is this."""
+    """True if the name of an offered tool starts with `name`."""
     return any(tool.startswith(name) for tool in offered)
 
 
+class DeferredText:
+    """Text or reasoning behind an open call, in the pieces in which it came. `kind`: "text" or "thinking"."""
+
+    __slots__ = ("kind", "pieces")
+
+    def __init__(self, kind: str, first: str) -> None:
+        self.kind = kind
+        self.pieces = [first]
+
+
 class PendingCall:
-    """A call that is being received. `take` gives what may go out now; `opened` says that id and name went out."""
+    """A call that is being received. `take_unsent` returns what may be sent now."""
 
-    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_start", "_unsent", "buffered", "closing", "counts",
-                 "ended", "finished", "give_up", "id", "mended", "name", "opened", "signature", "size", "told_end",
-                 "written")
+    __slots__ = ("_balance", "_held", "_pieces", "_snapshot", "_start", "_unsent", "brackets_added", "closing",
+                 "counts", "ended", "explicit_end", "finished", "id", "name", "on_truncated", "opened", "signature",
+                 "size", "text_place", "unsent_size")
 
-    def __init__(self, id: str | None = None, *, told_end: bool = False, signature: Signature | None = None,
-                 written: Place | None = None) -> None:
+    def __init__(self, id: str | None = None, *, explicit_end: bool = False, signature: Signature | None = None,
+                 text_place: TextPlace | None = None) -> None:
         self.id = id
-        self.written = written
+        self.text_place = text_place
         """Where in the model's text it was read; None: it is native."""
-        self.give_up: Callable[[], Failure | None] | None = None
-        """Set once the text of a written call has ended inside of it. Called when the call is certain to be no
-        beginning of a native one: it is truncated then, or the answer fails."""
+        self.on_truncated: Callable[[], Failure | None] | None = None
+        """Set when the model's text ended inside this call. Called when the call is certain not to be the beginning of
+        a native one: returns the failure of the response, or None for a call that stays truncated."""
         self.counts: CallCounts | None = None
         """Where it is counted, if it was read from text."""
         self.signature = signature
-        self.told_end = told_end
-        """Its source says when it is whole; until then it is not, whatever the brackets say."""
+        self.explicit_end = explicit_end
+        """Its source says when it is complete; until then it is not, whatever the brackets say."""
         self.name = ""
         self.opened = False
+        """Id and name were sent."""
         self.ended = False
+        """No fragment counts any more."""
         self.finished = False
         """Its source says that nothing more comes, whatever the brackets say."""
         self.closing = ""
-        """What ends it where its text ran out, unless it is the beginning of a native call."""
-        self.mended = False
-        """It got brackets that were missing."""
-        self.buffered = 0
-        """Characters that wait to be sent."""
+        """What completes it if its text ended inside it, unless it is the beginning of a native call."""
+        self.brackets_added = False
+        """Missing closing brackets were added."""
+        self.unsent_size = 0
+        """Characters that may be sent and were not."""
         self.size = 0
         """Characters of the arguments so far."""
         self._unsent: list[str] = []
         self._balance = JsonBalance()
         self._pieces: list[str] = []
         self._held = True
+        """The first arguments are held back: they may be a stray prefix."""
         self._start = ""
         """What is held back, without white space."""
         self._snapshot = False
+        """Fragments repeat everything before them."""
 
     def add_name(self, fragment: str, offered: Collection[str]) -> None:
-        """Names come whole, whole again in every chunk, in pieces, or growing. An offered name settles it."""
+        """Adds a fragment of the name. Names come whole, whole again in every chunk, in pieces, or growing; an offered
+        name is final."""
         if self.opened or not fragment or fragment == self.name:
             return
         joined = self.name + fragment
@@ -162,14 +178,13 @@ class PendingCall:
             self.name = fragment if grows else joined
 
     def is_other_tool(self, name: str, offered: Container[str]) -> bool:
-        """Whether `name` can only be the name of a further call: both are offered, and neither goes on with the
-        other."""
+        """True if `name` can only be the name of a further call: both are offered, and neither continues the other."""
         return (name != self.name and name in offered and self.name in offered
                 and not name.startswith(self.name) and self.name + name not in offered)
 
     def name_goes_on(self, fragment: str, offered: Collection[str]) -> bool:
-        """Whether `fragment` can only be the rest of a name that was cut, or the whole of it: neither piece is an
-        offered tool of its own, and together they are one or begin one."""
+        """True if `fragment` can only continue the name, or be the whole of it: neither piece is an offered tool by
+        itself, and together they are one or begin one."""
         if self.opened or not self.name or self.name in offered or fragment == self.name:
             return False
         if fragment.startswith(self.name):
@@ -177,12 +192,12 @@ class PendingCall:
         return fragment not in offered and _begins(self.name + fragment, offered)
 
     def may_grow(self, offered: Collection[str]) -> bool:
-        """Whether more of the name may come: there is none yet, or it only begins the name of an offered tool."""
+        """True if more of the name may come: there is none yet, or it only begins the name of an offered tool."""
         name = self.name
         return not name or (name not in offered and _begins(name, offered))
 
     def add_arguments(self, fragment: str) -> None:
-        """Takes a fragment of JSON text."""
+        """Adds a fragment of JSON text."""
         if not fragment:
             return
         if self._pieces and fragment[0] == "{" and len(fragment) >= self.size:
@@ -199,12 +214,12 @@ class PendingCall:
 
     def _release(self, text: str) -> None:
         self._unsent.append(text)
-        self.buffered += len(text)
+        self.unsent_size += len(text)
 
     def _without_repeated(self, fragment: str) -> str:
-        """Some servers send the arguments so far in every chunk, or all of them once more at the end.
+        """The new part of a fragment. Some servers repeat the arguments so far in every chunk, or at the end.
 
-        A fragment that begins with everything received is such a repetition, unless an object may really begin here.
+        A fragment that starts with everything received is such a repetition, unless an object may begin here.
         """
         so_far = "".join(self._pieces)
         if not fragment.startswith(so_far):
@@ -216,14 +231,14 @@ class PendingCall:
         return fragment[len(so_far):]
 
     def _release_first(self, fragment: str) -> None:
-        """Holds back a lone `{}` or `null` until it is known to be the arguments and not a stray prefix of them. The
-        usual first piece is told by its first characters; blank ones, however many, are looked at once each."""
+        """Holds back a lone `{}` or `null` until it is certain to be the arguments and not a stray prefix. Each piece
+        is read once, also if all are blank."""
         start = self._start + fragment
         if _NOTHING_YET.fullmatch(start):
             self._start = "".join(start.split())
             return
         text = "".join(self._pieces)
-        stray = _STRAY.match(text)
+        stray = _STRAY_PREFIX.match(text)
         if stray is not None:
             text = text[stray.end():]
             self._pieces, self.size = [text], len(text)
@@ -232,8 +247,8 @@ class PendingCall:
         self._held = False
         self._release(text)
 
-    def repeats(self, arguments: str) -> bool:
-        """Whether `arguments` is all that came so far, once more."""
+    def equals_arguments(self, arguments: str) -> bool:
+        """True if `arguments` repeats everything that came so far."""
         return arguments == self.arguments
 
     @property
@@ -247,23 +262,25 @@ class PendingCall:
         return self._balance.in_string
 
     @property
-    def has_arguments(self) -> bool:
+    def has_unsent(self) -> bool:
+        """Arguments may be sent."""
         return bool(self._unsent)
 
     @property
     def complete(self) -> bool:
-        """The arguments are a whole JSON value (no arguments yet is not complete: they may still come). Of a written
-        call its reader says so: ended before, it would pass for truncated, and no twin would be found."""
-        return self.finished or (self._balance.complete and not self._held and self.written is None)
+        """The arguments are a whole JSON value; without arguments a call is not complete, as they may still come. A
+        call in text is complete when its parser says so: ended earlier, it would count as truncated, and its
+        duplicate would not be found."""
+        return self.finished or (self._balance.complete and not self._held and self.text_place is None)
 
     @property
     def whole(self) -> bool:
-        """As `complete`, also when the value may still turn out to be a stray prefix."""
-        return self.finished or (self._balance.complete and self.give_up is None)
+        """As `complete`, also if the value may still turn out to be a stray prefix."""
+        return self.finished or (self._balance.complete and self.on_truncated is None)
 
     def end(self, clean: bool) -> None:
-        """No more fragments. A cleanly finished native call gets its missing brackets, if that makes it valid JSON; a
-        truncated one is never closed, nor is a written one: its reader knows what is missing."""
+        """No more fragments follow. A native call of a clean finish gets its missing brackets if that makes it valid
+        JSON. A truncated call is never closed, nor is a call in text: its parser knows what is missing."""
         self.ended = True
         closing, self.closing = self.closing, ""
         self.add_arguments(closing)
@@ -273,33 +290,33 @@ class PendingCall:
                 self._pieces, self.size = [], 0
             else:
                 self._release("".join(self._pieces))
-        if clean and self.written is None and self._balance.closers and not self._balance.in_string:
+        if clean and self.text_place is None and self._balance.closers and not self._balance.in_string:
             closers = "".join(reversed(self._balance.closers))
             if is_json_object("".join(self._pieces) + closers):
                 self._release(closers)
                 self._pieces.append(closers)
-                self.mended = True
+                self.brackets_added = True
                 self._balance.closers.clear()
 
     @property
     def truncated(self) -> bool:
-        """The arguments broke off inside the JSON text."""
-        return not self.finished and (self.told_end or self._balance.in_string or bool(self._balance.closers))
+        """The arguments end inside the JSON text."""
+        return not self.finished and (self.explicit_end or self._balance.in_string or bool(self._balance.closers))
 
     @property
     def readable(self) -> bool:
-        """The arguments are valid JSON; none at all stand for an empty object. Looks at all of them."""
-        if self.truncated or self.mended:
-            return self.mended
+        """The arguments are valid JSON; no arguments stand for an empty object. Reads all of them."""
+        if self.truncated or self.brackets_added:
+            return self.brackets_added
         text = "".join(self._pieces)
         try:
-            return not text or text.isspace() or bool(_check(text))
+            return not text or text.isspace() or bool(_validate(text))
         except (msgspec.DecodeError, RecursionError):
             return False
 
-    def take(self) -> str:
-        """What may be sent now; it counts as sent."""
+    def take_unsent(self) -> str:
+        """What may be sent now. It counts as sent from then on."""
         unsent = self._unsent[0] if len(self._unsent) == 1 else "".join(self._unsent)
         self._unsent = []
-        self.buffered = 0
+        self.unsent_size = 0
         return unsent

@@ -1,12 +1,12 @@
-"""Signatures of a provider, carried by what every client sends back.
+"""Signatures of a provider, embedded in fields that every client sends back.
 
-Some providers want an opaque signature back with a tool call (Gemini) or with a text. Clients drop fields they do not
-know, but all of them echo the id of a call, and the signature of a thinking block where their API has one. So the
-signature rides in there: in the id in the alphabet of ids, in a thinking block as plain text. The client APIs put it in
-and take it out; providers only ever see short ids and the signature beside them. Nothing is stored.
+Some providers want an opaque signature back with a tool call (Gemini) or with a text. Clients drop unknown fields, but
+all of them echo the id of a call, and the signature of a thinking block if their API has one. So the signature is
+embedded there: in an id in the alphabet of ids, in a thinking block as plain text. The client APIs embed and extract
+it; providers see short ids with the signature beside them. Nothing is stored.
 
-The form of an id: `ID` `_xs1_` `ORIGIN` (4) `CHECK` (4) `KIND` (1) `DATA`. A client that cut the id off leaves a wrong
-check: then the signature is gone, the id is still the same in the call and in its result.
+The form of an id: `ID` `_xs1_` `ORIGIN` (4) `CHECK` (4) `KIND` (1) `DATA`. If a client cuts the id off, the check is
+wrong: the signature is lost, but the id is still the same in the call and in its result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hashlib import blake2b
 from extproc.conversation.model import Signature
 
 MARK = "_xs1_"
-"""Stands between an id and what it carries; no id of our own or accepted from a provider holds it."""
+"""Separates an id from its signature. No minted id and no accepted id of a provider contains it."""
 _TEXT_MARK = "xs1."
 _ORIGIN = 4
 _CHECK = 4
@@ -30,12 +30,12 @@ _FROM_ID = str.maketrans("-_", "+/")
 
 
 def origin_of(*parts: str) -> str:
-    """Four characters for who issues a signature: the API, the endpoint, the model."""
+    """Four characters that identify the issuer of a signature: its API, endpoint and model."""
     return _short_hash("\0".join(parts))
 
 
 def embed_in_id(call_id: str, signature: Signature | None) -> str:
-    """The id for the client: itself, or with its signature on board."""
+    """The id for the client, with the signature embedded; unchanged for None."""
     if signature is None:
         return call_id
     origin = signature.origin if len(signature.origin) == _ORIGIN else origin_of(signature.origin)
@@ -44,22 +44,22 @@ def embed_in_id(call_id: str, signature: Signature | None) -> str:
 
 
 def extract_from_id(call_id: str) -> tuple[str, Signature | None]:
-    """The id of a client in two: the short id, and the signature it carried, None for none or a damaged one."""
+    """The short id and the signature embedded in an id of a client; None if there is none or it is damaged."""
     if MARK not in call_id:
         return call_id, None
-    plain, _, load = call_id.partition(MARK)
-    origin, check, data = load[:_ORIGIN], load[_ORIGIN:_ORIGIN + _CHECK], load[_ORIGIN + _CHECK:]
+    short_id, _, embedded = call_id.partition(MARK)
+    origin, check, data = embedded[:_ORIGIN], embedded[_ORIGIN:_ORIGIN + _CHECK], embedded[_ORIGIN + _CHECK:]
     value = _unpacked(data) if data and check == _short_hash(origin + data) else None
-    return plain, None if value is None else Signature(value, origin)
+    return short_id, None if value is None else Signature(value, origin)
 
 
 def embed_in_text(signature: Signature) -> str:
-    """The signature as text, for the place that a client's API has for signatures of thinking."""
+    """The signature as text, for the signature field of a thinking block in the client's API."""
     return f"{_TEXT_MARK}{signature.origin}.{signature.value}"
 
 
 def extract_from_text(text: str) -> Signature | None:
-    """The signature in such a text; None when the text is something else (a signature of Anthropic)."""
+    """The signature embedded in a text; None for any other text, such as a signature of Anthropic."""
     if not text.startswith(_TEXT_MARK):
         return None
     origin, dot, value = text[len(_TEXT_MARK):].partition(".")
@@ -67,8 +67,8 @@ def extract_from_text(text: str) -> Signature | None:
 
 
 def _packed(value: str) -> str:
-    """Any text in the alphabet of ids: kind "b" is ordinary base64, which only changes its letters, "u" text that fits
-    as it is, "t" any other text."""
+    """The text in the alphabet of ids, after its kind: "b" for base64, with two characters replaced; "u" for text of
+    legal characters; "t" for any other text."""
     if _BASE64.fullmatch(value):
         return "b" + value.translate(_TO_ID)
     if _ID_ALPHABET.fullmatch(value):

@@ -1,9 +1,9 @@
-"""Tool names: as the client spells them, and as a provider takes them.
+"""Tool names as the client writes them, and as a provider accepts them.
 
-The OpenAI format takes `[a-zA-Z0-9_-]` and 64 characters; clients offer names of 80 and more (MCP servers), dots and
-slashes. A name that does not fit becomes a readable stem and a hash of the whole name. The new name depends on the old
-one alone, so it stays the same from request to request and prompt caches keep hitting. Called by the request encoders;
-the map restores the names in the answer.
+The OpenAI format allows `[a-zA-Z0-9_-]` and 64 characters; clients offer names of 80 and more characters (MCP servers),
+dots and slashes. Such a name becomes a readable stem and a hash of the whole name. The new name depends on the old name
+alone, so it stays the same from request to request and prompt caches still hit. Called by the request encoders; the map
+restores the names in the response.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ _ILLEGAL_RUN = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 class NameMap(msgspec.Struct, frozen=True):
-    """Tool names as the provider knows them -> as the client knows them, for every offered tool. Nobody changes the
-    dictionaries: requests share them."""
+    """The names of the offered tools in both directions. Requests share the dictionaries: they must not be changed."""
 
     to_client: dict[str, str]
     to_provider: dict[str, str]
 
-    def client(self, name: str) -> str:
+    def client_name(self, name: str) -> str:
         """The client's name of a tool that the provider calls `name`. Some hosts put a namespace before it
-        (`functions.NAME`, Kimi and gpt-oss), the count of Kimi's ids behind it (`NAME:0`), or leave a token of the
-        model's format there (`NAME<|channel|>...`, gpt-oss): these go when the rest is an offered tool."""
+        (`functions.NAME`, Kimi and gpt-oss), the count of Kimi's ids behind it (`NAME:0`), or a token of the model's
+        format (`NAME<|channel|>...`, gpt-oss). These are removed if the rest is an offered tool."""
         known = self.to_client.get(name)
         if known is None and (name.startswith("functions.") or "<|" in name or ":" in name):
             plain = name.partition("<|")[0].strip().removeprefix("functions.")
@@ -48,11 +47,10 @@ def build_name_map(request: Request, limit: int = 64, pattern: str = _LEGAL,
                    namespaces: tuple[str, ...] = ("functions.",)) -> NameMap:
     """The names of the offered tools and of the history.
 
-    `pattern` is what a whole name must match; whatever it is, it takes letters, digits and `_` after a letter.
-
-    `to_client` also knows `functions.NAME` (each of the `namespaces`) for every offered tool, because some models
-    write the namespace of the prompt before the name. Names that only the history uses are in `to_provider` alone.
-    Raises `BadRequest` when two tools have one name: the answer could not say which of them is meant.
+    `limit`: most characters of a name. `pattern`: what a whole name must match; it must allow letters, digits and `_`
+    after a letter. `to_client` also has `functions.NAME` (each of the `namespaces`) for every offered tool, because
+    some models write the namespace of the prompt before the name. Names that only the history uses are in `to_provider`
+    alone. Raises `BadRequest` if two tools have one name: a call would be ambiguous.
     """
     offered: list[str] = []
     known: set[str] = set()
@@ -75,7 +73,8 @@ def build_name_map(request: Request, limit: int = 64, pattern: str = _LEGAL,
 @bounded_cache(entries=64, longest=8192)
 def _mapped(text: str, offered: tuple[str, ...], past: tuple[str, ...], limit: int, pattern: str,
             namespaces: tuple[str, ...]) -> NameMap:
-    """A coding client offers the same tools with every request. `text`: all names, which says how long they are."""
+    """Cached, because a coding client offers the same tools with every request. `text`: all names; its length decides
+    whether the result is cached."""
     to_provider = {name: name for name in [*offered, *past] if fits_name(name, limit, pattern)}
     taken = set(to_provider)
     for name in [*offered, *past]:
@@ -90,9 +89,9 @@ def _mapped(text: str, offered: tuple[str, ...], past: tuple[str, ...], limit: i
 
 
 def short_name(name: str, limit: int = 64, taken: Collection[str] = (), pattern: str = _LEGAL) -> str:
-    """A legal name for `name`: a stem of it and eight hex digits of its hash (more digits while that is taken)."""
+    """A legal name for `name`: a stem of it and eight hex digits of its hash, or more if that name is taken."""
     stem = _ILLEGAL_RUN.sub("_", name).strip("_") or "tool"
-    if not re.fullmatch(pattern, stem):  # it begins with what may not begin a name
+    if not re.fullmatch(pattern, stem):  # its first character may not begin a name
         stem = f"tool_{stem}"
     digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     for digits in (8, 16, 24, 32):
@@ -103,7 +102,7 @@ def short_name(name: str, limit: int = 64, taken: Collection[str] = (), pattern:
 
 
 def fits_name(name: str, limit: int = 64, pattern: str = _LEGAL) -> bool:
-    """Whether a provider takes the name as it is."""
+    """True if a provider accepts the name as it is."""
     return len(name) <= limit and _is_legal(name, pattern)
 
 

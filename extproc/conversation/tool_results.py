@@ -1,17 +1,18 @@
-"""Tool calls brought together with their results.
+"""Pairs tool calls with their results.
 
-Clients send results in any order, twice, late or not at all; providers demand that every call is answered at once and
-exactly once. `pair` turns the messages of a conversation into turns in which each call stands with its one result.
-Called by the request encoders of the provider APIs and by the writers of dialects (it knows no API). It repairs what
-can be repaired without guessing and raises `BadRequest`, naming the ids, for the rest:
+Clients send results in any order, twice, late or not at all; providers demand that every call is followed at once by
+exactly one result. `pair` converts the messages of a conversation to turns in which each call has its one result.
+Called by the request encoders of provider APIs and of dialects; knows no API. It repairs what can be repaired without
+guessing:
 
 * results out of order, in a later message, or behind user text: moved to their call;
-* a call without a result: answered by an error result that says so;
-* a result sent twice: the repetition is dropped; two different results of one call: joined, so that nothing is lost;
-* an id used by several calls: each further call gets its own id, results go to the nearest call before them;
-* a result without a call: refused. Sent on as text it could be taken for the user's words;
-* a last message of the user of which nothing is left, behind a turn of the model: a wish to go on stands for it, or the
-  model would take its own turn for one that it is to continue.
+* a call without a result: gets an error result that says so;
+* a result sent twice: the repetition is dropped. Two different results of one call: joined, so that nothing is lost;
+* an id used by several calls: each further call gets its own id, and results go to the nearest call before them;
+* a last message of the user that is empty then, after a turn of the model: replaced by a request to go on, or the model
+  would continue its own turn.
+
+A result without a call raises `BadRequest` with the ids: as text it could be taken for the user's words.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from extproc.conversation.unsupported import Dropped
 from extproc.errors import INVALID_TOOL_RESULTS, BadRequest
 
 NO_RESULT = "no result was returned for this call"
-"""What the model reads where a result is missing."""
+"""The content of the result that replaces a missing one."""
 GO_ON = "Please go on."
-"""Stands for a last message of the user that was empty, or held nothing but results of calls further up."""
+"""Replaces a last message of the user that was empty, or held nothing but results of earlier calls."""
 
 
 @final
 class Exchange(msgspec.Struct):
-    """A call and its result. The call's id is unique in the conversation. `at`: so many blocks of the turn's content
-    stand before the call."""
+    """A call and its result. The call's id is unique in the conversation. `at`: the number of blocks of the turn's
+    content before the call."""
 
     call: ToolCall
     result: ToolResult | None = None
@@ -43,7 +44,7 @@ class Exchange(msgspec.Struct):
 
 
 class Turn(msgspec.Struct):
-    """One turn without tool blocks, and the exchanges of an assistant turn, in call order."""
+    """One turn: its content without tool blocks, and the exchanges of an assistant turn in the order of the calls."""
 
     role: Literal["system", "user", "assistant"]
     content: list[Text | Media | Thinking | Opaque]
@@ -52,7 +53,7 @@ class Turn(msgspec.Struct):
     """`Message.extra` of its messages."""
 
     def in_order(self) -> list[Text | Media | Thinking | Opaque | Exchange]:
-        """The content with the exchanges where their calls stand."""
+        """The content, with each exchange at the place of its call."""
         whole: list[Text | Media | Thinking | Opaque | Exchange] = []
         done = 0
         for exchange in self.exchanges:
@@ -64,9 +65,9 @@ class Turn(msgspec.Struct):
 
 
 def pair(messages: list[Message], dropped: Dropped) -> list[Turn]:
-    """The turns of a conversation; consecutive assistant messages become one turn, turns that held nothing but
-    results and empty text vanish. What was repaired is named as a hint. Raises `BadRequest`."""
-    return _Pairing(messages).turns(dropped)
+    """The turns of a conversation. Consecutive assistant messages become one turn; turns of nothing but results and
+    empty text are left out. Repairs are named in `dropped`. Raises `BadRequest`."""
+    return _Pairing(messages).paired_turns(dropped)
 
 
 class _Pairing:
@@ -74,17 +75,17 @@ class _Pairing:
         self._messages = messages
         self._turns: list[Turn] = []
         self._calls: dict[str, list[tuple[int, Exchange]]] = {}
-        """The client's id -> its calls with the position of their turn, in order."""
-        self._early: list[ToolResult] = []
+        """The client's id -> (position of the turn, exchange) of its calls, in order."""
+        self._results_before_calls: list[ToolResult] = []
         self._repairs: set[str] = set()
 
     @cached_property
     def _taken(self) -> set[str]:
-        """Asked for only where an id comes twice."""
+        """All ids of the conversation. Needed only if an id comes twice."""
         return set(history_ids(self._messages))
 
-    def _read(self) -> None:
-        """Calls, results and the rest of all messages, each in its turn."""
+    def _read_messages(self) -> None:
+        """Puts the blocks of all messages into turns."""
         turn: Turn | None = None
         for message in self._messages:
             if turn is None or message.role != "assistant" or turn.role != "assistant":
@@ -95,13 +96,13 @@ class _Pairing:
             position = len(self._turns) - 1
             for block in message.content:
                 if type(block) is ToolResult:
-                    self._place(block, position)
+                    self._attach_result(block, position)
                 elif type(block) is ToolCall:
-                    self._call(block, turn, position)
+                    self._add_call(block, turn, position)
                 else:
                     turn.content.append(block)
 
-    def _call(self, call: ToolCall, turn: Turn, position: int) -> None:
+    def _add_call(self, call: ToolCall, turn: Turn, position: int) -> None:
         if turn.role != "assistant":
             raise BadRequest(f"the tool call {call.id!r} stands in a {turn.role} message; only assistant messages "
                              "call tools")
@@ -119,28 +120,28 @@ class _Pairing:
         earlier.append((position, exchange))
         turn.exchanges.append(exchange)
 
-    def _place(self, result: ToolResult, position: int) -> None:
+    def _attach_result(self, result: ToolResult, position: int) -> None:
         calls = self._calls.get(result.call_id, [])
         if len(calls) == 1:
             at, exchange = calls[0]
             if at == position - 1 and exchange.result is None:
-                exchange.result = result  # nearly always
+                exchange.result = result  # the usual case
                 return
         calls = [entry for entry in calls if entry[0] < position]
         if not calls:
-            self._early.append(result)
+            self._results_before_calls.append(result)
             return
-        waiting = [entry for entry in calls if entry[1].result is None]
-        if not waiting:
-            self._repeat(calls[-1][1], result)
+        unanswered = [entry for entry in calls if entry[1].result is None]
+        if not unanswered:
+            self._merge_result(calls[-1][1], result)
             return
-        nearest = max(at for at, _ in waiting)
-        exchange = next(exchange for at, exchange in waiting if at == nearest)
+        nearest = max(at for at, _ in unanswered)
+        exchange = next(exchange for at, exchange in unanswered if at == nearest)
         exchange.result = result
         if nearest != position - 1:
             self._repairs.add("tool_result.moved")
 
-    def _repeat(self, exchange: Exchange, result: ToolResult) -> None:
+    def _merge_result(self, exchange: Exchange, result: ToolResult) -> None:
         first = exchange.result
         if first is None or (first.content == result.content and first.is_error == result.is_error):
             self._repairs.add("tool_result.repeated")
@@ -149,17 +150,17 @@ class _Pairing:
                                      is_error=first.is_error or result.is_error, name=first.name)
         self._repairs.add("tool_result.joined")
 
-    def turns(self, dropped: Dropped) -> list[Turn]:
-        self._read()
-        if self._early:
-            self._place_early()
+    def paired_turns(self, dropped: Dropped) -> list[Turn]:
+        self._read_messages()
+        if self._results_before_calls:
+            self._attach_early_results()
         turns: list[Turn] = []
         for turn in self._turns:
             for exchange in turn.exchanges:
                 if exchange.result is None:
                     exchange.result = ToolResult(exchange.call.id, [Text(NO_RESULT)], is_error=True)
                     self._repairs.add("tool_result.missing")
-            if turn.exchanges or _says(turn.content):
+            if turn.exchanges or _holds_content(turn.content):
                 turns.append(turn)
         if self._repairs:
             for name in sorted(self._repairs):
@@ -168,10 +169,11 @@ class _Pairing:
             turns.append(Turn(role="user", content=[Text(GO_ON)], exchanges=[]))
         return turns
 
-    def _place_early(self) -> None:
-        """Results that stood before their call: taken when the call got no other, refused when there is no call."""
+    def _attach_early_results(self) -> None:
+        """Attaches results that came before their call, if the call has no other. Raises `BadRequest` if there is no
+        such call."""
         orphans: list[str] = []
-        for result in self._early:
+        for result in self._results_before_calls:
             exchange = next((entry for _, entry in self._calls.get(result.call_id, []) if entry.result is None), None)
             if exchange is None:
                 orphans.append(result.call_id)
@@ -179,13 +181,13 @@ class _Pairing:
             exchange.result = result
             self._repairs.add("tool_result.moved")
         if orphans:
-            named = ", ".join(repr(call_id) for call_id in dict.fromkeys(orphans))
-            raise BadRequest(f"tool results without a tool call before them: {named}. Send the assistant message that "
+            ids = ", ".join(repr(call_id) for call_id in dict.fromkeys(orphans))
+            raise BadRequest(f"tool results without a tool call before them: {ids}. Send the assistant message that "
                              "made these calls, or leave the results out", code=INVALID_TOOL_RESULTS)
 
 
-def _says(content: list[Text | Media | Thinking | Opaque]) -> bool:
-    """Whether there is anything but empty text."""
+def _holds_content(content: list[Text | Media | Thinking | Opaque]) -> bool:
+    """True if there is anything but empty text."""
     for block in content:  # noqa: SIM110 - a generator for each turn takes as long as the rest
         if type(block) is not Text or block.text:
             return True

@@ -1,6 +1,6 @@
-"""What of a request or an answer could not be carried to the other side, by name.
+"""Names of the parts of a request or a response that the other API cannot carry.
 
-Filled by whoever decodes or encodes, shown in `x-extproc-dropped`, the log and the metrics. It decides nothing.
+Decoders and encoders add them; they are shown in `x-extproc-dropped`, the log and the metrics. They decide nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Dropped(msgspec.Struct):
-    """Names of what could not be carried, in order of discovery, without duplicates (design rule 4).
+    """Names of parts that were left out, in order of discovery, without duplicates (design rule 4).
 
     `losses` change what the model sees or may do; `hints` do not (cache marks, betas, metadata, service tiers).
     """
@@ -18,13 +18,16 @@ class Dropped(msgspec.Struct):
     hints: list[str] = []
 
     def loss(self, name: str) -> None:
+        """Leaving this out changed what the model sees or may do."""
         _note(self.losses, name)
 
     def hint(self, name: str) -> None:
+        """This was left out without an effect on what the model sees or may do."""
         _note(self.hints, name)
 
-    def carried(self, field: str) -> None:
-        """Takes back what a decoder named of a field, as the provider gets the client's own words of it after all."""
+    def remove(self, field: str) -> None:
+        """Removes the names of this field and of its members, because the provider gets the client's field after
+        all."""
         for names in (self.losses, self.hints):
             names[:] = [name for name in names if name != field and not name.startswith(f"{field}.")]
 
@@ -34,8 +37,8 @@ _LONGEST_NAME = 100
 
 
 def _note(names: list[str], name: str) -> None:
-    """The names are a client's own (unknown fields, types of blocks): bounded in length and number, the last one
-    says that there were more."""
+    """Adds a name. Clients choose the names (unknown fields, types of blocks), so length and number are bounded; a last
+    name `...` stands for further ones."""
     name = name[:_LONGEST_NAME]
     if len(names) < _MOST_NAMES and name not in names:
         names.append(name if len(names) < _MOST_NAMES - 1 else "...")

@@ -1,8 +1,9 @@
 """The built-in demo: a small scripted provider in OpenAI Chat Completions format, so that the gateway can be tried
 without a key or a network.
 
-`script` decides what to answer, `checks` refuses what the real API refuses, `server` speaks HTTP. Started by
-`extproc up` as a process of its own (`extproc demo --listen HOST:PORT`); nothing else in the project imports it.
+`script` chooses the output, `responses` encodes it, `checks` refuses what the real API refuses, `server` speaks HTTP.
+`extproc up` starts the demo as a process of its own (`extproc demo --listen HOST:PORT`). Nothing else in the package
+imports it.
 """
 
 from __future__ import annotations

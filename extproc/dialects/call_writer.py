@@ -16,7 +16,7 @@ import msgspec
 from extproc.bounds import TOOL_ARGUMENTS
 from extproc.conversation.call_counts import CallCounts, CallTally
 from extproc.conversation.model import Tool
-from extproc.conversation.pending_call import JsonBalance, PendingCall, Place
+from extproc.conversation.pending_call import JsonBalance, PendingCall, TextPlace
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.dialects.buffer import TextBuffer
 from extproc.dialects.coercion import Parameter, ToolShape, coerce_text, coerce_value, parameter
@@ -54,7 +54,7 @@ class CallSettings:
         self.tools = tools
         """The offered tools by their names at the provider."""
         self.mode: ArgumentsMode = mode
-        self.place: Place = "text"
+        self.place: TextPlace = "text"
         """Where the calls stand that are read."""
         self.dialect: Callable[[], str] = lambda: "other"
         """The name of the dialect whose parser reads."""
@@ -279,7 +279,7 @@ class CallWriter:
         """Begins with the first thing to send: a call that is cut off before its arguments could pass for one without
         arguments."""
         if self._begun is None:
-            self._begun = self._sequencer.new_call(told_end=True, written=self._place)
+            self._begun = self._sequencer.new_call(explicit_end=True, text_place=self._place)
             self._begun.counts = self._counts
             self._sequencer.call_delta(self._begun, self.name, None)
         return self._begun

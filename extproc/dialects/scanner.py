@@ -45,7 +45,7 @@ class Scanner:
         self._look = look
         self._tally = tally or CallTally()
         self._sequencer = sequencer
-        sequencer.before_fail = self._release
+        sequencer.flush_scanner = self._release
         self._tools = tools
         self._mode: ArgumentsMode = mode
         self._limit = (limits or Limits()).held_back

@@ -29,74 +29,74 @@ _BYTES_PER_TOKEN = 4
 _BYTES_PER_EVENT = 200
 """An event of a provider's stream with its frame: about one token."""
 
-_NOTHING = Usage()
+_NO_USAGE = Usage()
 
 
-class Accounting:
+class TokenAccounting:
     """One attempt's. `record` says how the answer went as far as the client is concerned."""
 
-    __slots__ = ("_next_size", "_next_time", "_only_counts", "_prompt", "_record", "_status", "received")
+    __slots__ = ("_counts_tokens_only", "_next_size", "_next_time", "_prompt", "_record", "_status", "received_bytes")
 
     def __init__(self, record: Record) -> None:
         self._record = record
         self._prompt = 0
-        self._only_counts = False
+        self._counts_tokens_only = False
         self._status: str | None = None
         self._next_time = 0.0
         self._next_size = ESTIMATE_BYTES
-        self.received = 0
+        self.received_bytes = 0
         """Bytes of the provider's answer."""
 
     def note_request(self, size: int, *, only_counts: bool) -> None:
         """A request of `size` bytes goes to the provider. `only_counts`: it wants its prompt counted, not answered."""
         self._prompt = size // _BYTES_PER_TOKEN
-        self._only_counts = only_counts
+        self._counts_tokens_only = only_counts
 
     def note_response(self, status: str, now: float) -> None:
         """The provider's head is there."""
         self._status = status
         self._next_time = now + ESTIMATE_EVERY
 
-    def is_due(self, now: float) -> bool:
+    def is_estimate_due(self, now: float) -> bool:
         """Whether it is time for another estimate; the answer is yes once."""
-        if now < self._next_time and self.received < self._next_size:
+        if now < self._next_time and self.received_bytes < self._next_size:
             return False
-        self._next_time, self._next_size = now + ESTIMATE_EVERY, self.received + ESTIMATE_BYTES
+        self._next_time, self._next_size = now + ESTIMATE_EVERY, self.received_bytes + ESTIMATE_BYTES
         return True
 
-    def estimate(self, reported: Usage = _NOTHING) -> Figures:
+    def estimated_figures(self, reported: Usage = _NO_USAGE) -> Figures:
         """The tokens used so far. `reported`: the provider's figures. A prompt that was only counted uses none."""
-        if self._only_counts:
+        if self._counts_tokens_only:
             return {"input": 0, "output": 0, "total": 0, "estimated": False}
-        prompt, output = self._guess(reported)
+        prompt, output = self._estimate_counts(reported)
         return {"input": prompt, "output": output, "total": prompt + output, "estimated": True}
 
-    def usage(self, reported: Usage, failure: Failure | None) -> Usage:
+    def final_usage(self, reported: Usage, failure: Failure | None) -> Usage:
         """What was used when all is over: the provider's figures; where it gave none for an answer that had begun, the
         estimate."""
-        known = (reported.input + reported.output > 0 and not reported.estimated) or self._only_counts
-        if not known and self._has_begun(failure):
-            prompt, output = self._guess(reported)
+        known = (reported.input + reported.output > 0 and not reported.estimated) or self._counts_tokens_only
+        if not known and self._consumed_tokens(failure):
+            prompt, output = self._estimate_counts(reported)
             return replace(reported, input=prompt, output=output, estimated=True)
         return replace(reported, estimated=False) if reported.estimated else reported
 
-    def figures(self, reported: Usage, failure: Failure | None) -> Figures:
+    def final_figures(self, reported: Usage, failure: Failure | None) -> Figures:
         """The same with how it ended."""
-        usage, record = self.usage(reported, failure), self._record
+        usage, record = self.final_usage(reported, failure), self._record
         return {**usage_figures(usage), "estimated": usage.estimated, "finish": record.finish,
                 "failure": record.failure}
 
-    def _has_begun(self, failure: Failure | None) -> bool:
+    def _consumed_tokens(self, failure: Failure | None) -> bool:
         """Whether there was an answer, also where it broke or the client left before any of it went on: its tokens are
         used. What a provider says instead of an answer costs nothing."""
         if self._record.status == 200:
             return True
         if failure is None:
             return self._status is None or self._status == "200"
-        return (self._status == "200" and not self._record.stream and self.received > 0
+        return (self._status == "200" and not self._record.stream and self.received_bytes > 0
                 and failure.kind in _BREAKS)
 
-    def _guess(self, reported: Usage) -> tuple[int, int]:
+    def _estimate_counts(self, reported: Usage) -> tuple[int, int]:
         """Tokens of prompt and output: the provider's own figures as far as they go, else by size."""
         size = _BYTES_PER_EVENT if self._record.stream else _BYTES_PER_TOKEN
-        return reported.input or self._prompt, max(reported.output, self.received // size)
+        return reported.input or self._prompt, max(reported.output, self.received_bytes // size)

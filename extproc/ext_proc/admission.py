@@ -2,7 +2,7 @@
 
 The edge hop uses them on every request, one-hop mode in front of its translation. What can be answered here is:
 `/v1/models`, `/v1/messages/count_tokens`, the greeting at `/`, and every refusal that needs no provider. Refusals are
-raised as `Refused` or `BadRequest`; the exchange gives them the client's shape.
+raised as `RefusedRequest` or `BadRequest`; the exchange gives them the client's shape.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import msgspec
 from extproc.apis import CLIENT_APIS
 from extproc.config import Config, ModelRule, is_loopback, parse_address
 from extproc.endpoints import ENDPOINT_OF, Endpoint, api_of, list_paths, plain_path
-from extproc.ext_proc.base import Refused
-from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields
+from extproc.ext_proc.base import RefusedRequest
 from extproc.ext_proc.record import Record
+from extproc.ext_proc.request_body import RequestBodyBuffer, RoutingFields, peek_routing_fields
 from extproc.headers import TEAM_HEADER
 from extproc.profiles.telemetry import telemetry_provider_name
 from extproc.translation.tokens import count_request
@@ -58,7 +58,7 @@ class RequestAdmission:
         self._record = record
         self._edge = edge
         self.headers: dict[str, str] = {}
-        self.body = Body(config.limits)
+        self.body = RequestBodyBuffer(config.limits)
         self.endpoint: Endpoint | None = None
         self.team: str | None = None
 
@@ -67,12 +67,12 @@ class RequestAdmission:
         return (self.body.should_offload(last) or "content-encoding" in self.headers
                 or (self.endpoint is not None and self.endpoint.operation == "count_tokens"))
 
-    def head(self, headers: dict[str, str], api: str) -> GatewayResponse | None:
+    def check_headers(self, headers: dict[str, str], api: str) -> GatewayResponse | None:
         """Looks at the request's headers. None: the body is needed."""
         self.headers = headers
         if self._edge:
             self._check_caller()
-        endpoint = self._find(headers.get(":path", "/"), api)
+        endpoint = self._find_endpoint(headers.get(":path", "/"), api)
         self.endpoint = endpoint
         self._check_method(endpoint)
         if endpoint.operation == "root":
@@ -82,23 +82,24 @@ class RequestAdmission:
             names = self._config.listed_models(self.team)
             return GatewayResponse(200, dict(_JSON), CLIENT_APIS[api].models_body(names), "models")
         self._check_content_type()
-        self.body.expect(headers.get("content-length"))
+        self.body.check_announced_size(headers.get("content-length"))
         return None
 
-    def complete(self) -> GatewayResponse | AdmittedRequest:
+    def admit(self) -> GatewayResponse | AdmittedRequest:
         """All of the body is there."""
-        body = self.body.decoded(self.headers.get("content-encoding"))
+        body = self.body.decode(self.headers.get("content-encoding"))
         self._record.request_bytes = self.body.size
         routing_fields = peek_routing_fields(body, self._config.limits)
         self._record.model = routing_fields.model[:200]
         self._record.stream = bool(routing_fields.stream) or (self.endpoint is not None
                                                      and self.endpoint.operation == "events")
-        rule = self._rule(routing_fields.model)
+        rule = self._find_rule(routing_fields.model)
         self._record.rule = rule.match
         operation = self.endpoint.operation if self.endpoint is not None else ""
         if operation == "pass":
             self._check_same_api(rule, routing_fields.model)
-        if self.endpoint is not None and operation == "count_tokens" and not self._counts_itself(rule, self.endpoint):
+        if (self.endpoint is not None and operation == "count_tokens"
+                and not self._provider_counts_tokens(rule, self.endpoint)):
             tokens = count_request(body, self._config.limits)
             counted = CLIENT_APIS[self.endpoint.client].count_body(tokens)
             return GatewayResponse(200, dict(_JSON), counted, "count_tokens")
@@ -110,11 +111,12 @@ class RequestAdmission:
         apis = [self._config.backends[attempt.backend].api for attempt in rule.attempts]
         if self.endpoint.api not in apis:
             path = plain_path(self.headers[":path"])
-            raise Refused(f'{path} needs a backend that speaks the {self.endpoint.api} API; the model "{model[:200]}" '
-                          f"is served by {' and '.join(dict.fromkeys(apis))} only. Use /v1/chat/completions or "
-                          "/v1/messages, which are translated.", reason="other_api", status=404, kind="not_found")
+            raise RefusedRequest(
+                f'{path} needs a backend that speaks the {self.endpoint.api} API; the model "{model[:200]}" is served '
+                f"by {' and '.join(dict.fromkeys(apis))} only. Use /v1/chat/completions or /v1/messages, which are "
+                "translated.", reason="other_api", status=404, kind="not_found")
 
-    def _counts_itself(self, rule: ModelRule, endpoint: Endpoint) -> bool:
+    def _provider_counts_tokens(self, rule: ModelRule, endpoint: Endpoint) -> bool:
         """True if the first backend is the API's own provider. Others do not count tokens: the gateway estimates."""
         backend = self._config.backends[rule.attempts[0].backend]
         name = telemetry_provider_name(backend.api, backend.host, backend.base_path, backend.provider)
@@ -128,17 +130,19 @@ class RequestAdmission:
             self.team = headers.get(TEAM_HEADER)
             self._record.team = self.team
             if self.team not in config.teams:
-                raise Refused("A valid key of a team is required.", reason="no_team", status=401,
-                              kind="authentication")
+                raise RefusedRequest("A valid key of a team is required.", reason="no_team", status=401,
+                                     kind="authentication")
             return
         host = _host_name(headers.get(":authority", ""))
-        if not config.open and not _is_own_name(host, config):
-            raise Refused(f'This gateway does not answer to the host name "{host[:100]}"; it is open to its own '
-                          "machine only.", reason="foreign_host", status=421)
+        if not config.open and not _is_gateway_name(host, config):
+            raise RefusedRequest(
+                f'This gateway does not answer to the host name "{host[:100]}"; it is open to its own machine only.',
+                reason="foreign_host", status=421)
         origin = headers.get("origin")
         if origin is not None and origin not in config.cors and "*" not in config.cors:
-            raise Refused(f'Web pages of "{origin[:100]}" may not use this gateway; list the origin under cors to '
-                          "allow it.", reason="foreign_origin", status=403, kind="permission")
+            raise RefusedRequest(
+                f'Web pages of "{origin[:100]}" may not use this gateway; list the origin under cors to allow it.',
+                reason="foreign_origin", status=403, kind="permission")
 
     def _check_content_type(self) -> None:
         """Without teams a web page could send a simple (not JSON) cross-site request with nobody asking."""
@@ -146,11 +150,11 @@ class RequestAdmission:
             return
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-            raise Refused("The content-type must be application/json.", reason="content_type", status=415)
+            raise RefusedRequest("The content-type must be application/json.", reason="content_type", status=415)
 
     # ------------------------------------------------------------------------------------------------- what is asked of
 
-    def _find(self, target: str, api: str) -> Endpoint:
+    def _find_endpoint(self, target: str, api: str) -> Endpoint:
         endpoint = ENDPOINT_OF[target]
         known = endpoint is not None and (endpoint.api is None or endpoint.api in CLIENT_APIS)
         # Who posts to the root has left out the path: that is the error to name, not the method.
@@ -160,16 +164,17 @@ class RequestAdmission:
             return endpoint
         path = plain_path(target)[:200]
         why = f"{path} is not served here" + (" yet" if endpoint is not None and not known else "")
-        raise Refused(f"{why}. Served: {list_paths(CLIENT_APIS)}.", reason="unknown_path", status=404, kind="not_found")
+        raise RefusedRequest(f"{why}. Served: {list_paths(CLIENT_APIS)}.", reason="unknown_path", status=404,
+                             kind="not_found")
 
     def _check_method(self, endpoint: Endpoint) -> None:
         method = self.headers.get(":method", "")
         if method not in endpoint.methods:
             allow = ", ".join(endpoint.methods)
-            raise Refused(f"{method[:20]} is not allowed on {plain_path(self.headers[':path'])}; use {allow}.",
+            raise RefusedRequest(f"{method[:20]} is not allowed on {plain_path(self.headers[':path'])}; use {allow}.",
                           reason="wrong_method", status=405, headers={"allow": allow})
 
-    def _rule(self, model: str) -> ModelRule:
+    def _find_rule(self, model: str) -> ModelRule:
         """The rule of the model; a suffix such as `[1m]`, by which clients ask for a longer context, may be missing
         from the configuration."""
         config, name = self._config, model
@@ -179,12 +184,12 @@ class RequestAdmission:
             rule = config.find_rule(name)
         if rule is not None:
             if self._edge and not config.allows(self.team, name):
-                raise Refused(f'Team "{self.team}" may not use the model "{model[:200]}".', reason="model_not_allowed",
-                              status=403, kind="permission")
+                raise RefusedRequest(f'Team "{self.team}" may not use the model "{model[:200]}".',
+                                     reason="model_not_allowed", status=403, kind="permission")
             return rule
         near = ", ".join(config.similar_models(name, self.team))
         hint = f" The nearest names: {near}." if near else ""
-        raise Refused(f'The model "{model[:200]}" is not served by this gateway.{hint}', reason="unknown_model",
+        raise RefusedRequest(f'The model "{model[:200]}" is not served by this gateway.{hint}', reason="unknown_model",
                       status=404, kind="not_found", code=MODEL_NOT_FOUND)
 
 
@@ -199,5 +204,5 @@ def _host_name(authority: str) -> str:
     return authority.partition(":")[0].lower()
 
 
-def _is_own_name(host: str, config: Config) -> bool:
+def _is_gateway_name(host: str, config: Config) -> bool:
     return is_loopback(host) or host == parse_address(config.listen)[0].lower()

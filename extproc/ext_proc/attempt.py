@@ -1,8 +1,8 @@
 """Which attempt a backend hop serves, and the Translation that serves it.
 
 Called by the translate exchange. The edge hop names the rule (`x-extproc-route`) and, if some of its attempts have
-weights, their order (`x-extproc-order`, see `chosen_order`); Envoy counts the attempts (`x-envoy-attempt-count`), the
-filter's own metadata names the backend: all must agree.
+weights, their order (`x-extproc-order`, see `choose_attempt_order`); Envoy counts the attempts
+(`x-envoy-attempt-count`), the filter's own metadata names the backend: all must agree.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from extproc.errors import BadRequest, Failure
 from extproc.headers import ATTEMPT_COUNT_HEADER, ORDER_HEADER, ROUTE_HEADER
 from extproc.translation.exchange import Translation
 from extproc.translation.head import Head
-from extproc.translation.passthrough import PassThrough
 from extproc.translation.settings import Settings
+from extproc.translation.untranslated import UntranslatedExchange
 
 
-class Translating(Protocol):
+class AttemptTranslation(Protocol):
     """What the exchange uses of a Translation; tests put a scripted one in its place."""
 
     head: Head | None
@@ -63,7 +63,7 @@ class Translating(Protocol):
     def close(self) -> None: ...
 
 
-class Choice(msgspec.Struct, frozen=True):
+class ChosenAttempt(msgspec.Struct, frozen=True):
     """The attempt at hand. `number` counts from 1; `last`: no further attempt remains."""
 
     rule: ModelRule
@@ -77,16 +77,16 @@ class Choice(msgspec.Struct, frozen=True):
         return own if own is not None else config.timeouts.first_token
 
 
-class Misrouted(Exception):  # noqa: N818 - says what happened
+class RoutingMismatchError(Exception):
     """Envoy's configuration and ours do not agree."""
 
 
-def chosen_by_route(config: Config, headers: Mapping[str, str], backend: str) -> Choice:
+def find_attempt_by_route(config: Config, headers: Mapping[str, str], backend: str) -> ChosenAttempt:
     """The attempt of a request that the edge hop has routed. Raises Misrouted."""
     route = headers.get(ROUTE_HEADER, "")
     rule = config.rule_by_id(route)
     if rule is None:
-        raise Misrouted(f"no model rule has the id {route[:80]!r}; Envoy and the processor run on different "
+        raise RoutingMismatchError(f"no model rule has the id {route[:80]!r}; Envoy and the processor run on different "
                         "configurations")
     count = headers.get(ATTEMPT_COUNT_HEADER, "1")
     # Most requests need no second attempt: nothing is to be read and bounded then.
@@ -95,12 +95,12 @@ def chosen_by_route(config: Config, headers: Mapping[str, str], backend: str) ->
     order = int(named) if named is not None and named.isdecimal() else 0
     attempt = rule.attempts[rule.attempt_orders[order if order < len(rule.attempt_orders) else 0].attempts[number - 1]]
     if attempt.backend != backend:
-        raise Misrouted(f"attempt {number} of {rule.match!r} belongs to backend {attempt.backend!r}, "
+        raise RoutingMismatchError(f"attempt {number} of {rule.match!r} belongs to backend {attempt.backend!r}, "
                         f"but came to {backend!r}")
-    return Choice(rule, attempt, number, number == len(rule.attempts))
+    return ChosenAttempt(rule, attempt, number, number == len(rule.attempts))
 
 
-def chosen_order(rule: ModelRule, key: bytes) -> int:
+def choose_attempt_order(rule: ModelRule, key: bytes) -> int:
     """Which of the rule's orders a request takes. `key`: what requests that belong together have in common, or what
     tells one request from all others; the same key takes the same order, in every worker and replica."""
     point = int.from_bytes(hashlib.blake2b(key, digest_size=8, person=b"order").digest(), "big") / 2**64
@@ -111,17 +111,17 @@ def chosen_order(rule: ModelRule, key: bytes) -> int:
     return 0
 
 
-def chosen_by_backend(rule: ModelRule, backend: str) -> Choice | None:
+def find_attempt_by_backend(rule: ModelRule, backend: str) -> ChosenAttempt | None:
     """One-hop mode: the rule's first attempt on this backend. Retries there are the gateway's affair, which replays
     the translated request, so nothing is withheld."""
     for number, attempt in enumerate(rule.attempts, 1):
         if attempt.backend == backend:
-            return Choice(rule, attempt, number, True)
+            return ChosenAttempt(rule, attempt, number, True)
     return None
 
 
-def make_translation(config: Config, api: str, backend: Backend, choice: Choice, model: str, request_id: str,
-                     endpoint: Endpoint | None = None) -> Translating:
+def make_translation(config: Config, api: str, backend: Backend, choice: ChosenAttempt, model: str, request_id: str,
+                     endpoint: Endpoint | None = None) -> AttemptTranslation:
     """The Translation of one attempt. `model` is the client's name of it. `endpoint`: the path that was asked for; what
     is not translated passes as it is. Raises BadRequest where the backend cannot serve the path."""
     attempt, timeouts = choice.attempt, config.timeouts
@@ -131,7 +131,7 @@ def make_translation(config: Config, api: str, backend: Backend, choice: Choice,
         if backend.api != endpoint.api:
             raise BadRequest(f"this path needs a backend that speaks the {endpoint.api} API", kind="not_found",
                              status=404)
-        return PassThrough(
+        return UntranslatedExchange(
             backend.api, attempt.provider_model(choice.rule.match, model), endpoint.passes_to,
             provider=backend.provider, url=backend.url, withhold=True, limits=config.limits,
             ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
@@ -149,5 +149,5 @@ def _settings(config: Config, backend: Backend, attempt: Attempt, client: str) -
         tool_style=tools.style or "auto", tool_choice=tools.choice, parallel_tool_calls=tools.parallel,
         duplicates=tools.duplicates, max_tools=tools.max, only_tools=tools.only, read_dialects=tools.read or (),
         arguments=tools.arguments, ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
-        secrets=config.secrets(), safety=tuple({**backend.safety, **attempt.safety}.items()),
+        secrets=config.secrets(), safety={**backend.safety, **attempt.safety},
         client_api=CLIENT_APIS[client].with_options(options))

@@ -1,8 +1,8 @@
 """What both exchanges share: the guard around every step, refusals in the client's shape, the record.
 
 An exchange is one ext_proc stream without its I/O: messages and time in, messages out. The server calls `receive` for
-each message, `on_time` when `next_deadline` has passed, `closed` when the stream is gone. Whatever happens inside, the
-client gets an error and never an untranslated body: an exception turns into an error answer here.
+each message, `on_deadline` when `next_deadline` has passed, `closed` when the stream is gone. Whatever happens inside,
+the client gets an error and never an untranslated body: an exception turns into an error answer here.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from extproc.apis.base import HttpError
 from extproc.config import Config
 from extproc.errors import BadRequest, Failure
 from extproc.ext_proc import messages
-from extproc.ext_proc.incoming import Chunk, Incoming, Other
+from extproc.ext_proc.incoming import BodyChunk, EnvoyMessage, OtherMessage
 from extproc.ext_proc.record import ClosedBy, Record
 
 Responses = list[bytes]
 """Encoded `ProcessingResponse` messages, in order."""
 
-METADATA = "extproc"
+METADATA_NAMESPACE = "extproc"
 """The namespace of the dynamic metadata that exchanges emit."""
 
 LARGE_RESPONSE = 64 * 1024
@@ -28,7 +28,7 @@ LARGE_RESPONSE = 64 * 1024
 and cut into events."""
 
 
-class Refused(BadRequest):
+class RefusedRequest(BadRequest):
     """A refusal with a reason for the access log and headers of its own."""
 
     def __init__(self, message: str, *, reason: str, headers: Mapping[str, str] | None = None, status: int = 400,
@@ -44,8 +44,18 @@ class Exchange:
 
     # With its subclasses it has more fields than the dictionary of an instance shares with others of its class: one
     # would be built up for each.
-    __slots__ = ("api", "began", "can_prepare", "config", "crash", "done", "due_sooner", "last_message", "record",
-                 "unanswered")
+    __slots__ = (
+        "api",
+        "began",
+        "can_prepare",
+        "config",
+        "crash",
+        "deadline_moved_up",
+        "done",
+        "last_message",
+        "record",
+        "unanswered",
+    )
 
     hop = ""
 
@@ -54,7 +64,7 @@ class Exchange:
         self.record = Record(hop=self.hop, request_id=request_id)
         self.done = False
         """Nothing more will be sent; messages that still come are ignored."""
-        self.due_sooner = True
+        self.deadline_moved_up = True
         """`next_deadline` may be sooner than when it was last asked for; whoever sets the timer clears this."""
         self.can_prepare = False
         """There is work for `prepare`."""
@@ -69,24 +79,24 @@ class Exchange:
 
     # ------------------------------------------------------------------------------------------- what the server calls
 
-    def receive(self, message: Incoming, now: float) -> Responses:
+    def receive(self, message: EnvoyMessage, now: float) -> Responses:
         """One message of Envoy -> what to send, in this order."""
         self.last_message = now
-        if self.done or (type(message) is Other and message.shown):
+        if self.done or (type(message) is OtherMessage and message.observed_only):
             return []
         try:
-            return self._receive(message, now)
+            return self._handle_message(message, now)
         except BadRequest as refusal:
             return self.refuse(refusal, now)
         except Exception as error:
             return self.fail(error, now)
 
-    def on_time(self, now: float) -> Responses:
+    def on_deadline(self, now: float) -> Responses:
         """What is due by now: pings, timeouts."""
         if self.done:
             return []
         try:
-            return self._on_time(now)
+            return self._handle_deadline(now)
         except BadRequest as refusal:
             return self.refuse(refusal, now)
         except Exception as error:
@@ -102,52 +112,53 @@ class Exchange:
         self.crash = error
         failure = Failure(kind="server", status=500,
                           message=f"Internal error of the gateway; its log has more under {self.record.request_id}.")
-        self.record.failed(failure, "error")
-        return self._fail(failure, "internal_error", now)
+        self.record.set_failure(failure, "error")
+        return self._end_with_failure(failure, "internal_error", now)
 
-    def closed(self, now: float) -> Record:
+    def close(self, now: float) -> Record:
         """The stream has ended, by whichever side; the record is complete now."""
         if not self.done:
-            self._closed_early()
+            self._record_early_end()
             self.done = True
-        self.record.ms = self._ms(now)
+        self.record.ms = self._elapsed_ms(now)
         self.record.round_times()
         return self.record
 
     @property
-    def awaits_ending(self) -> bool:
+    def awaits_end_report(self) -> bool:
         """The stream was ended from outside while an answer was wanted, by whom `ended` has yet to say; only then is
         the record complete."""
         return False
 
-    def ended(self, by: ClosedBy) -> None:
+    def set_closed_by(self, by: ClosedBy) -> None:
         """Who ended it."""
 
     @property
-    def has_line(self) -> bool:
+    def is_logged(self) -> bool:
         """Whether the log gets a line of it. Envoy tells of what was never answered, as of everything that does not
         come here (`extproc.envoy_config.access_log`), unless it tells nothing; a gateway around us is not asked to."""
         return not self.unanswered or self.hop == "onehop" or self.config.access_log == "off"
 
     @property
     def next_deadline(self) -> float | None:
-        """When `on_time` wants to be called, unless messages come before. With each message it moves on, or stays;
-        where it becomes sooner, `due_sooner` says so."""
+        """When `on_deadline` wants to be called, unless messages come before. With each message it moves on, or stays;
+        where it becomes sooner, `deadline_moved_up` says so."""
         return None if self.done else self._request_due
 
-    def should_offload(self, last: Chunk) -> bool:
+    def should_offload(self, last: BodyChunk) -> bool:
         """True if `receive` of the last chunk of a body may take so long that a thread should run it."""
         return False
 
     # ------------------------------------------------------------------------------------------- what an exchange does
 
-    def _receive(self, message: Incoming, now: float) -> Responses:
+    def _handle_message(self, message: EnvoyMessage, now: float) -> Responses:
         raise NotImplementedError
 
-    def _on_time(self, now: float) -> Responses:
+    def _handle_deadline(self, now: float) -> Responses:
         if now < self._request_due:
             return []
-        raise Refused("The request did not arrive in time.", reason="request_timeout", status=408, kind="timeout")
+        raise RefusedRequest("The request did not arrive in time.", reason="request_timeout", status=408,
+                             kind="timeout")
 
     @property
     def _request_due(self) -> float:
@@ -155,12 +166,12 @@ class Exchange:
         timeouts = self.config.timeouts
         return min(self.last_message + timeouts.stream_idle, self.began + timeouts.request)
 
-    def _fail(self, failure: Failure, reason: str, now: float) -> Responses:
+    def _end_with_failure(self, failure: Failure, reason: str, now: float) -> Responses:
         """Ends with this failure while no response head went out."""
-        answer = self._error(failure)
-        return self.answer(answer.status, answer.headers, answer.body, reason, now)
+        answer = self._encode_error(failure)
+        return self.reply(answer.status, answer.headers, answer.body, reason, now)
 
-    def _closed_early(self) -> None:
+    def _record_early_end(self) -> None:
         self.unanswered = True
         self.record.outcome = self.record.outcome or "client_closed"
 
@@ -169,27 +180,27 @@ class Exchange:
     def refuse(self, refusal: BadRequest, now: float) -> Responses:
         """Ends with an error in the client's shape."""
         failure = refusal.failure
-        self.record.failed(failure, "error")
-        answer = self._error(failure)
+        self.record.set_failure(failure, "error")
+        answer = self._encode_error(failure)
         headers = answer.headers
         reason: str = failure.kind
-        if isinstance(refusal, Refused):
+        if isinstance(refusal, RefusedRequest):
             headers, reason = {**answer.headers, **refusal.headers}, refusal.reason
-        return self.answer(answer.status, headers, answer.body, reason, now)
+        return self.reply(answer.status, headers, answer.body, reason, now)
 
-    def answer(self, status: int, headers: Mapping[str, str], body: bytes, reason: str, now: float) -> Responses:
+    def reply(self, status: int, headers: Mapping[str, str], body: bytes, reason: str, now: float) -> Responses:
         """Ends with an answer of our own."""
         self.done = True
         record = self.record
         record.status = status
         record.reason = reason
         record.outcome = record.outcome or ("ok" if status < 400 else "error")
-        record.ms_head = record.ms_head or self._ms(now)
+        record.ms_head = record.ms_head or self._elapsed_ms(now)
         record.response_bytes += len(body)
-        return [messages.immediate(status, headers, body, reason)]
+        return [messages.immediate_response(status, headers, body, reason)]
 
-    def _error(self, failure: Failure) -> HttpError:
+    def _encode_error(self, failure: Failure) -> HttpError:
         return CLIENT_APIS.get(self.api, FALLBACK_CLIENT_API).error(failure, self.record.request_id)
 
-    def _ms(self, now: float) -> float:
+    def _elapsed_ms(self, now: float) -> float:
         return (now - self.began) * 1000

@@ -16,7 +16,7 @@ from extproc.ext_proc.pb.external_processor_pb2 import HeaderMap, HttpBody, Http
 
 
 @final
-class Chunk(msgspec.Struct, frozen=True, gc=False):
+class BodyChunk(msgspec.Struct, frozen=True, gc=False):
     """A piece of a body, of the request or of the `response`. `end`: nothing of it follows."""
 
     data: bytes
@@ -24,7 +24,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     response: bool
 
 
-class Modes(msgspec.Struct, frozen=True, gc=False):
+class BodyModes(msgspec.Struct, frozen=True, gc=False):
     """How the filter is told to send bodies, in the numbers of `ProcessingMode.BodySendMode`."""
 
     request: int
@@ -32,7 +32,7 @@ class Modes(msgspec.Struct, frozen=True, gc=False):
 
 
 @final
-class Head(msgspec.Struct, frozen=True):
+class HeadersMessage(msgspec.Struct, frozen=True):
     """The head of the request or of the `response`."""
 
     headers: dict[str, str]
@@ -40,14 +40,14 @@ class Head(msgspec.Struct, frozen=True):
     end: bool
     """No body follows."""
     response: bool
-    modes: Modes | None = None
+    modes: BodyModes | None = None
     """Told with the first message of a stream only."""
     attributes: Mapping[str, str] = {}
     """The Envoy attributes that the filter was told to send and that are text, such as `request.path`."""
 
 
 @final
-class Trailers(msgspec.Struct, frozen=True):
+class TrailersMessage(msgspec.Struct, frozen=True):
     """What follows a body; nothing comes behind it."""
 
     headers: dict[str, str]
@@ -55,27 +55,27 @@ class Trailers(msgspec.Struct, frozen=True):
 
 
 @final
-class Other(msgspec.Struct, frozen=True):
-    """Anything else. `shown`: whatever it is, Envoy only shows what passes and waits for no answer
+class OtherMessage(msgspec.Struct, frozen=True):
+    """Anything else. `observed_only`: whatever it is, Envoy only shows what passes and waits for no answer
     (`observability_mode`)."""
 
-    shown: bool
+    observed_only: bool
 
 
-Incoming = Chunk | Head | Trailers | Other
+EnvoyMessage = BodyChunk | HeadersMessage | TrailersMessage | OtherMessage
 """What Envoy says."""
 
 _NO_METADATA = b"\x42\x00"
 """The empty `metadata_context` that Envoy writes at the end of every message."""
 
 
-def read_message(message: bytes) -> Incoming:
+def read_message(message: bytes) -> EnvoyMessage:
     """Raises protobuf's DecodeError."""
     size = len(message)
     if size < _SMALL:
         framing = _EVENT_FRAMING.get(size) or _EVENT_FRAMING[size]
         if message.startswith(framing) and message.endswith(_NO_METADATA):
-            return Chunk(message[len(framing):-len(_NO_METADATA)], False, True)
+            return BodyChunk(message[len(framing):-len(_NO_METADATA)], False, True)
     return _read_by_protobuf(message)
 
 
@@ -94,25 +94,26 @@ _SMALL = 4096
 _EVENT_FRAMING = BoundedCache(_event_framing, entries=_SMALL, longest=_SMALL, size=lambda size: size)
 
 
-def _read_by_protobuf(message: bytes) -> Incoming:
+def _read_by_protobuf(message: bytes) -> EnvoyMessage:
     found = ProcessingRequest.FromString(message)
     part = found.WhichOneof("request")
     if found.observability_mode or part is None:
-        return Other(found.observability_mode)
+        return OtherMessage(found.observability_mode)
     response = part.startswith("response")
     content = getattr(found, part)
     if isinstance(content, HttpHeaders):
-        return Head(_read_map(content.headers), content.end_of_stream, response, _modes(found), _attributes(found))
+        return HeadersMessage(_read_map(content.headers), content.end_of_stream, response, _modes(found),
+                              _attributes(found))
     if isinstance(content, HttpTrailers):
-        return Trailers(_read_map(content.trailers), response)
-    return Chunk(content.body, content.end_of_stream, response)
+        return TrailersMessage(_read_map(content.trailers), response)
+    return BodyChunk(content.body, content.end_of_stream, response)
 
 
-def _modes(message: ProcessingRequest) -> Modes | None:
+def _modes(message: ProcessingRequest) -> BodyModes | None:
     if not message.HasField("protocol_config"):
         return None
     config = message.protocol_config
-    return Modes(config.request_body_mode, config.response_body_mode)
+    return BodyModes(config.request_body_mode, config.response_body_mode)
 
 
 def _attributes(message: ProcessingRequest) -> dict[str, str]:

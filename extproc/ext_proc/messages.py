@@ -13,7 +13,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.struct_pb2 import Value as StructValue
 
 from extproc.bounds import BoundedCache
-from extproc.ext_proc.incoming import Modes
+from extproc.ext_proc.incoming import BodyModes
 from extproc.ext_proc.pb.external_processor_pb2 import (
     BodyMutation,
     CommonResponse,
@@ -67,7 +67,7 @@ def response_trailers(remove: Iterable[str]) -> bytes:
         header_mutation=_mutation({}, remove))).SerializeToString()
 
 
-def immediate(status: int, headers: Mapping[str, str], body: bytes, reason: str) -> bytes:
+def immediate_response(status: int, headers: Mapping[str, str], body: bytes, reason: str) -> bytes:
     """Envoy replies to the client itself. `reason` goes to the access log, after `extproc_`."""
     return ProcessingResponse(immediate_response=ImmediateResponse(
         status=HttpStatus(code=status), headers=_mutation(headers), body=body, details=OUR_DETAILS + reason),
@@ -101,7 +101,7 @@ protobuf's."""
 _END = b"\x10\x01"
 
 
-def chunks(part: bytes, data: bytes, *, end: bool) -> list[bytes]:
+def body_chunks(part: bytes, data: bytes, *, end: bool) -> list[bytes]:
     """`data` as messages: one, or several for more than `BODY_CHUNK` bytes; none for b"" without `end`. `part`:
     `REQUEST_BODY` or `RESPONSE_BODY`."""
     size = len(data)
@@ -146,7 +146,7 @@ _CHUNK_HEADS = BoundedCache(_chunk_head, entries=4 * _SMALL, longest=_SMALL, siz
 Value = str | float | None
 
 
-def with_metadata(message: bytes, namespace: str, values: Mapping[str, Value]) -> bytes:
+def append_metadata(message: bytes, namespace: str, values: Mapping[str, Value]) -> bytes:
     """The encoded message with dynamic metadata of one namespace. None values are left out. (Protobuf reads bytes after
     an encoded message as more fields of it.)"""
     fields = {name: _metadata_value(value) for name, value in values.items() if value is not None}
@@ -165,7 +165,7 @@ def _metadata_value(value: str | float) -> StructValue:
 # ---------------------------------------------------------------------------------------------------------------- modes
 
 
-def wrong_body_mode(modes: Modes | None, *, response: bool) -> str | None:
+def find_body_mode_error(modes: BodyModes | None, *, response: bool) -> str | None:
     """What is wrong with the filter's body modes, for people; None when all is well. Only the first message of a
     stream says the modes. `response`: the answers pass this filter as well."""
     if modes is None or (modes.request == _FULL_DUPLEX and (modes.response == _FULL_DUPLEX or not response)):

@@ -111,7 +111,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     response_bytes: int = 0
     """The body that went to the client."""
 
-    def failed(self, failure: Failure, outcome: Outcome) -> None:
+    def set_failure(self, failure: Failure, outcome: Outcome) -> None:
         self.outcome = outcome
         self.failure = failure.kind
 

@@ -15,19 +15,19 @@ from extproc.config.versions import plain_name
 from extproc.endpoints import ENDPOINT_OF, Endpoint
 from extproc.errors import RequestError
 from extproc.ext_proc import messages
-from extproc.ext_proc.accounting import Accounting
+from extproc.ext_proc.accounting import TokenAccounting
 from extproc.ext_proc.admission import MODEL_NOT_FOUND, GatewayResponse, RequestAdmission, request_api
 from extproc.ext_proc.attempt import (
-    Choice,
-    Misrouted,
-    Translating,
-    chosen_by_backend,
-    chosen_by_route,
+    AttemptTranslation,
+    ChosenAttempt,
+    RoutingMismatchError,
+    find_attempt_by_backend,
+    find_attempt_by_route,
     make_translation,
 )
-from extproc.ext_proc.base import METADATA, Exchange, Refused, Responses
-from extproc.ext_proc.content import Body, RoutingFields, peek_routing_fields
-from extproc.ext_proc.incoming import Chunk, Head
+from extproc.ext_proc.base import METADATA_NAMESPACE, Exchange, RefusedRequest, Responses
+from extproc.ext_proc.incoming import BodyChunk, HeadersMessage
+from extproc.ext_proc.request_body import RequestBodyBuffer, RoutingFields, peek_routing_fields
 from extproc.ext_proc.trace_context import trace_headers, trace_id
 from extproc.headers import API_HEADER, REQUEST_TO_TRANSLATION, ROUTE_HEADER, TEAM_HEADER
 from extproc.profiles.telemetry import telemetry_provider_name
@@ -38,7 +38,7 @@ class Phase(Enum):
 
     REQUEST = auto()
     PROVIDER = auto()
-    ANSWER = auto()
+    RESPONSE = auto()
 
 
 class RequestHalf(Exchange):
@@ -52,10 +52,10 @@ class RequestHalf(Exchange):
         "_body",
         "_choice",
         "_endpoint",
-        "_find",
+        "_find_config",
         "_first_token_at",
         "_headers",
-        "_make",
+        "_make_translation",
         "_phase",
         "_sent_at",
         "_translation",
@@ -63,27 +63,27 @@ class RequestHalf(Exchange):
     )
 
     def __init__(self, config: Config, backend: str, *, request_id: str, now: float, one_hop: bool = False,
-                 translation: Callable[..., Translating] = make_translation,
-                 find: Callable[[str], Config | None] | None = None) -> None:
+                 make: Callable[..., AttemptTranslation] = make_translation,
+                 find_config: Callable[[str], Config | None] | None = None) -> None:
         self.hop = "onehop" if one_hop else "translate"
         super().__init__(config, request_id=request_id, now=now)
         self.record.backend = plain_name(backend)
-        self._find = find
+        self._find_config = find_config
         self._backend = backend
         self._admission = RequestAdmission(config, self.record, edge=False) if one_hop else None
-        self._body = self._admission.body if self._admission else Body(config.limits)
-        self._make = translation
+        self._body = self._admission.body if self._admission else RequestBodyBuffer(config.limits)
+        self._make_translation = make
         self._phase = Phase.REQUEST
         self._headers: dict[str, str] = {}
         self._endpoint: Endpoint | None = None
-        self._translation: Translating | None = None
-        self._choice: Choice | None = None
+        self._translation: AttemptTranslation | None = None
+        self._choice: ChosenAttempt | None = None
         self._sent_at = now
         self._first_token_at: float | None = None
         """Until when the first token must be there; None: no limit."""
-        self._accounting = Accounting(self.record)
+        self._accounting = TokenAccounting(self.record)
 
-    def _request_head(self, message: Head, now: float) -> Responses:
+    def _request_head(self, message: HeadersMessage, now: float) -> Responses:
         headers = self._headers = message.headers
         target = headers.get(":path", "")
         self._endpoint = ENDPOINT_OF[target]
@@ -95,84 +95,84 @@ class RequestHalf(Exchange):
         record.request_id = headers.get("x-request-id", record.request_id)
         record.trace_id = trace_id(headers)
         record.team = headers.get(TEAM_HEADER)
-        if wrong := messages.wrong_body_mode(message.modes, response=True):
-            raise Refused(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
-        if self._admission is None and self._find is not None:
-            self.config = self._find(headers.get(ROUTE_HEADER, "")) or self.config
-            self.due_sooner = True  # its timeouts may be shorter
+        if wrong := messages.find_body_mode_error(message.modes, response=True):
+            raise RefusedRequest(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
+        if self._admission is None and self._find_config is not None:
+            self.config = self._find_config(headers.get(ROUTE_HEADER, "")) or self.config
+            self.deadline_moved_up = True  # its timeouts may be shorter
         if self._backend not in self.config.backends:
-            raise Misrouted(f"the filter names the backend {self._backend!r}, which is not configured")
+            raise RoutingMismatchError(f"the filter names the backend {self._backend!r}, which is not configured")
         if self._admission is not None:
-            answer = self._admission.head(headers, self.api)
+            answer = self._admission.check_headers(headers, self.api)
             if answer is not None:
-                return self._own(answer, now)
+                return self._respond(answer, now)
         else:
-            self._choice = chosen_by_route(self.config, headers, self._backend)
-            self._body.expect(headers.get("content-length"))
+            self._choice = find_attempt_by_route(self.config, headers, self._backend)
+            self._body.check_announced_size(headers.get("content-length"))
         return self._send_request(now) if message.end else []
 
-    def _request_body(self, part: Chunk, now: float) -> Responses:
+    def _request_body(self, part: BodyChunk, now: float) -> Responses:
         if self._phase is not Phase.REQUEST:
             return []
-        self._body.add(part.data)
+        self._body.append(part.data)
         return self._send_request(now) if part.end else []
 
     def _send_request(self, now: float) -> Responses:
         """The whole request is there: translate it and send it on."""
         if self._admission is not None:
-            found = self._admission.complete()
+            found = self._admission.admit()
             if isinstance(found, GatewayResponse):
-                return self._own(found, now)
+                return self._respond(found, now)
             routing_fields, body = found.routing_fields, found.body
-            self._choice = chosen_by_backend(found.rule, self._backend)
+            self._choice = find_attempt_by_backend(found.rule, self._backend)
             if self._choice is None:
                 name = routing_fields.model[:200]
-                raise Refused(f'The model "{name}" is not served by the backend "{self._backend}".',
+                raise RefusedRequest(f'The model "{name}" is not served by the backend "{self._backend}".',
                               reason="model_elsewhere", status=404, kind="not_found", code=MODEL_NOT_FOUND)
         else:
-            body = self._body.decoded(self._headers.get("content-encoding"))
+            body = self._body.decode(self._headers.get("content-encoding"))
             routing_fields = peek_routing_fields(body, self.config.limits)
         choice = self._choice
         assert choice is not None
         self._note_request(routing_fields, choice)
         backend = self.config.backends[self._backend]
-        translation = self._make(self.config, self.api, backend, choice, routing_fields.model, self.record.request_id,
-                                 self._endpoint)
+        translation = self._make_translation(self.config, self.api, backend, choice, routing_fields.model,
+                                             self.record.request_id, self._endpoint)
         self._translation = translation
         headers = self._headers
         given = {name: headers[name] for name in REQUEST_TO_TRANSLATION[tuple(headers)]}
         try:
             request = translation.request(body, given)
         except RequestError as refusal:
-            self.record.failed(refusal.failure, "error")
-            return self.answer(refusal.status, refusal.headers, refusal.body, refusal.failure.kind, now)
+            self.record.set_failure(refusal.failure, "error")
+            return self.reply(refusal.status, refusal.headers, refusal.body, refusal.failure.kind, now)
         self._body.chunks.clear()
         self._phase = Phase.PROVIDER
-        self.can_prepare = self.due_sooner = True
+        self.can_prepare = self.deadline_moved_up = True
         self._sent_at = now
         patience = choice.first_token(self.config)
         if patience is not None and self.record.stream:
             self._first_token_at = now + patience
-        self._accounting.note_request(len(request.body), only_counts=self._only_counts)
+        self._accounting.note_request(len(request.body), only_counts=self._counts_tokens_only)
         routing = {":path": request.path}
         if request.method != self._headers.get(":method"):
             routing[":method"] = request.method
         if backend.is_traced:
             routing.update(trace_headers(self._headers))
         head = messages.request_head({**routing, **request.headers}, self._headers)
-        metadata = {**self._names(), **self._accounting.estimate()}
+        metadata = {**self._routing_metadata(), **self._accounting.estimated_figures()}
         if self._admission is not None:
             # For another gateway's access log: the header itself goes no further than here.
             metadata["request_id"] = self.record.request_id
-        head = messages.with_metadata(head, METADATA, metadata)
-        return [head, *messages.chunks(messages.REQUEST_BODY, request.body, end=True)]
+        head = messages.append_metadata(head, METADATA_NAMESPACE, metadata)
+        return [head, *messages.body_chunks(messages.REQUEST_BODY, request.body, end=True)]
 
     def prepare(self) -> None:
         super().prepare()
         if self._phase is Phase.PROVIDER and self._translation is not None and not self.done:
             self._translation.prepare()
 
-    def _note_request(self, routing_fields: RoutingFields, choice: Choice) -> None:
+    def _note_request(self, routing_fields: RoutingFields, choice: ChosenAttempt) -> None:
         record = self.record
         record.model = routing_fields.model[:200]
         endpoint = self._endpoint
@@ -188,16 +188,16 @@ class RequestHalf(Exchange):
         record.provider_model = choice.attempt.provider_model(choice.rule.match, routing_fields.model)[:200]
         record.request_bytes = self._body.size
 
-    def _own(self, answer: GatewayResponse, now: float) -> Responses:
-        return self.answer(answer.status, answer.headers, answer.body, answer.reason, now)
+    def _respond(self, answer: GatewayResponse, now: float) -> Responses:
+        return self.reply(answer.status, answer.headers, answer.body, answer.reason, now)
 
-    def _names(self) -> dict[str, messages.Value]:
+    def _routing_metadata(self) -> dict[str, messages.Value]:
         record = self.record
         return {"rule": record.rule, "model": record.model, "provider_model": record.provider_model,
                 "backend": record.backend, "api": record.api, "team": record.team, "attempt": record.attempt,
                 "operation": record.operation}
 
     @property
-    def _only_counts(self) -> bool:
+    def _counts_tokens_only(self) -> bool:
         endpoint = self._endpoint
         return endpoint is not None and endpoint.operation == "count_tokens"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 
 from extproc.config import Config
 from extproc.ext_proc.admission import request_api
-from extproc.ext_proc.attempt import Misrouted
+from extproc.ext_proc.attempt import RoutingMismatchError
 from extproc.ext_proc.base import Exchange, Responses
-from extproc.ext_proc.incoming import Head, Incoming
+from extproc.ext_proc.incoming import EnvoyMessage, HeadersMessage
 from extproc.ext_proc.select import SelectExchange
 from extproc.ext_proc.translate import TranslateExchange
 from extproc.headers import BACKEND_METADATA, ROLE_METADATA
@@ -27,15 +27,15 @@ class UnknownRole(Exchange):
         super().__init__(config, request_id=request_id, now=now)
         self._role = role
 
-    def _receive(self, message: Incoming, now: float) -> Responses:
-        if isinstance(message, Head):
+    def _handle_message(self, message: EnvoyMessage, now: float) -> Responses:
+        if isinstance(message, HeadersMessage):
             self.api = request_api(message.headers)
-        raise Misrouted(f"the filter's gRPC metadata {ROLE_METADATA} is {self._role!r}; it must be select, "
+        raise RoutingMismatchError(f"the filter's gRPC metadata {ROLE_METADATA} is {self._role!r}; it must be select, "
                         "translate or onehop")
 
 
 def make_exchange(config: Config, metadata: Mapping[str, str], *, request_id: str, now: float,
-                  find: Callable[[str], Config | None] | None = None) -> Exchange:
+                  find_config: Callable[[str], Config | None] | None = None) -> Exchange:
     """The exchange of one stream. `request_id` is used where Envoy sends none. A filter that says nothing of itself is
     the one that `one_hop` of the configuration speaks of. `find`: the configuration that knows a rule by its id, for
     requests that the edge hop has routed by another one."""
@@ -47,5 +47,5 @@ def make_exchange(config: Config, metadata: Mapping[str, str], *, request_id: st
         return SelectExchange(config, request_id=request_id, now=now)
     if role in ("translate", "onehop"):
         return TranslateExchange(config, backend, request_id=request_id, now=now, one_hop=role == "onehop",
-                                 find=find)
+                                 find_config=find_config)
     return UnknownRole(config, role[:40], request_id=request_id, now=now)

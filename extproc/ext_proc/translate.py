@@ -19,12 +19,12 @@ from extproc.endpoints import api_of
 from extproc.errors import GATEWAY_REFUSALS, Failure, triggers_failover
 from extproc.ext_proc import messages
 from extproc.ext_proc.accounting import Figures
-from extproc.ext_proc.attempt import Translating, make_translation
-from extproc.ext_proc.base import LARGE_RESPONSE, METADATA, Responses
-from extproc.ext_proc.incoming import Chunk, Head, Incoming, Trailers
+from extproc.ext_proc.attempt import AttemptTranslation, make_translation
+from extproc.ext_proc.base import LARGE_RESPONSE, METADATA_NAMESPACE, Responses
+from extproc.ext_proc.incoming import BodyChunk, EnvoyMessage, HeadersMessage, TrailersMessage
 from extproc.ext_proc.record import MAX_REPAIRS, ClosedBy, Record
 from extproc.ext_proc.request_half import Phase, RequestHalf
-from extproc.ext_proc.select import trailers_refused
+from extproc.ext_proc.select import refuse_trailers
 from extproc.headers import LONGEST_FORWARDED_VALUE, REMOVED_FROM_RESPONSE, RESPONSE_TO_TRANSLATION
 
 TICK = 1.0
@@ -36,7 +36,7 @@ FIRST_TOKEN_TIMEOUT = "first_token_timeout"
 STREAM_BROKEN = "stream_broken"
 """The reason, for the log, of an answer whose connection to the provider broke. Envoy cuts it off at the client."""
 
-LINGER = 1.0
+PROVIDER_CLOSE_TIMEOUT = 1.0
 """Seconds for which a complete answer waits for the provider to close, so that its connection can be used again."""
 
 
@@ -44,24 +44,31 @@ class TranslateExchange(RequestHalf):
     """One attempt. `backend` is the name in the filter's gRPC metadata; `one_hop`: no edge hop came before. `find`: the
     configuration that knows the rule of a request that another one has routed."""
 
-    __slots__ = ("_body_seen", "_commit_at", "_commits", "_head_sent", "_linger_until", "_next_tick",
-                 "_provider_headers")
+    __slots__ = (
+        "_body_seen",
+        "_commit_at",
+        "_commit_on_body",
+        "_head_sent",
+        "_next_tick",
+        "_provider_close_due",
+        "_provider_headers",
+    )
 
     def __init__(self, config: Config, backend: str, *, request_id: str, now: float, one_hop: bool = False,
-                 translation: Callable[..., Translating] = make_translation,
-                 find: Callable[[str], Config | None] | None = None) -> None:
-        super().__init__(config, backend, request_id=request_id, now=now, one_hop=one_hop, translation=translation,
-                         find=find)
+                 make: Callable[..., AttemptTranslation] = make_translation,
+                 find_config: Callable[[str], Config | None] | None = None) -> None:
+        super().__init__(config, backend, request_id=request_id, now=now, one_hop=one_hop, make=make,
+                         find_config=find_config)
         self._provider_headers: dict[str, str] = {}
         self._head_sent = False
         self._body_seen = False
-        self._commits = False
+        self._commit_on_body = False
         self._next_tick = now
         self._commit_at: float | None = None
-        self._linger_until: float | None = None
+        self._provider_close_due: float | None = None
 
-    def closed(self, now: float) -> Record:
-        record = super().closed(now)
+    def close(self, now: float) -> Record:
+        record = super().close(now)
         record.retried = self._is_retried and triggers_failover(record.status)
         if self._translation is not None:
             self._translation.close()
@@ -74,14 +81,14 @@ class TranslateExchange(RequestHalf):
         return self.record.outcome in ("error", "provider_error") and choice is not None and not choice.last
 
     @property
-    def awaits_ending(self) -> bool:
+    def awaits_end_report(self) -> bool:
         return self.record.outcome == "client_closed" and self._phase is not Phase.REQUEST
 
-    def ended(self, by: ClosedBy) -> None:
+    def set_closed_by(self, by: ClosedBy) -> None:
         record = self.record
         record.closed_by = by
         # Before the provider's head Envoy answers for a connection that breaks, and the processor sees that.
-        if by == "provider" or (by == "unknown" and self._phase is Phase.ANSWER):
+        if by == "provider" or (by == "unknown" and self._phase is Phase.RESPONSE):
             record.outcome, record.failure, record.reason = "provider_error", "server", STREAM_BROKEN
             record.retried = self._is_retried and not self._head_sent
         elif by == "gateway":
@@ -89,9 +96,9 @@ class TranslateExchange(RequestHalf):
 
     # -------------------------------------------------------------------------------------------------- steps and times
 
-    def should_offload(self, last: Chunk) -> bool:
+    def should_offload(self, last: BodyChunk) -> bool:
         if last.response:  # a response that is not streamed is decoded and encoded at its end
-            return not self._head_sent and self._accounting.received + len(last.data) > LARGE_RESPONSE
+            return not self._head_sent and self._accounting.received_bytes + len(last.data) > LARGE_RESPONSE
         if self._admission is not None:
             return self._admission.should_offload(last.data)
         return "content-encoding" in self._headers or self._body.should_offload(last.data)
@@ -100,9 +107,9 @@ class TranslateExchange(RequestHalf):
     def next_deadline(self) -> float | None:
         if self.done:
             return None
-        if self._phase is Phase.ANSWER:
+        if self._phase is Phase.RESPONSE:
             due = self._next_tick
-            for other in (self._commit_at, self._first_token_due, self._linger_until):
+            for other in (self._commit_at, self._first_token_due, self._provider_close_due):
                 if other is not None and other < due:
                     due = other
             return due
@@ -111,33 +118,33 @@ class TranslateExchange(RequestHalf):
             return due if self._first_token_at is None else min(due, self._first_token_at)
         return super().next_deadline
 
-    def _receive(self, message: Incoming, now: float) -> Responses:
-        if type(message) is Chunk:
+    def _handle_message(self, message: EnvoyMessage, now: float) -> Responses:
+        if type(message) is BodyChunk:
             return self._response_body(message, now) if message.response else self._request_body(message, now)
-        if type(message) is Head:
+        if type(message) is HeadersMessage:
             return self._response_head(message, now) if message.response else self._request_head(message, now)
-        if type(message) is Trailers:
+        if type(message) is TrailersMessage:
             if message.response:
                 return self._response_trailers(message, now)
             if self._phase is not Phase.REQUEST:
                 return []
-            raise trailers_refused()
+            raise refuse_trailers()
         raise RuntimeError("a message without a part")
 
-    def _on_time(self, now: float) -> Responses:
+    def _handle_deadline(self, now: float) -> Responses:
         if self._phase is Phase.REQUEST:
-            return super()._on_time(now)
+            return super()._handle_deadline(now)
         if self._phase is Phase.PROVIDER:
-            return self._provider_silent(now)
+            return self._check_provider_timeouts(now)
         assert self._translation is not None
-        if self._linger_until is not None and now >= self._linger_until:
-            return self._answer(b"", now, end=True)
+        if self._provider_close_due is not None and now >= self._provider_close_due:
+            return self._send_output(b"", now, end=True)
         if self._first_token_due is not None and now >= self._first_token_due:
-            return self._too_late(now)
+            return self._fail_first_token(now)
         if self._commit_at is not None and now >= self._commit_at:
             self._commit_at = None
             self._commit()
-        answers = self._answer(self._translation.tick(now), now)
+        answers = self._send_output(self._translation.tick(now), now)
         self._next_tick = now + TICK
         if self._head_sent:  # thousands of quiet streams need not be looked at every second
             self._next_tick = max(self._next_tick, self._translation.due)
@@ -145,18 +152,18 @@ class TranslateExchange(RequestHalf):
 
     # ------------------------------------------------------------------------------------------------ before the answer
 
-    def _provider_silent(self, now: float) -> Responses:
+    def _check_provider_timeouts(self, now: float) -> Responses:
         """No response head came; a status may still be sent while Envoy waits for the provider."""
         if self._first_token_at is not None and now >= self._first_token_at:
-            failure = self._no_token()
-            self.record.failed(failure, "provider_error")
-            return self._fail(failure, FIRST_TOKEN_TIMEOUT, now)
+            failure = self._first_token_failure()
+            self.record.set_failure(failure, "provider_error")
+            return self._end_with_failure(failure, FIRST_TOKEN_TIMEOUT, now)
         idle = self.config.timeouts.idle
         if now < self._sent_at + idle:
             return []
         failure = Failure(kind="timeout", status=504, message=f"The provider sent nothing for {idle:g} seconds.")
-        self.record.failed(failure, "provider_error")
-        return self._fail(failure, "provider_timeout", now)
+        self.record.set_failure(failure, "provider_error")
+        return self._end_with_failure(failure, "provider_timeout", now)
 
     @property
     def _first_token_due(self) -> float | None:
@@ -167,66 +174,66 @@ class TranslateExchange(RequestHalf):
         waiting = translation is not None and not translation.received_output and not translation.done
         return self._first_token_at if waiting else None
 
-    def _no_token(self) -> Failure:
+    def _first_token_failure(self) -> Failure:
         assert self._first_token_at is not None
         seconds = round(self._first_token_at - self._sent_at, 3)
         return Failure(kind="timeout", status=504, message=f"The provider sent no token for {seconds:g} seconds.")
 
     # ----------------------------------------------------------------------------------------------------------- answer
 
-    def _response_head(self, message: Head, now: float) -> Responses:
+    def _response_head(self, message: HeadersMessage, now: float) -> Responses:
         headers = self._provider_headers = message.headers
         code = headers.get(":status", "0")
         status = 200 if code == "200" else int(code)
         translation = self._translation
         if self._phase is not Phase.PROVIDER or translation is None:
             return self._local_reply(status, message.attributes, now)
-        self._phase = Phase.ANSWER
-        self.due_sooner = True
+        self._phase = Phase.RESPONSE
+        self.deadline_moved_up = True
         self._next_tick = now + TICK
         self._accounting.note_response(code, now)
         translation.start(status, {name: headers[name] for name in RESPONSE_TO_TRANSLATION[tuple(headers)]})
         if message.end:
-            return self._bodiless(translation.finish(), now)
+            return self._respond_with_head_only(translation.finish(), now)
         if self._choice is None or self._choice.last:
             # Any other body may still turn out to be an error.
-            self._commits = headers.get("content-type", "").strip().lower().startswith("text/event-stream")
+            self._commit_on_body = headers.get("content-type", "").strip().lower().startswith("text/event-stream")
         else:
             self._commit_at = max(now + self.config.timeouts.commit_after, self._first_token_at or 0)
-        return self._answer(translation.tick(now), now)
+        return self._send_output(translation.tick(now), now)
 
     def _commit(self) -> None:
         """Nothing is withheld from now on, or from the first byte on."""
-        self._commits = True
+        self._commit_on_body = True
         if self._body_seen and self._translation is not None:
             self._translation.commit()
 
-    def _too_late(self, now: float) -> Responses:
+    def _fail_first_token(self, now: float) -> Responses:
         """A head came but no token: an error with a status where the head is still withheld, and so a further
         attempt; else an error event."""
         assert self._translation is not None
         self.record.reason = FIRST_TOKEN_TIMEOUT
-        return self._answer(self._translation.fail(self._no_token()), now, end=True)
+        return self._send_output(self._translation.fail(self._first_token_failure()), now, end=True)
 
-    def _response_body(self, part: Chunk, now: float) -> Responses:
+    def _response_body(self, part: BodyChunk, now: float) -> Responses:
         translation = self._translation
         assert translation is not None
         if not self._body_seen:
             self._body_seen = True
-            if self._commits:
+            if self._commit_on_body:
                 translation.commit()
-        self._accounting.received += len(part.data)
+        self._accounting.received_bytes += len(part.data)
         data = translation.feed(part.data, now) if part.data else b""
         if not part.end:
-            return self._answer(data, now) if data or translation.done or not self._head_sent else []
-        return self._answer(data + translation.finish(), now, end=True)
+            return self._send_output(data, now) if data or translation.done or not self._head_sent else []
+        return self._send_output(data + translation.finish(), now, end=True)
 
-    def _response_trailers(self, message: Trailers, now: float) -> Responses:
+    def _response_trailers(self, message: TrailersMessage, now: float) -> Responses:
         assert self._translation is not None
         answer = messages.response_trailers(message.headers)
-        return self._answer(self._translation.finish(), now, trailers=answer)
+        return self._send_output(self._translation.finish(), now, trailers=answer)
 
-    def _answer(self, data: bytes, now: float, *, end: bool = False,
+    def _send_output(self, data: bytes, now: float, *, end: bool = False,
                 trailers: bytes | None = None) -> Responses:
         """Sends what the Translation gave. `end`: these are the last bytes; `trailers` follow them and end the answer
         instead. A failure is always an end, whatever the provider still sends."""
@@ -239,49 +246,50 @@ class TranslateExchange(RequestHalf):
                     raise RuntimeError("the answer ended without a head")
                 return out
             if not self._body_seen:
-                return self._instead(data, now)
-            out.append(messages.response_head(*self._head(now)))
+                return self._fail_before_body(data, now)
+            out.append(messages.response_head(*self._begin_response(now)))
         failed = translation.failure is not None
         end = end or (failed and not trailers)
         if data:
             self.record.response_bytes += len(data)
             if self.record.ms_first_token is None and translation.content_began:
-                self.record.ms_first_token = self._ms(now)
-        out.extend(messages.chunks(messages.RESPONSE_BODY, data, end=end))
+                self.record.ms_first_token = self._elapsed_ms(now)
+        out.extend(messages.body_chunks(messages.RESPONSE_BODY, data, end=end))
         if trailers:
             out.append(trailers)
         if translation.done and self.record.ms_answer is None:
-            self.record.ms_answer = self._ms(now)
+            self.record.ms_answer = self._elapsed_ms(now)
         if end or trailers:
-            self._finished(out)
-        elif translation.done and self._linger_until is None:
-            self._linger_until = now + LINGER
-            self.due_sooner = True
-        elif out and self._accounting.is_due(now):
-            out[-1] = messages.with_metadata(out[-1], METADATA, self._accounting.estimate(translation.usage))
+            self._complete(out)
+        elif translation.done and self._provider_close_due is None:
+            self._provider_close_due = now + PROVIDER_CLOSE_TIMEOUT
+            self.deadline_moved_up = True
+        elif out and self._accounting.is_estimate_due(now):
+            figures = self._accounting.estimated_figures(translation.usage)
+            out[-1] = messages.append_metadata(out[-1], METADATA_NAMESPACE, figures)
         return out
 
-    def _instead(self, data: bytes, now: float) -> Responses:
+    def _fail_before_body(self, data: bytes, now: float) -> Responses:
         """The answer failed before the first byte of its body: chunks of ours would be refused by Envoy, which answers
         with this instead."""
         translation = self._translation
         assert translation is not None
         assert translation.head is not None
         failure = translation.failure
-        self._sum_up()
+        self._record_result()
         reason = self.record.reason or (failure.kind if failure is not None else "provider_error")
-        return self.answer(translation.head.status, translation.head.headers, data, reason, now)
+        return self.reply(translation.head.status, translation.head.headers, data, reason, now)
 
-    def _bodiless(self, data: bytes, now: float) -> Responses:
+    def _respond_with_head_only(self, data: bytes, now: float) -> Responses:
         """The provider sent a head only; no chunk can follow, so a body goes out together with the head."""
-        set_headers, remove = self._head(now)
+        set_headers, remove = self._begin_response(now)
         out = [messages.response_head_with_body(set_headers, remove, data) if data
                else messages.response_head(set_headers, remove)]
         self.record.response_bytes += len(data)
-        self._finished(out)
+        self._complete(out)
         return out
 
-    def _head(self, now: float) -> tuple[dict[str, str], Sequence[str]]:
+    def _begin_response(self, now: float) -> tuple[dict[str, str], Sequence[str]]:
         """Headers for the client and the provider's that do not cross."""
         assert self._translation is not None
         head = self._translation.head
@@ -290,7 +298,7 @@ class TranslateExchange(RequestHalf):
         self._head_sent = True
         self._commit_at = None
         self.record.status = head.status
-        self.record.ms_head = self._ms(now)
+        self.record.ms_head = self._elapsed_ms(now)
         given = self._provider_headers
         remove: Sequence[str] = REMOVED_FROM_RESPONSE[tuple(given)]
         if max(map(len, given.values()), default=0) > LONGEST_FORWARDED_VALUE:
@@ -309,43 +317,43 @@ class TranslateExchange(RequestHalf):
         kind = kind_of_status(status)
         message = GATEWAY_REFUSALS.get(kind, "The gateway ended the request before a provider was asked.")
         failure = Failure(kind=kind, status=status, message=message)
-        self.record.failed(failure, "error")
-        return self._fail(failure, "local_reply", now)
+        self.record.set_failure(failure, "error")
+        return self._end_with_failure(failure, "local_reply", now)
 
     # ------------------------------------------------------------------------------------------------------------- ends
 
-    def _fail(self, failure: Failure, reason: str, now: float) -> Responses:
+    def _end_with_failure(self, failure: Failure, reason: str, now: float) -> Responses:
         if not self._head_sent or self._translation is None:
-            return super()._fail(failure, reason, now)
+            return super()._end_with_failure(failure, reason, now)
         self.done = True
         self.record.reason = reason
         try:
             data = self._translation.fail(failure)
         except Exception:
             # Envoy cuts the answer off: a broken stream must not look finished.
-            return super()._fail(failure, reason, now)
-        return messages.chunks(messages.RESPONSE_BODY, data, end=True)
+            return super()._end_with_failure(failure, reason, now)
+        return messages.body_chunks(messages.RESPONSE_BODY, data, end=True)
 
-    def _finished(self, out: Responses) -> None:
+    def _complete(self, out: Responses) -> None:
         """The last message is in `out`: it takes the exact figures along."""
         self.done = True
-        self._sum_up()
-        out[-1] = messages.with_metadata(out[-1], METADATA, self._figures())
+        self._record_result()
+        out[-1] = messages.append_metadata(out[-1], METADATA_NAMESPACE, self._final_figures())
 
-    def _closed_early(self) -> None:
+    def _record_early_end(self) -> None:
         if self._translation is not None:
-            self._sum_up()
+            self._record_result()
             if self.record.outcome == "ok" and not self._translation.done:
                 self.record.outcome = "client_closed"
-        super()._closed_early()
+        super()._record_early_end()
         self.unanswered = self._phase is Phase.REQUEST
 
-    def _sum_up(self) -> None:
+    def _record_result(self) -> None:
         translation, record = self._translation, self.record
         assert translation is not None
         failure = translation.failure
         if failure is not None:
-            record.failed(failure, "provider_error")
+            record.set_failure(failure, "provider_error")
         record.outcome = record.outcome or "ok"
         record.finish = translation.finish_reason
         record.tool_calls = translation.tool_calls
@@ -354,12 +362,12 @@ class TranslateExchange(RequestHalf):
         record.bad_calls = [replace(bad, tool=loggable(bad.tool)) for bad in translation.bad_calls]
         record.repairs = [replace(repair, tool=loggable(repair.tool)) for repair in translation.repairs[:MAX_REPAIRS]]
         record.repaired = len(translation.repairs)
-        usage = self._accounting.usage(translation.usage, failure)
+        usage = self._accounting.final_usage(translation.usage, failure)
         record.usage = usage if usage.input or usage.output else None
         record.dropped, record.hints = translation.dropped.losses, translation.dropped.hints
 
-    def _figures(self) -> Figures:
+    def _final_figures(self) -> Figures:
         """What was used, when all is over, and how it ended."""
         translation = self._translation
         assert translation is not None
-        return self._accounting.figures(translation.usage, translation.failure)
+        return self._accounting.final_figures(translation.usage, translation.failure)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from extproc.bounds import Limits
@@ -9,28 +11,37 @@ from extproc.globs import matches
 from extproc.profiles.profile import Profile
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """The destination of a request: the provider's model, its profile and the attempt's settings."""
+class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the configuration that a request's encoder reads as they are."""
 
-    model: str
-    profile: Profile
+    provider: str | None = None
+    """The name of a profile. None: found by the host of the URL and the model."""
     max_output_tokens: int | None = None
     """Larger requests are clamped to this."""
     tool_style: str = "auto"
+    """How tools are offered: auto, native, prompted, off, or the name of a dialect."""
     tool_choice: str | None = None
     """Forces "auto", "required" or "none", whatever the client chose."""
-    parallel_tool_calls: bool | None = None
-    max_tools: int = 512
-    only_tools: tuple[str, ...] | None = None
+    only_tools: Sequence[str] | None = None
     """Names and globs of the tools that may be offered; None: all."""
+    safety: Mapping[str, str] = {}
+    """Gemini's safety settings: category -> threshold."""
+
+
+class Target(AttemptSettings, frozen=True, kw_only=True):
+    """The destination of a request: the provider's model, its profile and the attempt's settings."""
+
+    model: str
+    """The provider's name of it."""
+    profile: Profile
+    parallel_tool_calls: bool | None = None
+    """Allow or forbid several calls in one response; None: as the client asked."""
+    max_tools: int = 512
+    """Requests with more tools are refused."""
     base_path: str = "/v1"
     """The path of the backend's URL, without a trailing slash."""
     endpoint: str = ""
     """Host and port of the backend's URL. With the model they identify the issuer of a signature."""
-    provider: str | None = None
-    """The profile's name in the configuration; None if the profile was found by the host."""
-    safety: tuple[tuple[str, str], ...] = ()
-    """Gemini's safety settings: (category, threshold)."""
 
     def permits_tool(self, tool: str) -> bool:
         """True if the tool with this name (the client's) may be offered."""

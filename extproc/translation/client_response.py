@@ -1,9 +1,9 @@
-"""The answer as the client gets it: conversation events -> the response head and bytes of the client's API.
+"""The response as the client gets it: conversation events -> the response head and bytes of the client's API.
 
-Base of `Translation`, which has the provider's bytes read. Here stands when the head goes out (it may be withheld until
-the first content, so that an error before it becomes a status), what waits behind it, and whether a failure is a status
-with a body or an error event. An answer begins with its start, and nothing follows its end. It reads no byte of a
-provider and knows no wire format.
+Base of `Translation`, which decodes the provider's bytes. It decides when the head is sent (it may be withheld until
+the first content, so that an error before it becomes a status), what is held back until then, and whether a failure
+becomes a status with a body or an error event. A response begins with a Start, and nothing follows its end. Knows no
+wire format.
 """
 
 from __future__ import annotations
@@ -30,26 +30,42 @@ from extproc.errors import Failure, RequestError
 from extproc.translation.head import Head, advised, completed, response_head
 from extproc.translation.scrubbing import Scrubber
 
-_PIECES = frozenset((TextDelta, ThinkingDelta, ArgumentsDelta))
-_CONTENT = _PIECES | {RedactedThinking, ToolCallStart}
-"""Events that commit a withheld answer: after them an error can no longer become a status."""
+_DELTAS = frozenset((TextDelta, ThinkingDelta, ArgumentsDelta))
+_CONTENT = _DELTAS | {RedactedThinking, ToolCallStart}
+"""Events that end withholding: after them an error can no longer become a status."""
 
 
 class ResponseCodec(msgspec.Struct, frozen=True):
-    """What a 2xx answer needs."""
+    """The two halves of translating a 2xx response."""
 
     decoder: ResponseDecoder
     encoder: ResponseEncoder
 
 
 class ClientResponse:
-    """The state of one answer. client: the API that the client speaks. scrubber: takes keys out of errors and headers.
-    request_id: the gateway's own, for head and errors. withhold: see `Translation`."""
+    """The state of one response. client: the client's API. scrubber: removes keys from errors and headers. request_id:
+    the gateway's own, for head and errors. withhold: see `Settings`."""
 
-    # More fields than the dictionary of an instance shares with others of its class: it would be built up for each.
-    __slots__ = ("_answer", "_began", "_client", "_error_body", "_held", "_request_id", "_response_headers",
-                 "_scrubber", "_withhold", "content_began", "conversation", "done", "dropped", "failure",
-                 "finish_reason", "head", "tool_calls")
+    # Slots, because instances with this many fields do not share the keys of their dictionaries.
+    __slots__ = (
+        "_client",
+        "_codec",
+        "_error_body",
+        "_held",
+        "_request_id",
+        "_response_headers",
+        "_scrubber",
+        "_started",
+        "_withhold",
+        "content_began",
+        "conversation",
+        "done",
+        "dropped",
+        "failure",
+        "finish_reason",
+        "head",
+        "tool_calls",
+    )
 
     def __init__(self, client: ClientApi, scrubber: Scrubber, request_id: str | None, *, withhold: bool) -> None:
         self._client = client
@@ -57,49 +73,49 @@ class ClientResponse:
         self._request_id = request_id
         self._withhold = withhold
         self.conversation: Request | None = None
-        """Of the decoded request, once `request` returned, what its answer needs to know: without the messages, which
-        would take their memory as long as the answer streams."""
+        """The decoded request, once `request` has returned, without its messages: they would take memory as long as the
+        response streams."""
         self.head: Head | None = None
         """The response head for the client; None while it is withheld."""
         self.dropped = Dropped()
         self.failure: Failure | None = None
         self.finish_reason: str | None = None
         self.done = False
-        """Nothing more will come out: a finish or a failure went out, or waits in `feed`'s next result."""
+        """A finish or a failure was sent, or will be returned by the next `feed`."""
         self.tool_calls = 0
         self.content_began = False
-        """The first content (text, reasoning or a call) went out or waits to."""
-        self._answer: ResponseCodec | None = None
+        """The first content (text, reasoning or a call) was sent or is held back."""
+        self._codec: ResponseCodec | None = None
         self._response_headers: Mapping[str, str] = {}
-        """The provider's, by names in lower case."""
+        """The provider's headers, with names in lower case."""
         self._error_body: bytearray | None = None
-        """What came so far of the body behind a status that is no 2xx."""
+        """The body of a status other than 2xx, as far as it came."""
         self._held: list[bytes] = []
-        self._began = False
+        self._started = False
 
     @property
     def client_stream(self) -> bool:
-        """Whether the client asked for a stream."""
+        """True if the client asked for a stream."""
         return self.conversation is not None and self.conversation.stream
 
     def commit(self) -> None:
-        """Ends withholding: from now on an error is an error event. Bytes that were held come with the next call."""
+        """Ends withholding: from now on an error is an error event. Held bytes are returned by the next call."""
         self._withhold = False
-        if (self.head is None and not self.done and self._answer is not None and self.conversation is not None
+        if (self.head is None and not self.done and self._codec is not None and self.conversation is not None
                 and self.conversation.stream):
             self._set_head()
 
     # ------------------------------------------------------------------------------------------------- events, bytes
 
-    def _events(self, events: list[Event]) -> bytes:
-        assert self._answer is not None
+    def _encode_events(self, events: list[Event]) -> bytes:
+        assert self._codec is not None
         if self.content_began and self.head is not None and len(events) == 1:
             only = events[0]
-            if type(only) is RawEvent:  # the usual case where bytes pass
+            if type(only) is RawEvent:  # the usual case with pass-through
                 self.tool_calls += only.calls
                 return only.data
-            if type(only) in _PIECES and not self._held:  # the usual case where they do not
-                return self._answer.encoder.events(events)
+            if type(only) in _DELTAS and not self._held:  # the usual case with translation
+                return self._codec.encoder.events(events)
         last = events[-1] if events else None
         if type(last) is Failure:
             return self._write(events[:-1]) + self._fail(last)
@@ -109,18 +125,18 @@ class ClientResponse:
         return self._write(events)
 
     def _write(self, events: list[Event]) -> bytes:
-        """Encodes events; opens the head when they hold content or the end."""
+        """Encodes events. Sets the head if they contain content or the end."""
         if not events:
             return b""
-        assert self._answer is not None
-        if self._began:
+        assert self._codec is not None
+        if self._started:
             if type(events[0]) is Start:
                 events = events[1:]
         else:
-            self._began = True
+            self._started = True
             if type(events[0]) is not Start:
                 events = [Start(), *events]
-        data = self._answer.encoder.events(events)
+        data = self._codec.encoder.events(events)
         for event in events:
             kind = type(event)
             if kind in _CONTENT:
@@ -137,18 +153,18 @@ class ClientResponse:
                 return b""
             self._set_head()
             data = b""
-        return self._released() + data if self._held else data
+        return self._release_held() + data if self._held else data
 
-    def _begin(self) -> bytes:
-        """Nothing may precede the start of an answer: before a first ping it is written without the provider."""
-        return b"" if self._began else self._write([Start()])
+    def _start_response(self) -> bytes:
+        """The bytes of the Start, if none was sent: a keep-alive must not precede it."""
+        return b"" if self._started else self._write([Start()])
 
-    def _keep(self, data: bytes) -> None:
+    def _hold(self, data: bytes) -> None:
         if data:
             self._held.append(data)
 
-    def _released(self) -> bytes:
-        """What was held, once the head is out."""
+    def _release_held(self) -> bytes:
+        """Returns held bytes once the head is set."""
         if not self._held or self.head is None:
             return b""
         held, self._held = b"".join(self._held), []
@@ -157,24 +173,24 @@ class ClientResponse:
     # --------------------------------------------------------------------------------------------- heads and errors
 
     def _set_head(self) -> None:
-        assert self._answer is not None
-        self._show(response_head(self._answer.encoder.content_type, stream=self.client_stream))
+        assert self._codec is not None
+        self._complete_head(response_head(self._codec.encoder.content_type, stream=self.client_stream))
 
-    def _show(self, head: Head) -> None:
+    def _complete_head(self, head: Head) -> None:
         self.head = completed(head, self._response_headers, self._scrubber, self._request_id, self.dropped,
                               self._client)
 
     def _fail(self, failure: Failure) -> bytes:
-        """A status and an error body while no head went out, else an error event; nothing follows."""
+        """A status and an error body while no head is set, else an error event. Ends the response."""
         failure = self._scrubbed(failure)
         self.failure = failure
         self.done = True
-        if self.head is not None and self._answer is not None:
-            return self._released() + self._begin() + self._answer.encoder.events([failure])
+        if self.head is not None and self._codec is not None:
+            return self._release_held() + self._start_response() + self._codec.encoder.events([failure])
         self._held.clear()
         error = self._client.error(failure, self._request_id)
         by_provider = self._error_body is not None
-        self._show(Head(error.status, advised(error.headers, failure, by_provider=by_provider)))
+        self._complete_head(Head(error.status, advised(error.headers, failure, by_provider=by_provider)))
         return error.body
 
     def _refusal(self, failure: Failure) -> RequestError:

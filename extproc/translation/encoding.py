@@ -1,7 +1,7 @@
 """Content codings: compressed bytes in any cut -> plain bytes, within a bound.
 
 Used for request bodies (some clients compress them) and for providers that compress although they were asked not to.
-What is decompressed is bounded while it grows, not afterwards: a few kilobytes can claim to be gigabytes.
+The bound is checked during decompression, because a few kilobytes can expand to gigabytes.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ import zstandard
 from extproc.errors import BadRequest
 
 _STEP = 1 << 20
-"""Bytes of output that are made at a time."""
+"""Bytes of output of one step."""
 _SLICE = 4096
-"""Bytes of input that are looked at a time where data may be made of many parts: what is left over behind a part is
-copied."""
+"""Bytes of input of one step, for data of many parts: the rest after each part is copied."""
 _PARTS = 10_000
-"""Most members (gzip) or frames (zstd) of one body. Each costs time even when it is empty, which takes 20 bytes; what
-writes in blocks makes parts of 64 KB and more."""
+"""Most members (gzip) or frames (zstd) of one body. Each costs time, even an empty one of 20 bytes; real encoders write
+parts of 64 KB and more."""
 _CODINGS = 5
-"""Most codings on top of one another."""
+"""Most codings of one body."""
 
 
 class EncodingError(Exception):
-    """Raised with `status`: 400 the bytes are not what the content-encoding says, 415 the coding is not known, 413
-    the result passes the bound."""
+    """`status`: 400 if the bytes do not have the coding that content-encoding names, 415 for an unknown coding, 413 if
+    the result exceeds the bound."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -166,7 +165,7 @@ class Decompressor:
         return b"".join(self._through(data, 0))
 
     def finish(self) -> None:
-        """The body is complete. An empty body passes: some servers send none with a content-encoding."""
+        """The body is complete. An empty body is allowed: some servers send a content-encoding without a body."""
         for name, coding in self._codings:
             if self._fed and not coding.ended:
                 raise EncodingError(f"the {name} data ends early")
@@ -179,7 +178,7 @@ class Decompressor:
         name, coding = self._codings[at]
         try:
             for piece in coding.feed(data):
-                # Also what only a further coding reads: it may be long and come to nothing.
+                # Each step is bounded: a long intermediate result may shrink to nothing in the next.
                 self._sizes[at] += len(piece)
                 if self._sizes[at] > self._limit:
                     raise EncodingError(f"more than {self._limit} bytes after decompression", 413)
@@ -189,7 +188,7 @@ class Decompressor:
 
 
 def decompress(data: bytes, codings: str, limit: int) -> bytes:
-    """A whole body at once. Raises EncodingError."""
+    """Decompresses a whole body. Raises EncodingError."""
     whole = Decompressor(codings, limit)
     out = whole.feed(data)
     whole.finish()
@@ -204,9 +203,23 @@ def refused_encoding(problem: EncodingError, limit: int) -> BadRequest:
     return BadRequest(f"The request body cannot be read: {problem}.", status=problem.status)
 
 
+def plain_request_body(body: bytes, headers: Mapping[str, str], limit: int) -> bytes:
+    """The client's body without content codings. Raises BadRequest if it is damaged or larger than `limit` bytes."""
+    coding = headers.get("content-encoding")
+    if coding:
+        try:
+            body = decompress(body, coding, limit)
+        except EncodingError as problem:
+            raise refused_encoding(problem, limit) from None
+    if len(body) > limit:
+        raise BadRequest(f"The request body has {len(body)} bytes; this gateway takes at most {limit}.",
+                         kind="too_large", status=413)
+    return body
+
+
 def plain_error_body(body: bytes, inflate: Decompressor | None, headers: Mapping[str, str]) -> bytes:
-    """A provider's error without its coding. Some proxies write an error of their own under the provider's headers:
-    then it is plain text whatever they say. What cannot be read is left out, the status says enough."""
+    """A provider's error body without its coding. Some proxies send an error of their own with the provider's headers;
+    it is plain text, whatever they say. An unreadable body is replaced by an empty one."""
     if inflate is not None:
         try:
             return inflate.feed(body)

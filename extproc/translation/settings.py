@@ -1,50 +1,61 @@
-"""What all exchanges of one attempt share: the settings of `Translation`, checked, and the targets they lead to.
+"""What all exchanges of one attempt share: the settings of `Translation`, and the `Target` they lead to.
 
-Made once for an attempt by whoever serves it, or by `Translation` itself for a single exchange. Knows no request.
+Made by the gateway for an attempt of the configuration, or by `Translation` from its own arguments. Knows no request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
 from extproc.apis import CLIENT_APIS, PROVIDER_APIS, SAME_APIS
 from extproc.apis.base import ClientApi, PassThrough, ProviderApi
-from extproc.bounds import BoundedCache, Limits
+from extproc.bounds import Limits
 from extproc.dialects.call_writer import ArgumentsMode
-from extproc.profiles.target import Target
-from extproc.translation.target import make_target
+from extproc.profiles import find_profile
+from extproc.profiles.apis import API_FACTS
+from extproc.profiles.target import AttemptSettings, Target
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """See `Translation`, which has the same names for them. Raises ValueError for an API that is not known."""
+class Settings(AttemptSettings, frozen=True, kw_only=True):
+    """Arguments of `Translation`, beside those of `AttemptSettings`. Raises ValueError for an unknown API."""
 
     client: str
+    """The client's API: a name of `CLIENT_APIS`."""
     upstream: str
-    provider: str | None = None
-    dialect: str | None = None
-    reasoning_open: bool | None = None
+    """The provider's API: a name of `PROVIDER_APIS`."""
     url: str | None = None
-    withhold: bool = False
-    lossy: str = "report"
-    max_output_tokens: int | None = None
-    tool_style: str = "auto"
-    tool_choice: str | None = None
-    parallel_tool_calls: bool | Literal["enforce"] | None = None
-    duplicates: Literal["keep", "drop"] | None = None
-    max_tools: int | None = None
-    only_tools: Sequence[str] | None = None
+    """The backend's URL: its path and host count. None: the API's usual path."""
+    dialect: str | None = None
+    """How the model writes tool calls as text. None: as the model's name suggests."""
     read_dialects: Sequence[str] = ()
+    """Further forms of tool calls in text to read, whatever the model's name is."""
+    reasoning_open: bool | None = None
+    """True if the prompt already opened the model's reasoning."""
     arguments: ArgumentsMode | None = None
-    limits: Limits = Limits()
+    """How the arguments of tool calls are repaired or checked."""
+    parallel_tool_calls: bool | Literal["enforce"] | None = None
+    """Allow or forbid several calls in one response. "enforce" also drops all calls after the first."""
+    duplicates: Literal["keep", "drop"] | None = None
+    """"drop" removes calls that repeat an earlier one."""
+    max_tools: int | None = None
+    """Requests with more tools are refused. At most `limits.tools`, which also is the default."""
+    lossy: str = "report"
+    """"reject" refuses a request with fields that the provider's API cannot carry (RequestError, status 400)."""
+    withhold: bool = False
+    """Keep the response head until the first content, so that an error before it becomes a status."""
     ping_interval: float = 10.0
+    """Seconds without bytes for the client, after which a keep-alive is sent."""
     idle_timeout: float = 240.0
+    """Seconds without bytes from the provider, after which the response fails."""
+    limits: Limits = Limits()
     secrets: Sequence[str] = ()
-    safety: tuple[tuple[str, str], ...] = ()
+    """Values to remove from every error text."""
     client_api: ClientApi | None = None
+    """The client's API with its own options, in place of the one that `client` names."""
 
     def __post_init__(self) -> None:
         if self.client not in CLIENT_APIS:
@@ -52,18 +63,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.upstream not in PROVIDER_APIS:
             raise ValueError(f"unknown upstream API {self.upstream!r}; known: {', '.join(sorted(PROVIDER_APIS))}")
 
-    @cached_property
     def apis(self) -> tuple[ClientApi, ProviderApi, PassThrough | None]:
-        """The client's, the provider's, and what passes an answer on where both are one."""
-        relay = SAME_APIS.get(self.client) if self.client == self.upstream else None
-        return self.client_api or CLIENT_APIS[self.client], PROVIDER_APIS[self.upstream], relay
+        """The client's API, the provider's, and the pass-through where both are the same."""
+        passthrough = SAME_APIS.get(self.client) if self.client == self.upstream else None
+        return self.client_api or CLIENT_APIS[self.client], PROVIDER_APIS[self.upstream], passthrough
 
-    @cached_property
-    def targets(self) -> BoundedCache[str, Target]:
-        """Where the requests for a model go. Nearly all are for one of few; which ones, a client may choose."""
+    def target(self, model: str) -> Target:
+        """`model`: the provider's name of it."""
+        facts = API_FACTS.get(self.upstream)
+        url = urlsplit(self.url) if self.url else None
+        profile = find_profile(self.provider, url.hostname if url else None, model)
+        if facts is None or facts.has_reasoning_field:
+            profile = msgspec.structs.replace(profile, splits_reasoning=True)
         most = self.limits.tools
-        return BoundedCache(partial(
-            make_target, self.upstream, self.provider, self.url, self.max_output_tokens, self.tool_style,
-            self.tool_choice, False if self.parallel_tool_calls == "enforce" else self.parallel_tool_calls,
-            most if self.max_tools is None else min(self.max_tools, most),
-            None if self.only_tools is None else tuple(self.only_tools), self.safety), entries=256, longest=200)
+        return Target(
+            model=model, profile=profile,
+            base_path=url.path.rstrip("/") if url else API_FACTS[self.upstream].default_base_path,
+            endpoint=url.netloc.rpartition("@")[2].lower() if url else "",
+            parallel_tool_calls=False if self.parallel_tool_calls == "enforce" else self.parallel_tool_calls,
+            max_tools=most if self.max_tools is None else min(self.max_tools, most),
+            **{name: getattr(self, name) for name in AttemptSettings.__struct_fields__})

@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from extproc.config import Config
 from extproc.ext_proc.base import Exchange, Responses
-from extproc.ext_proc.incoming import Chunk, Incoming, read_message
+from extproc.ext_proc.incoming import BodyChunk, EnvoyMessage, read_message
 from extproc.ext_proc.pb.external_processor_pb2 import ProcessingResponse
 from extproc.ext_proc.record import ClosedBy
 from extproc.ext_proc.roles import make_exchange
@@ -59,7 +59,7 @@ class Streams:
         """
         self._next_id = ""
         """The next id, made while nobody waits for it."""
-        self._make = make or partial(make_exchange, find=lambda rule: self.accepted.find(rule))
+        self._make = make or partial(make_exchange, find_config=lambda rule: self.accepted.find(rule))
         self.active = 0
         self.began = 0
         """Streams since the start: tells a quiet worker from one that is idle by chance."""
@@ -91,8 +91,8 @@ class Streams:
         """A stream has ended."""
         self.active -= 1
         self._running.discard(exchange)
-        exchange.closed(now)
-        if exchange.awaits_ending:
+        exchange.close(now)
+        if exchange.awaits_end_report:
             record = exchange.record
             # Another gateway counts its attempts itself and does not report them.
             attempt = 0 if record.hop == "onehop" else record.attempt or 1
@@ -101,7 +101,7 @@ class Streams:
             self._record(exchange)
 
     def _ended(self, exchange: Exchange, by: ClosedBy) -> None:
-        exchange.ended(by)
+        exchange.set_closed_by(by)
         self._record(exchange)
 
     def _record(self, exchange: Exchange) -> None:
@@ -110,7 +110,7 @@ class Streams:
         self._metrics.finished(record)
         if exchange.crash is not None:
             log_crash(self._log, record, exchange.crash)
-        if exchange.has_line:
+        if exchange.is_logged:
             log_exchange(self._log, record)
         else:
             self._log.write_event("debug", "routed", request_id=record.request_id, rule=record.rule, ms=record.ms)
@@ -127,9 +127,9 @@ class Streams:
         return any(self._generation_numbers[id(exchange.config)][1] == generation for exchange in self._running
                    if id(exchange.config) in self._generation_numbers)
 
-    def log_request_body(self, message: Incoming, request_id: str) -> None:
+    def log_request_body(self, message: EnvoyMessage, request_id: str) -> None:
         """Logs the body of a message, if the debug switch is on."""
-        if isinstance(message, Chunk):
+        if isinstance(message, BodyChunk):
             direction = f"envoy->{'response' if message.response else 'request'}_body"
             log_body(self._log, direction, request_id, message.data)
 
@@ -190,7 +190,7 @@ class Stream:
             return True
         if self._streams.debug_bodies:
             self._streams.log_request_body(message, exchange.record.request_id)
-        if type(message) is Chunk and message.end and exchange.should_offload(message):
+        if type(message) is BodyChunk and message.end and exchange.should_offload(message):
             self._busy = True
             work = self._loop.run_in_executor(
                 self._streams.threads, _receive_in_thread, exchange, message, self._time())
@@ -201,7 +201,7 @@ class Stream:
             if self._urgent and exchange.record.ms_first_token is not None:
                 self._urgent = False
                 self._peer.lower_priority()
-        if exchange.due_sooner or exchange.can_prepare:
+        if exchange.deadline_moved_up or exchange.can_prepare:
             self._defer_rest()
         return True
 
@@ -266,7 +266,7 @@ class Stream:
     def _set_timer(self) -> None:
         """One timer per stream. It is moved only if something is due sooner; a later deadline is noticed when it fires.
         """
-        self._exchange.due_sooner = False
+        self._exchange.deadline_moved_up = False
         due = self._exchange.next_deadline
         if due is None or (self._timer is not None and self._due <= due):
             return
@@ -284,7 +284,7 @@ class Stream:
         if due is None:
             return
         if due <= now + 0.001:
-            self._send(self._exchange.on_time(max(now, due)))
+            self._send(self._exchange.on_deadline(max(now, due)))
             due = self._exchange.next_deadline
             if due is None:
                 return
@@ -292,7 +292,7 @@ class Stream:
         self._timer = self._loop.call_at(self._due, self._on_timer)
 
 
-def _receive_in_thread(exchange: Exchange, message: Chunk, now: float) -> Responses:
+def _receive_in_thread(exchange: Exchange, message: BodyChunk, now: float) -> Responses:
     """Runs in a thread, with the preparation: that takes long for a large request, too."""
     responses = exchange.receive(message, now)
     _prepare(exchange)

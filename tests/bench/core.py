@@ -73,7 +73,7 @@ def microseconds_per_character(size: int, *, in_call: bool) -> float:
     written = 0
     for char in text:
         scanner.content(char)
-        written += len(sequencer.take())
+        written += len(sequencer.take_events())
     scanner.finish(clean=True)
     spent = time.process_time() - started
     if written < size // 2 or scanner.calls != in_call:

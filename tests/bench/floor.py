@@ -20,7 +20,7 @@ import uvloop
 from extproc.config import Config, load_config
 from extproc.ext_proc import messages
 from extproc.ext_proc.base import Exchange, Responses
-from extproc.ext_proc.incoming import Chunk, Head, Incoming
+from extproc.ext_proc.incoming import BodyChunk, EnvoyMessage, HeadersMessage
 from extproc.headers import BACKEND_METADATA
 from extproc.process.log import Log
 from extproc.transport.health import Health
@@ -41,25 +41,25 @@ class HandOn(Exchange):
         self._body: list[bytes] = []
 
     @property
-    def has_line(self) -> bool:
+    def is_logged(self) -> bool:
         return False
 
     @property
     def next_deadline(self) -> float | None:
         return None
 
-    def _receive(self, message: Incoming, now: float) -> Responses:
-        if type(message) is not Chunk:
-            return [messages.response_head({}, [])] if type(message) is Head and message.response else []
+    def _handle_message(self, message: EnvoyMessage, now: float) -> Responses:
+        if type(message) is not BodyChunk:
+            return [messages.response_head({}, [])] if type(message) is HeadersMessage and message.response else []
         if message.response:
-            return messages.chunks(messages.RESPONSE_BODY, message.data, end=message.end)
+            return messages.body_chunks(messages.RESPONSE_BODY, message.data, end=message.end)
         self._body.append(message.data)
         if not message.end:
             return []
         self.done = bool(self._routes)
         head = messages.request_head(self._routes or {":path": "/v1/chat/completions"}, [],
                                      clear_route_cache=bool(self._routes))
-        return [head, *messages.chunks(messages.REQUEST_BODY, b"".join(self._body), end=True)]
+        return [head, *messages.body_chunks(messages.REQUEST_BODY, b"".join(self._body), end=True)]
 
 
 async def serve(config: Config, address: str) -> None:

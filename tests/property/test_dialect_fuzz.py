@@ -207,7 +207,7 @@ SIZE = 40_000
 
 
 def visible(sequencer: BlockSequencer) -> str:
-    return "".join(event.text for event in sequencer.take() if isinstance(event, TextDelta))
+    return "".join(event.text for event in sequencer.take_events() if isinstance(event, TextDelta))
 
 
 def test_what_waits_is_bounded():

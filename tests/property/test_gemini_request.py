@@ -247,4 +247,4 @@ def test_p22_any_names_are_legal_distinct_and_restored(names):
     sent = [encoded.names.to_provider[name] for name in names]
     assert len(set(sent)) == len(names)
     assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}", name) for name in sent)
-    assert [encoded.names.client(name) for name in sent] == names
+    assert [encoded.names.client_name(name) for name in sent] == names

@@ -14,7 +14,6 @@ from extproc.conversation import tool_names
 from extproc.dialects import registry, shapes, validation
 from extproc.profiles import anthropic, find_profile, gemini, models
 from extproc.schemas.openai import clean_schema
-from extproc.translation.settings import Settings
 from extproc.worker import labels
 
 LONG = "x" * 60_000
@@ -121,13 +120,6 @@ def test_a_look_into_what_is_remembered_asks_once_and_has_two_bounds() -> None:
     assert asked == ["a", "long", "long"]
     assert [kept["b"], kept["c"]] == ["B", "C"]
     assert list(kept) == ["c"]
-
-
-def test_the_targets_of_long_names_of_models_are_not_kept() -> None:
-    settings = Settings(client="anthropic", upstream="openai")
-    assert settings.targets["short"] is settings.targets["short"]
-    assert settings.targets[LONG].model == LONG
-    assert list(settings.targets) == ["short"]
 
 
 def test_what_raises_is_not_remembered() -> None:

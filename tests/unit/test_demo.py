@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from extproc import Translation
-from extproc.demo.checks import Refused, check
-from extproc.demo.replies import Reply
-from extproc.demo.script import Answer, answer
+from extproc.demo.checks import DemoError, check_request
+from extproc.demo.responses import DemoResponse
+from extproc.demo.script import ScriptOutput, run_script
 from extproc.demo.server import start_demo
 
 
@@ -45,14 +45,15 @@ def call(name: str, arguments: str = "{}", call_id: str = "c1") -> dict[str, Any
 
 @pytest.mark.parametrize("said", ["hi", "Hello!", "Good morning, how are you?", "What is the meaning of life?"])
 def test_small_talk_is_answered_without_a_tool(said: str) -> None:
-    said_back = answer(ask(said, BASH, READ, GLOB, WEATHER))
+    said_back = run_script(ask(said, BASH, READ, GLOB, WEATHER))
     assert said_back.tool is None
     assert said in said_back.text
 
 
 def test_list_the_files_here_runs_ls() -> None:
     """The first thing that people try with Claude Code."""
-    assert answer(ask("list the files here", GLOB, READ, BASH)) == Answer(tool="Bash", arguments='{"command": "ls"}')
+    expected = ScriptOutput(tool="Bash", arguments='{"command": "ls"}')
+    assert run_script(ask("list the files here", GLOB, READ, BASH)) == expected
 
 
 @pytest.mark.parametrize(("said", "name", "arguments"), [
@@ -63,24 +64,24 @@ def test_list_the_files_here_runs_ls() -> None:
     ("use a tool", "Bash", {"command": "pwd"}),
 ])
 def test_a_tool_that_fits_is_called_with_the_users_words(said: str, name: str, arguments: dict[str, str]) -> None:
-    called = answer(ask(said, BASH, READ, GLOB, WEATHER))
+    called = run_script(ask(said, BASH, READ, GLOB, WEATHER))
     assert (called.tool, json.loads(called.arguments)) == (name, arguments)
 
 
 def test_notes_of_the_client_are_not_the_users_words() -> None:
     note = "<system-reminder>\nThe weather tool and Bash are there.\n</system-reminder>\nhello"
-    assert answer(ask(note, BASH, WEATHER)).tool is None
+    assert run_script(ask(note, BASH, WEATHER)).tool is None
 
 
 def test_the_tool_choice_is_obeyed() -> None:
-    assert answer(ask("weather in Rome", WEATHER, tool_choice="none")).tool is None
-    assert answer(ask("hello", READ, WEATHER, tool_choice="required")).tool == "Read"
+    assert run_script(ask("weather in Rome", WEATHER, tool_choice="none")).tool is None
+    assert run_script(ask("hello", READ, WEATHER, tool_choice="required")).tool == "Read"
     named = {"type": "function", "function": {"name": "get_weather"}}
-    assert answer(ask("hello", BASH, WEATHER, tool_choice=named)).tool == "get_weather"
+    assert run_script(ask("hello", BASH, WEATHER, tool_choice=named)).tool == "get_weather"
 
 
 def test_arguments_fit_any_schema() -> None:
-    made = answer(ask("make 3 things tool, blue", tool(
+    made = run_script(ask("make 3 things tool, blue", tool(
         "maker", "", count={"type": "integer", "minimum": 1}, color={"enum": ["red", "blue"]},
         deep={"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"]},
         several={"type": "array", "items": {"type": "string"}, "minItems": 2}, fixed={"const": 7},
@@ -104,8 +105,8 @@ def test_after_the_results_the_answer_quotes_them() -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "README.md"},
         {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "LICENSE"}]},
         {"role": "user", "content": "<system-reminder>be brief</system-reminder>"}]
-    check(request)
-    said = answer(request)
+    check_request(request)
+    said = run_script(request)
     assert said.tool is None
     assert said.text.index("README.md") < said.text.index("LICENSE")
 
@@ -117,12 +118,12 @@ def test_a_later_question_is_a_new_one() -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "README.md"},
         {"role": "assistant", "content": "There is a README.md."},
         {"role": "user", "content": "show the files again"}]
-    assert answer(request).tool == "Bash"
+    assert run_script(request).tool == "Bash"
 
 
 def test_structured_output_fits_its_schema() -> None:
     schema = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
-    said = answer(ask("name this", response_format={"type": "json_schema", "json_schema": {"schema": schema}}))
+    said = run_script(ask("name this", response_format={"type": "json_schema", "json_schema": {"schema": schema}}))
     assert set(json.loads(said.text)) == {"title"}
 
 
@@ -131,7 +132,7 @@ def test_structured_output_fits_its_schema() -> None:
 
 def streamed(request: dict[str, Any]) -> list[dict[str, Any]]:
     body = json.dumps(request).encode()
-    events = list(Reply(request, body, answer(request)).events())
+    events = list(DemoResponse(request, body, run_script(request)).events())
     assert events[-1] == b"data: [DONE]\n\n"
     return [json.loads(event.removeprefix(b"data: ")) for event in events[:-1]]
 
@@ -139,7 +140,7 @@ def streamed(request: dict[str, Any]) -> list[dict[str, Any]]:
 def test_a_stream_and_a_whole_answer_say_the_same() -> None:
     for request in (ask("hi"), ask("list the files here", BASH)):
         body = json.dumps(request).encode()
-        whole = json.loads(Reply(request, body, answer(request)).whole())["choices"][0]
+        whole = json.loads(DemoResponse(request, body, run_script(request)).body())["choices"][0]
         chunks = [chunk["choices"][0] for chunk in streamed(request)]
         assert chunks[-1]["finish_reason"] == whole["finish_reason"]
         text = "".join(chunk["delta"].get("content") or "" for chunk in chunks)
@@ -159,9 +160,10 @@ def test_usage_comes_in_a_chunk_of_its_own_when_asked() -> None:
 
 def test_the_limit_and_the_stop_sequences_end_the_answer() -> None:
     request = ask("hi", max_tokens=3)
-    assert json.loads(Reply(request, b"x", answer(request)).whole())["choices"][0]["finish_reason"] == "length"
+    choice = json.loads(DemoResponse(request, b"x", run_script(request)).body())["choices"][0]
+    assert choice["finish_reason"] == "length"
     request = ask("hi", stop=["the demo"])
-    choice = json.loads(Reply(request, b"x", answer(request)).whole())["choices"][0]
+    choice = json.loads(DemoResponse(request, b"x", run_script(request)).body())["choices"][0]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("Hello from ", "stop")
 
 
@@ -182,9 +184,9 @@ def through_the_gateway(*messages: dict[str, Any]) -> bytes:
     sent = translation.request(json.dumps(request).encode())
     assert sent.path == "/v1/chat/completions"
     body = json.loads(sent.body)
-    check(body)
+    check_request(body)
     translation.start(200, {"content-type": "text/event-stream"})
-    events = Reply(body, sent.body, answer(body)).events()
+    events = DemoResponse(body, sent.body, run_script(body)).events()
     return b"".join(map(translation.feed, events)) + translation.finish()
 
 
@@ -233,8 +235,8 @@ def test_claude_code_can_list_files_with_the_demo() -> None:
      "tools[0].function.parameters", 400),
 ])
 def test_what_the_real_api_refuses_is_refused(request_: Any, param: str | None, status: int) -> None:
-    with pytest.raises(Refused) as caught:
-        check(request_)
+    with pytest.raises(DemoError) as caught:
+        check_request(request_)
     assert (caught.value.param, caught.value.status) == (param, status)
 
 

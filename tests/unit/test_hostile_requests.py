@@ -16,7 +16,7 @@ from extproc import Translation
 from extproc.bounds import Limits
 from extproc.config import ConfigError, load_config
 from extproc.errors import BadRequest
-from extproc.ext_proc.content import peek_routing_fields
+from extproc.ext_proc.request_body import peek_routing_fields
 from extproc.translation.encoding import Decompressor, EncodingError
 
 ASKED = b'"max_tokens":9,"messages":[{"role":"user","content":"hi"}]'

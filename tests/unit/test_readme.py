@@ -15,8 +15,8 @@ import typer
 from extproc import Translation
 from extproc.cli import app
 from extproc.config import ConfigError, load_config, warnings_of
-from extproc.demo.replies import Reply
-from extproc.demo.script import answer
+from extproc.demo.responses import DemoResponse
+from extproc.demo.script import run_script
 from extproc.gateway.console import print_overview
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,8 +83,8 @@ def test_the_response_to_the_curl_call() -> None:
     exchange = Translation("anthropic", "openai", "demo")
     sent = exchange.request(body, {"content-type": "application/json"}).body
     exchange.start(200, {"content-type": "application/json"})
-    reply = Reply(json.loads(sent), sent, answer(json.loads(sent)))
-    response = exchange.feed(reply.whole()) + exchange.finish()
+    reply = DemoResponse(json.loads(sent), sent, run_script(json.loads(sent)))
+    response = exchange.feed(reply.body()) + exchange.finish()
     assert without_ids(response.decode()) == without_ids(blocks("", "Try it")[1])
 
 

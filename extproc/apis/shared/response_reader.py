@@ -31,12 +31,12 @@ class ResponseReader(BodyReader):
         self.usage = Usage()
         self._context = context
         offered = context.names.to_client if context.target.tool_style != "off" else {}
-        self._seq = BlockSequencer(self._call_id, context.names.client, offered,
+        self._seq = BlockSequencer(self._call_id, context.names.client_name, offered,
                                    context.limits.held_back, context.limits.tool_arguments)
-        self._seq.heal = context.heal
+        self._seq.repair_arguments = context.repair_arguments
         self._seq.tally = context.tally
-        self._seq.lost_signature = partial(context.dropped.hint, "answer.thoughtSignature")
-        self._seq.lost_call = context.dropped.loss
+        self._seq.report_lost_signature = partial(context.dropped.hint, "answer.thoughtSignature")
+        self._seq.report_dropped_call = context.dropped.loss
         self._scanner = context.scanner(self._seq)
         self._content = self._seq.text if self._scanner is None else self._scanner.content
         self._reasoned = self._seq.thinking if self._scanner is None else self._scanner.reasoning
@@ -126,7 +126,7 @@ class ResponseReader(BodyReader):
         return self._seq.closed
 
     def _take(self) -> list[Event]:
-        return self._seq.take()
+        return self._seq.take_events()
 
     def _fail(self, failure: Failure) -> None:
         self._last_event_came()

@@ -125,7 +125,7 @@ def record_of(*items: str | Native, style: str | None = None, arguments: Any = N
     schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     play >> routed(play) >> request_body({**ASK, "tools": [{"name": "read", "input_schema": schema}]})
     play >> response_headers(**SSE) >> response_body(body_of("openai", list(items)), end=True)
-    return play.exchange.closed(play.now)
+    return play.exchange.close(play.now)
 
 
 def line_of(record: Record) -> dict[str, Any]:

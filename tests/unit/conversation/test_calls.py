@@ -29,9 +29,9 @@ def assemble(fragments: list[str], clean: bool = True) -> str:
     out = ""
     for fragment in fragments:
         call.add_arguments(fragment)
-        out += call.take()
+        out += call.take_unsent()
     call.end(clean)
-    return out + call.take()
+    return out + call.take_unsent()
 
 
 @pytest.mark.parametrize(("fragments", "name"), [
@@ -88,7 +88,7 @@ def test_usual_arguments_are_not_held_back() -> None:
     call = PendingCall()
     for fragment in ('{"', "a", '":', " 1"):
         call.add_arguments(fragment)
-        assert call.take() == fragment
+        assert call.take_unsent() == fragment
 
 
 def test_p5_snapshots_are_not_doubled() -> None:

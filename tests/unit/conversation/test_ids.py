@@ -51,10 +51,10 @@ def test_history_ids_come_from_calls_and_results():
 
 def test_p22_provider_ids_do_not_collide_even_with_their_own_replacements():
     long = "x" * 60
-    replacement = ProviderIds(r"[\w-]+", 40).next(long, "read")
+    replacement = ProviderIds(r"[\w-]+", 40).next_id(long, "read")
     ids = ProviderIds(r"[\w-]+", 40)
-    assert ids.next(replacement, "read") == replacement
-    other = ids.next(long, "read")
+    assert ids.next_id(replacement, "read") == replacement
+    other = ids.next_id(long, "read")
     assert other != replacement
     assert len(other) <= 40
 
@@ -62,7 +62,7 @@ def test_p22_provider_ids_do_not_collide_even_with_their_own_replacements():
 @pytest.mark.parametrize("count", [1000])
 def test_p22_nine_character_ids_stay_apart(count):
     ids = ProviderIds("[a-zA-Z0-9]{9}", 9, "nine")
-    made = {ids.next(f"toolu_{number}", "read") for number in range(count)}
+    made = {ids.next_id(f"toolu_{number}", "read") for number in range(count)}
     assert len(made) == count
     assert all(re.fullmatch("[a-zA-Z0-9]{9}", entry) for entry in made)
 
@@ -74,6 +74,6 @@ def test_a_repeated_id_depends_on_id_and_occurrence():
 
 def test_kimis_ids_keep_to_the_limit_of_the_endpoint() -> None:
     ids = ProviderIds(r"[\x21-\x7e]+", 40, "functions")
-    assert ids.next("toolu_1", "read") == "functions.read:0"
-    assert ids.next("toolu_2", "m" * 60) == "toolu_2"
-    assert ids.next("t" * 50, "m" * 60).startswith("call_")
+    assert ids.next_id("toolu_1", "read") == "functions.read:0"
+    assert ids.next_id("toolu_2", "m" * 60) == "toolu_2"
+    assert ids.next_id("t" * 50, "m" * 60).startswith("call_")

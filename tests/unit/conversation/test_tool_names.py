@@ -19,7 +19,7 @@ def names_of(*tools, history=()):
 
 def test_legal_names_pass_unchanged():
     names = names_of("read", "mcp__a-b__c", "x" * 64)
-    assert all(names.to_provider[name] == name == names.client(name) for name in ("read", "mcp__a-b__c", "x" * 64))
+    assert all(names.to_provider[name] == name == names.client_name(name) for name in ("read", "mcp__a-b__c", "x" * 64))
 
 
 @pytest.mark.parametrize("name", ["x" * 65, "files.read", "a/b", "été", "", ".", "a b", "a\n"])
@@ -27,7 +27,7 @@ def test_p22_other_names_are_mapped_and_restored(name):
     names = names_of(name)
     sent = names.to_provider[name]
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", sent)
-    assert names.client(sent) == name
+    assert names.client_name(sent) == name
 
 
 def test_p22_equal_prefixes_and_equal_spellings_do_not_collide():
@@ -35,7 +35,7 @@ def test_p22_equal_prefixes_and_equal_spellings_do_not_collide():
     offered = [prefix + "one", prefix + "two", "a.b", "a/b", "a_b"]
     names = names_of(*offered)
     assert len(set(names.to_provider.values())) == 5
-    assert [names.client(names.to_provider[name]) for name in offered] == offered
+    assert [names.client_name(names.to_provider[name]) for name in offered] == offered
 
 
 def test_p22_a_mapped_name_that_another_tool_already_has_takes_more_digits():
@@ -43,7 +43,7 @@ def test_p22_a_mapped_name_that_another_tool_already_has_takes_more_digits():
     names = names_of(squatter, "a.b")
     assert names.to_provider[squatter] == squatter
     assert names.to_provider["a.b"] != squatter
-    assert names.client(squatter) == squatter
+    assert names.client_name(squatter) == squatter
 
 
 def test_p17_a_mapped_name_does_not_depend_on_the_other_tools():
@@ -52,9 +52,9 @@ def test_p17_a_mapped_name_does_not_depend_on_the_other_tools():
 
 def test_a_namespace_before_an_offered_name_is_taken_off():
     names = names_of("read", "a.b")
-    assert names.client("functions.read") == "read"
-    assert names.client("functions." + names.to_provider["a.b"]) == "a.b"
-    assert names.client("functions.write") == "functions.write"
+    assert names.client_name("functions.read") == "read"
+    assert names.client_name("functions." + names.to_provider["a.b"]) == "a.b"
+    assert names.client_name("functions.write") == "functions.write"
 
 
 def test_names_of_the_history_are_mapped_but_not_offered():

@@ -197,6 +197,6 @@ def test_arguments_past_the_limit_are_not_even_read() -> None:
 
     call = PendingCall()
     call.add_arguments(json.dumps({"path": "x" * 100}))
-    assert not DuplicateCallDetector(99, typed).repeats("read", call)
+    assert not DuplicateCallDetector(99, typed).check_and_remember("read", call)
     with pytest.raises(AssertionError, match="takes as long"):
-        DuplicateCallDetector(1000, typed).repeats("read", call)
+        DuplicateCallDetector(1000, typed).check_and_remember("read", call)

@@ -136,7 +136,7 @@ class Playbook:
             self.now = self._timer
             before = self.exchange.next_deadline
             if before is not None and before <= self.now:
-                self._say(self.exchange.on_time(self.now))
+                self._say(self.exchange.on_deadline(self.now))
                 assert self.exchange.next_deadline != before or self.exchange.done, "a deadline that does not move on"
             self._timer = self.exchange.next_deadline
         self.now = until
@@ -145,8 +145,8 @@ class Playbook:
     def _set_timer(self) -> None:
         """As the server does: only where the exchange says that something is due sooner."""
         due = self.exchange.next_deadline
-        if self.exchange.due_sooner:
-            self.exchange.due_sooner = False
+        if self.exchange.deadline_moved_up:
+            self.exchange.deadline_moved_up = False
             self._timer = due if self._timer is None or (due is not None and due < self._timer) else self._timer
         assert due is None or (self._timer is not None and self._timer <= due), "it would ring too late"
 

@@ -33,7 +33,7 @@ def test_half_of_a_whole_answer_was_used_all_the_same(body: bytes) -> None:
     assert play.exchange.record.status == 502
     assert play.metadata()["estimated"] is True
     assert play.metadata()["total"] > 0
-    usage = play.exchange.closed(play.now).usage
+    usage = play.exchange.close(play.now).usage
     assert usage is not None
     assert usage.estimated
 
@@ -41,7 +41,7 @@ def test_half_of_a_whole_answer_was_used_all_the_same(body: bytes) -> None:
 def test_a_reset_before_anything_went_on_was_used_all_the_same() -> None:
     play = whole()
     play >> response_headers(**JSON) >> response_body(b'{"choices":[')
-    usage = play.exchange.closed(play.now).usage
+    usage = play.exchange.close(play.now).usage
     assert usage is not None
     assert (usage.input > 0, usage.estimated) == (True, True)
 
@@ -49,7 +49,7 @@ def test_a_reset_before_anything_went_on_was_used_all_the_same() -> None:
 def test_a_client_that_leaves_before_the_answer_has_used_the_prompt() -> None:
     """As the limits count it, which cannot know better then."""
     play = asked()
-    usage = play.exchange.closed(play.now).usage
+    usage = play.exchange.close(play.now).usage
     assert usage is not None
     assert (usage.input, usage.output) == (play.metadata()["input"], 0)
 
@@ -57,7 +57,7 @@ def test_a_client_that_leaves_before_the_answer_has_used_the_prompt() -> None:
 def test_a_client_that_leaves_an_error_has_used_nothing() -> None:
     play = asked()
     play >> response_headers(503, **JSON)
-    assert play.exchange.closed(play.now).usage is None
+    assert play.exchange.close(play.now).usage is None
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -67,5 +67,5 @@ def test_an_error_in_place_of_an_answer_costs_nothing(stream: bool) -> None:
     error = b'{"error":{"message":"busy","code":503}}'
     play >> response_headers(**(SSE if stream else JSON))
     play >> response_body(b"data: " + error + b"\n\n" if stream else error, end=True)
-    assert play.exchange.closed(play.now).usage is None
+    assert play.exchange.close(play.now).usage is None
     assert play.metadata()["total"] == 0

@@ -31,7 +31,7 @@ def test_a_silent_provider_is_a_504_that_can_fail_over() -> None:
     assert (kind, status, details) == ("immediate", 504, "extproc_first_token_timeout")
     assert body["error"]["type"] == "timeout_error"
     assert "3 seconds" in body["error"]["message"]
-    assert play.exchange.closed(play.now).reason == "first_token_timeout"
+    assert play.exchange.close(play.now).reason == "first_token_timeout"
 
 
 @pytest.mark.parametrize("said", [b"", b": OPENROUTER PROCESSING\n\n", chunk({"role": "assistant", "content": ""})])

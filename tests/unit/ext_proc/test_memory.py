@@ -63,7 +63,7 @@ def exchange(api: str, model: str, pieces: list[bytes], *, end: bool = True, sta
             play >> response_body(b"", end=True)
         said = len(play.take())
         assert said > len(pieces) * end
-        play.exchange.closed(play.now)
+        play.exchange.close(play.now)
 
     return run
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from extproc import endpoints
 from extproc.ext_proc import incoming, messages
-from extproc.ext_proc.incoming import Chunk, Head, Modes, Other, Trailers
+from extproc.ext_proc.incoming import BodyChunk, BodyModes, HeadersMessage, OtherMessage, TrailersMessage
 from extproc.ext_proc.pb import external_processor_pb2 as pb
 
 SIZES = [*range(400), *range(4070, 4110), *range(15_990, 16_010), *range(16_370, 16_400),
@@ -30,7 +30,7 @@ def test_a_chunk_is_what_protobuf_writes(part: str, tag: bytes) -> None:
             streamed = pb.StreamedBodyResponse(body=data, end_of_stream=end)
             expected = pb.ProcessingResponse(**{part: pb.BodyResponse(response=pb.CommonResponse(
                 body_mutation=pb.BodyMutation(streamed_response=streamed)))})
-            written = messages.chunks(tag, data, end=end)
+            written = messages.body_chunks(tag, data, end=end)
             if size <= messages.BODY_CHUNK and (size or end):
                 assert written == [expected.SerializeToString()], (size, end)
             pieces = [getattr(pb.ProcessingResponse.FromString(piece), part).response.body_mutation.streamed_response
@@ -58,7 +58,8 @@ def test_heads_set_clean_values_and_remove_what_can_be_removed(clear: bool) -> N
     with_body = pb.ProcessingResponse.FromString(messages.response_head_with_body(SET, REMOVED, b"body"))
     assert changes_of(with_body.response_headers.response.header_mutation) == expected
     assert with_body.response_headers.response.body_mutation.body == b"body"
-    reply = pb.ProcessingResponse.FromString(messages.immediate(404, SET, b"{}", "unknown_path")).immediate_response
+    encoded = messages.immediate_response(404, SET, b"{}", "unknown_path")
+    reply = pb.ProcessingResponse.FromString(encoded).immediate_response
     assert changes_of(reply.headers) == (expected[0], [])
     assert (reply.status.code, reply.body, reply.details) == (404, b"{}", "extproc_unknown_path")
 
@@ -68,8 +69,8 @@ def test_heads_set_clean_values_and_remove_what_can_be_removed(clear: bool) -> N
 def test_metadata_joins_an_encoded_message(values: dict[str, Any]) -> None:
     expected = Struct()
     expected.update({"extproc": {name: value for name, value in values.items() if value is not None}})
-    [chunk] = messages.chunks(messages.RESPONSE_BODY, b"x", end=True)
-    read = pb.ProcessingResponse.FromString(messages.with_metadata(chunk, "extproc", values))
+    [chunk] = messages.body_chunks(messages.RESPONSE_BODY, b"x", end=True)
+    read = pb.ProcessingResponse.FromString(messages.append_metadata(chunk, "extproc", values))
     assert read.response_body.response.body_mutation.streamed_response.body == b"x"
     assert read.response_body.response.body_mutation.streamed_response.end_of_stream
     assert read.dynamic_metadata == expected
@@ -84,7 +85,7 @@ def test_a_chunk_is_read(part: str) -> None:
         for end in (False, True):
             data = b"x" * size
             message = pb.ProcessingRequest(**{part: pb.HttpBody(body=data, end_of_stream=end)})
-            expected = Chunk(data, end, part == "response_body")
+            expected = BodyChunk(data, end, part == "response_body")
             assert incoming.read_message(message.SerializeToString()) == expected, (size, end)
             message.metadata_context.SetInParent()  # as Envoy writes it behind every part
             assert incoming.read_message(message.SerializeToString()) == expected, (size, end)
@@ -93,26 +94,26 @@ def test_a_chunk_is_read(part: str) -> None:
 def test_what_envoy_says_besides_a_chunk_is_read() -> None:
     body = pb.HttpBody(body=b"abcdef" * 100, end_of_stream=True)
     watched = pb.ProcessingRequest(response_body=body, observability_mode=True)
-    assert incoming.read_message(watched.SerializeToString()) == Other(shown=True)
+    assert incoming.read_message(watched.SerializeToString()) == OtherMessage(observed_only=True)
     first = pb.ProcessingRequest(request_body=body)
     first.protocol_config.request_body_mode = pb.ProcessingMode.FULL_DUPLEX_STREAMED
-    assert incoming.read_message(first.SerializeToString()) == Chunk(body.body, True, False)
+    assert incoming.read_message(first.SerializeToString()) == BodyChunk(body.body, True, False)
     trailers = pb.HttpTrailers(trailers=pb.HeaderMap(headers=[pb.HeaderValue(key="x-checksum", raw_value=b"1")]))
-    assert incoming.read_message(pb.ProcessingRequest(request_trailers=trailers).SerializeToString()) == Trailers(
-        {"x-checksum": "1"}, response=False)
-    assert incoming.read_message(b"") == Other(shown=False)
+    encoded = pb.ProcessingRequest(request_trailers=trailers).SerializeToString()
+    assert incoming.read_message(encoded) == TrailersMessage({"x-checksum": "1"}, response=False)
+    assert incoming.read_message(b"") == OtherMessage(observed_only=False)
 
 
 def test_messages_as_envoy_writes_them() -> None:
     """Recorded from Envoy 1.40: heads, an event and an end."""
     head = (b"\x12\x2e\x0a\x2c\x0a\x15\x0a\x05:path\x1a\x0c/v1/messages\x0a\x13\x0a\x0ccontent-type\x1a\x03a/b"
             b"B\x00Z\x04\x08\x04\x10\x04")
-    assert incoming.read_message(head) == Head(
-        {":path": "/v1/messages", "content-type": "a/b"}, end=False, response=False, modes=Modes(4, 4))
-    assert incoming.read_message(b"\x1a\x14\x0a\x10\x0a\x0e\x0a\x07:status\x1a\x03204\x18\x01B\x00") == Head(
+    assert incoming.read_message(head) == HeadersMessage(
+        {":path": "/v1/messages", "content-type": "a/b"}, end=False, response=False, modes=BodyModes(4, 4))
+    assert incoming.read_message(b"\x1a\x14\x0a\x10\x0a\x0e\x0a\x07:status\x1a\x03204\x18\x01B\x00") == HeadersMessage(
         {":status": "204"}, end=True, response=True)
-    assert incoming.read_message(b"*\x0b\x0a\x09data: {}\x0aB\x00") == Chunk(b"data: {}\n", False, True)
-    assert incoming.read_message(b"\"\x02\x10\x01B\x00") == Chunk(b"", True, False)
+    assert incoming.read_message(b"*\x0b\x0a\x09data: {}\x0aB\x00") == BodyChunk(b"data: {}\n", False, True)
+    assert incoming.read_message(b"\"\x02\x10\x01B\x00") == BodyChunk(b"", True, False)
 
 
 def test_repeated_headers_are_joined_and_values_need_not_be_utf8() -> None:
@@ -121,7 +122,7 @@ def test_repeated_headers_are_joined_and_values_need_not_be_utf8() -> None:
         pb.HeaderValue(key="c", value="text"), pb.HeaderValue(key="d", raw_value="Zürich".encode()),
         pb.HeaderValue(key="e", raw_value=b"\xff")])
     message = pb.ProcessingRequest(response_headers=pb.HttpHeaders(headers=headers, end_of_stream=True))
-    assert incoming.read_message(message.SerializeToString()) == Head(
+    assert incoming.read_message(message.SerializeToString()) == HeadersMessage(
         {"a": "1, 2", "b": "", "c": "text", "d": "Zürich", "e": "\ufffd"}, end=True, response=True)
 
 
@@ -151,10 +152,10 @@ def assert_read_as_by_protobuf(message: bytes) -> None:
         return
     found = incoming.read_message(message)
     part = expected.WhichOneof("request")
-    assert isinstance(found, Other) is (part is None or expected.observability_mode)
-    if isinstance(found, Chunk):
+    assert isinstance(found, OtherMessage) is (part is None or expected.observability_mode)
+    if isinstance(found, BodyChunk):
         body = getattr(expected, str(part))
-        assert found == Chunk(body.body, body.end_of_stream, part == "response_body")
+        assert found == BodyChunk(body.body, body.end_of_stream, part == "response_body")
 
 
 @pytest.mark.parametrize("message", [b"\x2a\x08\x0a\x06data: B\x00", b"\x2a\x85\x01\x0a\x82\x01" + b"x" * 130 + b"B\0"])

@@ -19,7 +19,7 @@ ASK = {"model": "one", "max_tokens": 10}
 
 def should_offload(play: Playbook, message: pb.ProcessingRequest) -> bool:
     last = incoming.read_message(message.SerializeToString())
-    assert isinstance(last, incoming.Chunk)
+    assert isinstance(last, incoming.BodyChunk)
     return play.exchange.should_offload(last)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from extproc.config import Attempt, Config, ModelRule
 from extproc.config.models import attempt_orders
-from extproc.ext_proc.attempt import Misrouted, chosen_by_route, chosen_order
+from extproc.ext_proc.attempt import RoutingMismatchError, choose_attempt_order, find_attempt_by_route
 from extproc.ext_proc.select import SelectExchange
 from tests.unit.ext_proc.playbook import Playbook, config, request_body, request_headers
 
@@ -50,7 +50,7 @@ def test_each_weighted_attempt_comes_first_for_its_share_and_the_heavier_follow(
 
 def test_requests_spread_by_weight() -> None:
     found = rule(3, 1)
-    taken = Counter(chosen_order(found, str(uuid.UUID(int=number)).encode()) for number in range(4000))
+    taken = Counter(choose_attempt_order(found, str(uuid.UUID(int=number)).encode()) for number in range(4000))
     assert 2850 < taken[0] < 3150
 
 
@@ -81,7 +81,7 @@ def test_both_hops_mean_the_same_attempt() -> None:
     settings: Config = config(models=[found])
     for number, order in enumerate(found.attempt_orders):
         for count, index in enumerate(order.attempts, 1):
-            choice = chosen_by_route(settings, {
+            choice = find_attempt_by_route(settings, {
                 "x-extproc-route": found.id, "x-extproc-order": str(number), "x-envoy-attempt-count": str(count)},
                 found.attempts[index].backend)
             assert (choice.attempt, choice.number, choice.last) == (found.attempts[index], count, count == 3)
@@ -89,12 +89,13 @@ def test_both_hops_mean_the_same_attempt() -> None:
 
 def test_an_attempt_that_came_to_another_backend_is_an_error() -> None:
     found = rule(1, 1)
-    with pytest.raises(Misrouted):
-        chosen_by_route(config(models=[found]), {"x-extproc-route": found.id, "x-extproc-order": "1"}, "alpha")
+    with pytest.raises(RoutingMismatchError):
+        find_attempt_by_route(config(models=[found]), {"x-extproc-route": found.id, "x-extproc-order": "1"}, "alpha")
 
 
 @pytest.mark.parametrize("order", ["", "7", "x", "-1", "²"])
 def test_an_order_that_there_is_not_is_that_of_the_file(order: str) -> None:
     found = rule(1, 1)
-    choice = chosen_by_route(config(models=[found]), {"x-extproc-route": found.id, "x-extproc-order": order}, "alpha")
+    headers = {"x-extproc-route": found.id, "x-extproc-order": order}
+    choice = find_attempt_by_route(config(models=[found]), headers, "alpha")
     assert choice.attempt == found.attempts[0]

@@ -23,7 +23,7 @@ from tests.unit.ext_proc.test_translate import ASK, DONE, HELLO, SSE, STOP, aske
 
 
 def closed(play: Playbook) -> Record:
-    return play.exchange.closed(play.now)
+    return play.exchange.close(play.now)
 
 
 def test_a_whole_stream() -> None:

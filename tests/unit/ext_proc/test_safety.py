@@ -7,7 +7,7 @@ import json
 import pytest
 
 from extproc.config import Attempt, Backend, Config, ModelRule
-from extproc.ext_proc.attempt import Choice, make_translation
+from extproc.ext_proc.attempt import ChosenAttempt, make_translation
 
 
 @pytest.mark.parametrize(("of_backend", "of_attempt", "sent"), [
@@ -24,7 +24,7 @@ def test_an_attempts_settings_go_over_its_backends(of_backend: dict[str, str], o
     attempt = Attempt(backend="b", model="gemini-3-pro-preview", safety=of_attempt)
     rule = ModelRule(match="m", attempts=[attempt])
     made = make_translation(Config(backends={"b": backend}, models=[rule]), "anthropic", backend,
-                            Choice(rule, attempt, 1, True), "m", "req_1")
+                            ChosenAttempt(rule, attempt, 1, True), "m", "req_1")
     body = json.loads(made.request(b'{"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}')
                       .body)
     settings = body.get("safetySettings")

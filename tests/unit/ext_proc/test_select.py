@@ -13,7 +13,7 @@ import zstandard
 
 from extproc.bounds import Limits
 from extproc.config import Attempt, Backend, ModelRule, Team, Timeouts
-from extproc.ext_proc import incoming
+from extproc.ext_proc import incoming, messages
 from extproc.ext_proc.select import SelectExchange
 from tests.unit.ext_proc.playbook import FDS, Playbook, config, request_body, request_headers, request_trailers
 
@@ -327,7 +327,7 @@ def test_the_gateways_own_names(authority: str) -> None:
 
 def test_an_exception_ends_in_an_error_and_never_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     play = edge()
-    monkeypatch.setattr(SelectExchange, "_route", lambda exchange, now: 1 / 0)
+    monkeypatch.setattr(messages, "request_head", lambda *arguments, **options: 1 / 0)
     play >> request_headers() >> request_body(ASK)
     status, message, details = refusal(play)
     assert (status, details) == (500, "extproc_internal_error")
@@ -357,5 +357,5 @@ def test_a_body_that_drips_must_come_to_its_end_in_time() -> None:
 def test_client_gone_before_the_body_was_complete() -> None:
     play = edge()
     play >> request_headers() >> request_body(b"{", end=False)
-    record = play.exchange.closed(1001.5)
+    record = play.exchange.close(1001.5)
     assert (record.outcome, record.ms) == ("client_closed", 1500.0)

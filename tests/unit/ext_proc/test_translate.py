@@ -43,7 +43,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def hop(backend: str = "alpha", *, one_hop: bool = False, make: Any = None, **changes: Any) -> Playbook:
-    extra = {"translation": make} if make else {}
+    extra = {"make": make} if make else {}
     return Playbook(TranslateExchange(config(**changes), backend, request_id="id-1", now=1000.0, one_hop=one_hop,
                                       **extra))
 
@@ -199,7 +199,7 @@ def test_a_stream_flows_event_by_event() -> None:
     play >> response_body(STOP) >> response_body(DONE)
     assert events(play.take())[-1] == "message_stop"
     play >> response_body(b"", end=True) << [("response body", b"", True)]
-    record = play.exchange.closed(play.now)
+    record = play.exchange.close(play.now)
     assert (record.outcome, record.finish, record.status) == ("ok", "stop", 200)
     assert (record.usage.input, record.usage.output) == (7, 2)
     assert {key: play.metadata()[key] for key in ("input", "output", "total", "estimated", "backend", "model")} == {
@@ -237,15 +237,20 @@ def test_pings_while_the_provider_is_silent_then_an_error_and_an_end() -> None:
     assert "message_stop" not in events(parts)
     assert parts[-1][2] is True
     assert play.exchange.done
-    assert play.exchange.closed(play.now).outcome == "provider_error"
+    assert play.exchange.close(play.now).outcome == "provider_error"
 
 
 def test_a_quiet_stream_is_looked_at_for_its_pings_only() -> None:
     """Thousands of streams wait for a model that thinks: a look a second at each would cost a core."""
     play = asked()
     play >> response_headers(**SSE) >> response_body(HELLO)
-    looks, look = [], TranslateExchange.on_time
-    with patch.object(TranslateExchange, "on_time", lambda exchange, now: (looks.append(now), look(exchange, now))[1]):
+    looks, look = [], TranslateExchange.on_deadline
+
+    def count(exchange: TranslateExchange, now: float) -> Any:
+        looks.append(now)
+        return look(exchange, now)
+
+    with patch.object(TranslateExchange, "on_deadline", count):
         play.wait(105)
     assert events(play.take()).count("ping") == 10
     assert len(looks) <= 12
@@ -284,7 +289,7 @@ def test_a_provider_that_does_not_close_after_the_end_is_not_waited_for() -> Non
     play >> response_headers(**SSE) >> response_body(HELLO + STOP + DONE)
     assert play.take()[-1][2] is False
     play.wait(1.1) << [("response body", b"", True)]
-    assert play.exchange.closed(play.now).outcome == "ok"
+    assert play.exchange.close(play.now).outcome == "ok"
 
 
 def test_trailers_of_the_provider_do_not_cross() -> None:
@@ -293,7 +298,7 @@ def test_trailers_of_the_provider_do_not_cross() -> None:
     play.take()
     play >> response_trailers(x_checksum="1") << [("response trailers",)]
     assert list(play.said[-1].response_trailers.header_mutation.remove_headers) == ["x-checksum"]
-    assert play.exchange.closed(play.now).outcome == "ok"
+    assert play.exchange.close(play.now).outcome == "ok"
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
@@ -307,7 +312,7 @@ def test_errors_keep_their_status_and_get_the_clients_shape(status: int) -> None
     assert json.loads(body[1])["type"] == "error"
     assert b"sk-alpha-secret" not in body[1]
     assert body[2] is True
-    assert play.exchange.closed(play.now).outcome == "provider_error"
+    assert play.exchange.close(play.now).outcome == "provider_error"
 
 
 def test_envoys_own_reply_is_an_answer_like_any_other() -> None:
@@ -390,7 +395,7 @@ def test_p12_a_head_and_then_silence_is_a_status(model: str, attempt: int, backe
     play.wait(2)
     [(kind, status, body, _)] = play.take()
     assert (kind, status, body["error"]["type"]) == ("immediate", 504, "timeout_error")
-    record = play.exchange.closed(play.now)
+    record = play.exchange.close(play.now)
     assert (record.outcome, record.failure, record.status) == ("provider_error", "timeout", 504)
 
 
@@ -421,7 +426,7 @@ def test_a_provider_that_never_answers_is_a_504_that_can_fail_over() -> None:
     [(kind, status, body, details)] = play.take()
     assert (kind, status, details) == ("immediate", 504, "extproc_provider_timeout")
     assert body["error"]["type"] == "timeout_error"
-    assert play.exchange.closed(play.now).outcome == "provider_error"
+    assert play.exchange.close(play.now).outcome == "provider_error"
 
 
 class Broken:
@@ -460,7 +465,7 @@ def test_an_exception_at_the_first_byte_is_a_status() -> None:
     [(kind, status, body, _)] = play.take()
     assert (kind, status, body["error"]["type"]) == ("immediate", 500, "api_error")
     assert isinstance(play.exchange.crash, ZeroDivisionError)
-    assert play.exchange.closed(play.now).outcome == "error"
+    assert play.exchange.close(play.now).outcome == "error"
 
 
 def test_an_exception_after_the_head_is_an_error_event_and_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -477,7 +482,7 @@ def test_an_exception_after_the_head_is_an_error_event_and_an_end(monkeypatch: p
     assert events(parts)[-1] == "error"
     assert parts[-1][2] is True
     assert isinstance(play.exchange.crash, ZeroDivisionError)
-    assert play.exchange.closed(play.now).outcome == "error"
+    assert play.exchange.close(play.now).outcome == "error"
 
 
 def test_when_even_the_error_event_fails_the_stream_breaks_and_never_ends_cleanly(
@@ -499,7 +504,7 @@ def test_when_even_the_error_event_fails_the_stream_breaks_and_never_ends_cleanl
 def test_a_client_that_leaves_mid_stream() -> None:
     play = asked()
     play >> response_headers(**SSE) >> response_body(HELLO)
-    record = play.exchange.closed(play.now)
+    record = play.exchange.close(play.now)
     assert (record.outcome, record.status, record.finish) == ("client_closed", 200, None)
 
 
@@ -545,7 +550,7 @@ def test_a_prompt_that_a_provider_only_counts_uses_no_tokens() -> None:
 def test_the_record_holds_neither_bodies_nor_keys() -> None:
     play = asked()
     play >> response_headers(**SSE) >> response_body(HELLO + STOP + DONE, end=True)
-    line = play.exchange.closed(play.now).to_json()
+    line = play.exchange.close(play.now).to_json()
     assert b"Hello" not in line
     assert b"secret" not in line
     assert json.loads(line)["request_id"] == "req-7"
@@ -604,7 +609,7 @@ def test_one_hop_lists_models_and_ignores_the_edges_headers() -> None:
 
 def test_timeouts_of_the_configuration_that_routed_the_request_count_from_its_head_on() -> None:
     ours, theirs = config(timeouts=Timeouts(request=600)), config(timeouts=Timeouts(request=60))
-    play = Playbook(TranslateExchange(ours, "alpha", request_id="id-1", now=1000.0, find=lambda rule: theirs))
+    play = Playbook(TranslateExchange(ours, "alpha", request_id="id-1", now=1000.0, find_config=lambda rule: theirs))
     play >> routed(play)
     play.wait(59) << []
     play.wait(2)

@@ -27,7 +27,7 @@ HISTORY = [{"role": "user", "content": "go"},
 
 
 def sent(model: str, provider: str | None, **fields: Any) -> dict[str, Any]:
-    translation = Translation("anthropic", "openai", model, provider)
+    translation = Translation("anthropic", "openai", model, provider=provider)
     body = {"model": "m", "max_tokens": 100, "messages": HISTORY, "tools": TOOLS, **fields}
     found: dict[str, Any] = json.loads(translation.request(json.dumps(body).encode()).body)
     return found

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.translation.passthrough import PassThrough
+from extproc.translation.untranslated import UntranslatedExchange
 from tests.providers.openai_endpoints import response_events
 
 BODY = json.dumps({"model": "m", "input": "hello", "stream": True}).encode()
@@ -24,7 +24,7 @@ WHOLE = b"".join(LINES)
 
 
 def passed(*pieces: bytes) -> bytes:
-    exchange = PassThrough("openai", "m", "/responses")
+    exchange = UntranslatedExchange("openai", "m", "/responses")
     exchange.request(BODY)
     exchange.start(200, {"content-type": "text/event-stream"})
     return b"".join(exchange.feed(piece) for piece in pieces) + exchange.finish()
@@ -75,7 +75,7 @@ def test_streams_without_event_names_are_read_as_well() -> None:
 
 
 def test_usage_is_read_on_the_way() -> None:
-    exchange = PassThrough("openai", "m", "/responses")
+    exchange = UntranslatedExchange("openai", "m", "/responses")
     exchange.request(BODY)
     exchange.start(200, {"content-type": "text/event-stream"})
     exchange.feed(WHOLE)

@@ -12,7 +12,7 @@ from extproc.bounds import Limits
 from extproc.conversation.model import Signature, Usage
 from extproc.conversation.signatures import embed_in_id, embed_in_text
 from extproc.errors import RequestError
-from extproc.translation.passthrough import PassThrough
+from extproc.translation.untranslated import UntranslatedExchange
 from tests.providers.anthropic_rules import refusal
 
 OPENAI = "https://api.openai.com/v1"
@@ -25,8 +25,9 @@ USAGE = {"input_tokens": 21, "input_tokens_details": {"cached_tokens": 8}, "outp
 COMMENT = b": keepalive\n\n"
 
 
-def passing(path: str = "/responses", client: str = "openai", **settings: Any) -> PassThrough:
-    return PassThrough(client, "theirs", path, **{"url": OPENAI if client == "openai" else ANTHROPIC, **settings})
+def passing(path: str = "/responses", client: str = "openai", **settings: Any) -> UntranslatedExchange:
+    url = OPENAI if client == "openai" else ANTHROPIC
+    return UntranslatedExchange(client, "theirs", path, **{"url": url, **settings})
 
 
 def event(kind: str, number: int = 0, **more: Any) -> bytes:
@@ -45,7 +46,7 @@ COMPLETED = event("response.completed", 2, response=response())
 
 
 def answered(body: bytes, *, stream: bool = True, status: int = 200, headers: dict[str, str] | None = None,
-             path: str = "/responses", **settings: Any) -> tuple[bytes, PassThrough]:
+             path: str = "/responses", **settings: Any) -> tuple[bytes, UntranslatedExchange]:
     talk = passing(path, **settings)
     talk.request(json.dumps({**ASK, "stream": stream}).encode())
     talk.start(status, headers if headers is not None else STREAM if stream else JSON)

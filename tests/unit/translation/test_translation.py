@@ -19,7 +19,7 @@ from extproc import Translation
 from extproc.dialects.call_writer import ArgumentsMode
 from extproc.errors import RequestError
 from extproc.translation.head import dropped_header
-from extproc.translation.tool_styles import CallReading
+from extproc.translation.tool_styles import CallReader
 from tests.playbook import delta, sse
 
 HI = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
@@ -239,7 +239,7 @@ def test_what_keeps_an_answer_from_being_prepared_is_told_once_more_when_the_ans
     translation = Translation("anthropic", "openai", "m")
     translation.request(json.dumps(HI).encode())
     with monkeypatch.context() as patched:
-        patched.setattr(CallReading, "prepare", broken)
+        patched.setattr(CallReader, "prepare", broken)
         for attempt in (translation.prepare, lambda: translation.start(200, {})):
             with pytest.raises(ValueError, match="a bug"):
                 attempt()

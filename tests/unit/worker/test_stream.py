@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from extproc.ext_proc.base import Exchange
-from extproc.ext_proc.content import LARGE_BODY
+from extproc.ext_proc.request_body import LARGE_BODY
 from extproc.process.log import Log
 from extproc.worker.metrics import PrometheusMetrics
 from extproc.worker.stream import Stream, Streams

@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from extproc.config import Config
 from extproc.ext_proc.base import Exchange, Responses
-from extproc.ext_proc.incoming import Chunk, Incoming
+from extproc.ext_proc.incoming import BodyChunk, EnvoyMessage
 from extproc.ext_proc.pb import external_processor_pb2 as pb
 from extproc.process.log import Log
 from extproc.transport.servers import TRANSPORTS, VARIABLE
@@ -278,13 +278,13 @@ class Slow(Exchange):
     gate: Any = None
     entered: Any = None
 
-    def should_offload(self, last: Chunk) -> bool:
+    def should_offload(self, last: BodyChunk) -> bool:
         return True
 
-    def _receive(self, message: Incoming, now: float) -> Responses:
+    def _handle_message(self, message: EnvoyMessage, now: float) -> Responses:
         self.entered()
         assert self.gate.wait(10)
-        return self.answer(200, {}, b"{}", "slow", now)
+        return self.reply(200, {}, b"{}", "slow", now)
 
 
 def test_heavy_work_leaves_the_event_loop_and_survives_a_cancellation(tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ def test_an_exception_is_an_error_for_the_client_and_a_line_in_the_log(tmp_path:
     class Crashing(Exchange):
         hop = "crashing"
 
-        def _receive(self, message: pb.ProcessingRequest, now: float) -> list[pb.ProcessingResponse]:
+        def _handle_message(self, message: pb.ProcessingRequest, now: float) -> list[pb.ProcessingResponse]:
             raise ZeroDivisionError("key sk-alpha-secret")
 
     def make(settings: Config, metadata: Any, **more: Any) -> Exchange:

@@ -62,10 +62,10 @@ class AnthropicPassThrough:
         family = find_family(target.model)
         return family.native if family is not None else not request.tools
 
-    def reader(self, context: DecodeContext, decoder: ResponseDecoder) -> MessagesPassThroughDecoder:
+    def response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> MessagesPassThroughDecoder:
         return MessagesPassThroughDecoder(context, decoder)
 
-    def encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
+    def response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
         return PassThroughEncoder(encoder, PING, stream=stream)
 
 

@@ -153,7 +153,7 @@ class MessageWriter:
 
     def _call(self, call: ToolCall) -> ToolUseBlock:
         name = self._names.get(call.name, call.name)
-        call_id = self._ids.next(call.id, name)
+        call_id = self._ids.next_id(call.id, name)
         raw = msgspec.Raw(arguments_text(call.arguments).encode())
         return ToolUseBlock(call_id, name, raw, self._mark(call.cache))
 

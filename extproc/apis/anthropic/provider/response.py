@@ -182,7 +182,7 @@ class AnthropicResponseDecoder(ResponseReader):
             if self._scanner is not None:
                 self._scanner.pause(for_call=True)
             # Arguments that are to be repaired wait for their end anyway.
-            block.call = self._seq.new_call(given.id or None, told_end=self._context.heal is None)
+            block.call = self._seq.new_call(given.id or None, explicit_end=self._context.repair_arguments is None)
             self._seq.call_delta(block.call, given.name, None)
             block.given = arguments_of(given.input)
         elif kind == "redacted_thinking":

@@ -162,7 +162,7 @@ class _ContentsEncoder:
         signature = signatures.signature_of_call(call, self._target) if self._sends_signatures else None
         if signature is None and first and self._model.signatures == "required":
             signature = signatures.BYPASS
-        call_id = self._ids.next(call.id, name) if self._has_ids else None
+        call_id = self._ids.next_id(call.id, name) if self._has_ids else None
         args = msgspec.Raw(arguments_text(call.arguments).encode("utf-8", "replace"))
         return RequestPart(function_call=RequestCall(name, args, call_id), thought_signature=signature)
 

@@ -48,7 +48,7 @@ def set_parameters(body: RequestBody, request: Request, target: Target, model: G
     _set_format(config, request, model, endpoint, with_tools=bool(body.tools))
     config.thinking_config = _thinking_config(request.thinking, model, config.max_output_tokens, dropped)
     body.generation_config = config if config != GenerationConfig() else None
-    body.safety_settings = [SafetySetting(category, threshold) for category, threshold in target.safety]
+    body.safety_settings = [SafetySetting(category, threshold) for category, threshold in target.safety.items()]
     _name_unsupported(request, dropped)
 
 

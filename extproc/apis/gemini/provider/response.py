@@ -254,7 +254,7 @@ class GeminiResponseDecoder(ResponseReader):
         if self._scanner is not None:
             self._scanner.pause(for_call=True)
         seq = self._seq
-        call = seq.new_call(id, told_end=not whole,
+        call = seq.new_call(id, explicit_end=not whole,
                             signature=None if signature is None else Signature(signature, self._origin))
         seq.call_delta(call, name, arguments)
         if whole and not seq.closed:

@@ -55,10 +55,10 @@ class OpenAIPassThrough:
         plain = not isinstance(request, ChatRequest) or (request.show_reasoning and not request.legacy_functions)
         return plain and (target.profile.custom_tools or not any(tool.custom for tool in request.tools))
 
-    def reader(self, context: DecodeContext, decoder: ResponseDecoder) -> ChatPassThroughDecoder:
+    def response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> ChatPassThroughDecoder:
         return ChatPassThroughDecoder(context, decoder)
 
-    def encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
+    def response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
         return PassThroughEncoder(encoder, COMMENT, stream=stream)
 
 

@@ -30,7 +30,7 @@ class _CallObserver:
             call.add_name(name, self._offered)
         if arguments:
             call.add_arguments(arguments)
-            call.take()
+            call.take_unsent()
             if call.size > self._most_arguments:
                 self.fail(too_long_call(call.name, self._most_arguments))
 

@@ -159,7 +159,7 @@ class CallIndex:
         """True if a fragment with an unknown id still continues the open call."""
         opens = bool(arguments) and arguments is not None and arguments.lstrip()[:1] == "{"
         if not name:
-            return not (opens and call.complete) or call.repeats(arguments or "")
+            return not (opens and call.complete) or call.equals_arguments(arguments or "")
         if call.name_goes_on(name, self._offered):
             if call.complete and opens:
                 return False
@@ -179,7 +179,8 @@ class CallIndex:
             return True
         if not arguments or arguments.lstrip()[:1] != "{":
             return False
-        return (call.whole if anonymous else call.complete) and not (name == call.name and call.repeats(arguments))
+        repeated = name == call.name and call.equals_arguments(arguments)
+        return (call.whole if anonymous else call.complete) and not repeated
 
 
 def _index(value: object) -> int | None:

@@ -173,7 +173,7 @@ class _Encoder:
         if call.cache:
             self._lose_mark()
         name = self._names.get(call.name, call.name)
-        call_id = self._ids.next(call.id, name)
+        call_id = self._ids.next_id(call.id, name)
         if call.name in self._custom:
             return CustomCall(call_id, CustomInput(name, _free_text(call.arguments)))
         return Call(call_id, FunctionCall(name, arguments_text(call.arguments)))

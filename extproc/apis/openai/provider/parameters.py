@@ -133,7 +133,7 @@ def client_words(request: Request, profile: Profile, dropped: Dropped) -> dict[s
     words = {name: value for name, value in request.thinking_words.items()
              if profile.client_reasoning_fields or name in (profile.extra_fields or ())}
     for name in words:
-        dropped.carried(name)
+        dropped.remove(name)
     return words
 
 

@@ -98,7 +98,7 @@ def _client_items(turn: Turn, target: Target, dropped: Dropped) -> list[dict[str
             items = _items_of.decode(extra.get("reasoning_details", b"[]"))
         except msgspec.ValidationError:
             continue
-        dropped.carried("messages.reasoning_details")
+        dropped.remove("messages.reasoning_details")
         for item in items:
             opaque = item.get("signature") or item.get("data")
             if not isinstance(opaque, str) or extract_from_text(opaque) is None:

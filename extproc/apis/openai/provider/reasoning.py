@@ -116,7 +116,7 @@ def set_reasoning(body: ProviderBody, thinking: ThinkingConfig, profile: Profile
     if profile.thinking_toggle is not None:
         _toggle(body, thinking, profile)
     if body.thinking is not None and body.thinking.clear_thinking is not None:
-        dropped.carried("thinking.clear_thinking")
+        dropped.remove("thinking.clear_thinking")
     unsaid = (body.reasoning_effort, body.reasoning, body.thinking, body.enable_thinking) == (None,) * 4
     if not is_asked(thinking) and unsaid and not body.chat_template_kwargs and profile.thinks != "when_asked":
         dropped.hint("thinking")  # reasoning cannot be switched off

@@ -54,7 +54,7 @@ class OpenAIResponseDecoder(ResponseReader):
         self._deferred_text: list[str] = []
         """Pieces of text that came in one delta with reasoning: see `_add_text`."""
         self._deferred_size = 0
-        self._seq.hand_on = self._flush_deferred_text
+        self._seq.flush_decoder = self._flush_deferred_text
         self._choice_index: object = None  # the index of the first choice, the only one that is read
 
     # ------------------------------------------------------------------------------------------------------- events
@@ -288,7 +288,8 @@ class OpenAIResponseDecoder(ResponseReader):
         """True if the dialects find calls in this text and no other text. The text is read on trial."""
         if self._scanner is None:
             return False
-        trial = BlockSequencer(lambda ordinal, given: "", self._context.names.client, self._context.names.to_client)
+        names = self._context.names
+        trial = BlockSequencer(lambda ordinal, given: "", names.client_name, names.to_client)
         scanner = self._context.scanner(trial)
         if scanner is not None:
             scanner.content(text)
@@ -297,7 +298,7 @@ class OpenAIResponseDecoder(ResponseReader):
         self._scanner = self._context.scanner(self._seq)
         if self._scanner is not None:
             self._content, self._reasoned = self._scanner.content, self._scanner.reasoning
-        return trial.calls > 0 and not any(isinstance(event, TextDelta) for event in trial.take())
+        return trial.calls > 0 and not any(isinstance(event, TextDelta) for event in trial.take_events())
 
     def _done(self) -> None:
         self._flush_deferred_text()

@@ -212,7 +212,7 @@ def _tool(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> Fun
             function.cache_control = allowed_mark(tool.cache, profile, dropped)
         if tool.eager is not None and profile.eager_tools:
             function.eager_input_streaming = tool.eager
-            dropped.carried("tools.eager_input_streaming")
+            dropped.remove("tools.eager_input_streaming")
         return function
     if profile.custom_tools:
         return CustomTool(Custom(names.to_provider[tool.name], tool.description or None, tool.format))

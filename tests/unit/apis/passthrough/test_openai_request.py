@@ -13,7 +13,7 @@ from extproc.conversation.signatures import embed_in_id
 from extproc.errors import RequestError
 from extproc.profiles.openai import PLAIN
 from extproc.profiles.profile import Profile
-from extproc.translation import target as targets
+from extproc.translation import settings
 from tests.unit.apis.passthrough.helpers import BASE, HI, LOOK, body_of, new_translation, send_request
 
 STRICT = {"type": "function", "function": {**LOOK["function"], "strict": True}}
@@ -33,7 +33,7 @@ def peculiar(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A faithful endpoint with these differences in its profile."""
     def make(**changes: Any) -> None:
         profile: Profile = replace(PLAIN, **changes)
-        monkeypatch.setattr(targets, "find_profile", lambda *_: profile)
+        monkeypatch.setattr(settings, "find_profile", lambda *_: profile)
     return make
 
 

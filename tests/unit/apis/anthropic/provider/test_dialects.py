@@ -7,10 +7,10 @@ import json
 import pytest
 
 from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
-from extproc.bounds import Limits
 from extproc.conversation.model import Event, Request
 from extproc.conversation.tool_names import NameMap
-from extproc.translation.tool_styles import CallReading
+from extproc.translation.settings import Settings
+from extproc.translation.tool_styles import CallReader
 from tests.playbook import script
 from tests.unit.apis.anthropic.provider.helpers import context, stream, target, text, thinking, tool, tool_use, user
 
@@ -19,7 +19,7 @@ KIMI = ('<|tool_calls_section_begin|><|tool_call_begin|>functions.ping:0<|tool_c
 
 
 def read(body: bytes, size: int) -> list[Event]:
-    reading = CallReading(("kimi-k2",), None, None, Limits())
+    reading = CallReader(Settings(client="anthropic", upstream="anthropic", dialect="kimi-k2"))
     reading.prepare(Request(model="m", messages=[user("hi")], tools=[tool("ping")]), target("kimi-k2"),
                     NameMap({"ping": "ping"}, {"ping": "ping"}))
     decoder = AnthropicResponseDecoder(context(("ping",), "kimi-k2", endpoint="api.moonshot.ai",

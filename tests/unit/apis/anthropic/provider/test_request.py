@@ -71,7 +71,7 @@ def test_the_endpoint_record_of_a_host(host: str, provider: str | None, model: s
 def test_the_provider_speaks_the_protocol() -> None:
     encoded = PROVIDER.encode_request(Request(model="m", messages=[user("hi")], tools=[tool("a.b")]), target(),
                                       Dropped())
-    assert encoded.names.client(json.loads(encoded.request.body)["tools"][0]["name"]) == "a.b"
+    assert encoded.names.client_name(json.loads(encoded.request.body)["tools"][0]["name"]) == "a.b"
 
 
 def test_official_types_take_a_body_with_everything() -> None:

@@ -98,7 +98,7 @@ def test_unsupported_fields_are_named():
 
 
 def test_safety_settings_come_from_the_configuration():
-    safety = (("HARM_CATEGORY_HARASSMENT", "BLOCK_NONE"), ("HARM_CATEGORY_HATE_SPEECH", "OFF"))
+    safety = {"HARM_CATEGORY_HARASSMENT": "BLOCK_NONE", "HARM_CATEGORY_HATE_SPEECH": "OFF"}
     assert encode(settings={"safety": safety})["safetySettings"] == [
         {"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"},
         {"category": "HARM_CATEGORY_HATE_SPEECH", "threshold": "OFF"}]

@@ -97,7 +97,7 @@ def test_names_that_gemini_refuses_are_mapped_and_restored(name):
     body = json.loads(encoded.request.body)
     [declaration] = declarations(body)
     assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}", declaration["name"])
-    assert encoded.names.client(declaration["name"]) == name
+    assert encoded.names.client_name(declaration["name"]) == name
     assert calling(body) == {"mode": "ANY", "allowedFunctionNames": [declaration["name"]]}
     assert body["contents"][1]["parts"][0]["functionCall"]["name"] == declaration["name"]
     assert body["contents"][2]["parts"][0]["functionResponse"]["name"] == declaration["name"]
@@ -106,7 +106,7 @@ def test_names_that_gemini_refuses_are_mapped_and_restored(name):
 @pytest.mark.parametrize("spelt", ["default_api.read", "default_api:read", "functions.read", "read"])
 def test_the_namespace_of_geminis_prompt_is_removed_from_a_called_name(spelt):
     encoded = sent(Request(model="m", messages=[user("go")], tools=[READ]), target())
-    assert encoded.names.client(spelt) == "read"
+    assert encoded.names.client_name(spelt) == "read"
 
 
 def test_too_many_tools_are_refused():

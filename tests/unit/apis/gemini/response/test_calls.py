@@ -80,7 +80,7 @@ def test_the_configured_repair_gets_whole_calls() -> None:
         seen.append((name, arguments))
         return '{"healed": true}'
 
-    ctx = msgspec.structs.replace(context(), heal=heal)
+    ctx = msgspec.structs.replace(context(), repair_arguments=heal)
     streamed = [call("ping", willContinue=True), call(partialArgs=[piece("$.a", numberValue=5)])]
     assert script_of(chunk(call("lookup_tide", {"a": 1})), chunk(*streamed), chunk(finish="STOP"), ctx=ctx) == [
         "start", "call lookup_tide", 'args: {"healed": true}', "stop", "call ping", 'args: {"healed": true}', "stop",

@@ -23,11 +23,11 @@ class RoutingFields(msgspec.Struct, frozen=True, gc=False):
     metadata: msgspec.Raw = msgspec.Raw()
 
     @property
-    def conversation(self) -> bytes:
+    def conversation_key(self) -> bytes:
         """What the request itself says of the user or conversation it belongs to: OpenAI's `prompt_cache_key`,
         Anthropic's `metadata.user_id`, in which Claude Code names its session. Empty where it says nothing."""
         for said in (bytes(self.prompt_cache_key), _user_id(self.metadata)):
-            if said not in _NOTHING:
+            if said not in _EMPTY_VALUES:
                 return said
         return b""
 
@@ -43,7 +43,7 @@ def _user_id(metadata: msgspec.Raw) -> bytes:
         return b""
 
 
-_NOTHING = (b"", b"null", b'""')
+_EMPTY_VALUES = (b"", b"null", b'""')
 
 
 LARGE_BODY = 512 * 1024
@@ -58,7 +58,7 @@ _ROUTING_FIELDS = msgspec.json.Decoder(RoutingFields)
 _METADATA = msgspec.json.Decoder(_Metadata)
 
 
-class Body:
+class RequestBodyBuffer:
     """Collects a request's chunks, bounded by `limits.body`. Raises BadRequest (413) past it."""
 
     __slots__ = ("_limits", "chunks", "size")
@@ -68,12 +68,12 @@ class Body:
         self.chunks: list[bytes] = []
         self.size = 0
 
-    def expect(self, content_length: str | None) -> None:
+    def check_announced_size(self, content_length: str | None) -> None:
         """Refuses what the headers announce to be too large, before it is sent."""
         if content_length is not None and content_length.isdecimal() and int(content_length) > self._limits.body:
             raise too_large(self._limits.body)
 
-    def add(self, data: bytes) -> None:
+    def append(self, data: bytes) -> None:
         if not data:
             return
         self.size += len(data)
@@ -100,7 +100,7 @@ class Body:
             self.chunks = [b"".join(self.chunks)]
         return self.chunks[0] if self.chunks else b""
 
-    def decoded(self, content_encoding: str | None) -> bytes:
+    def decode(self, content_encoding: str | None) -> bytes:
         """The body without its content encodings, at most `limits.body` bytes. Raises BadRequest: 415 for an unknown
         one, 413 past the limit, 400 for broken data."""
         if not content_encoding:
@@ -122,13 +122,13 @@ def peek_routing_fields(body: bytes, limits: Limits) -> RoutingFields:
     if not body.strip():
         raise BadRequest("the body is empty: expected a JSON object")
     try:
-        routing_fields = _decoded(body)
+        routing_fields = _decode_routing_fields(body)
     except RecursionError:
-        raise _too_deep(limits.json_depth) from None
+        raise _nesting_error(limits.json_depth) from None
     except msgspec.ValidationError as error:
-        raise BadRequest(_in_words(str(error))) from None
+        raise BadRequest(_describe_error(str(error))) from None
     except UnicodeDecodeError:
-        raise BadRequest(f"the body is not valid UTF-8: {position(body, _not_utf8(body))}") from None
+        raise BadRequest(f"the body is not valid UTF-8: {position(body, _find_invalid_utf8(body))}") from None
     except msgspec.DecodeError as error:
         raise BadRequest(malformed(body, str(error))) from None
     if not routing_fields.model:
@@ -136,7 +136,7 @@ def peek_routing_fields(body: bytes, limits: Limits) -> RoutingFields:
     return routing_fields
 
 
-def _decoded(body: bytes) -> RoutingFields:
+def _decode_routing_fields(body: bytes) -> RoutingFields:
     """The translation puts half surrogate pairs right; here they must only not stand in the way."""
     try:
         return _ROUTING_FIELDS.decode(body)
@@ -147,7 +147,7 @@ def _decoded(body: bytes) -> RoutingFields:
         return _ROUTING_FIELDS.decode(fixed)
 
 
-def _not_utf8(body: bytes) -> int:
+def _find_invalid_utf8(body: bytes) -> int:
     """Where it begins. (The decoder counts from the beginning of a string.)"""
     try:
         body.decode()
@@ -156,12 +156,12 @@ def _not_utf8(body: bytes) -> int:
     return 0
 
 
-def _in_words(error: str) -> str:
+def _describe_error(error: str) -> str:
     if "missing required field `model`" in error:
         return "model: Field required."
     message, _, place = error.partition(" - at ")
     return f"{place.strip('`$.') or 'The request body'}: {message}."
 
 
-def _too_deep(depth: int) -> BadRequest:
+def _nesting_error(depth: int) -> BadRequest:
     return BadRequest(f"The request body is nested deeper than {depth} levels (limits.json_depth).")

@@ -1,9 +1,9 @@
-"""One HTTP exchange on a path that no API is translated for: bytes pass, but for the model's name, errors and the end.
+"""One HTTP exchange on a path that is not translated: bytes are forwarded, except the model's name, errors and the end.
 
-`/v1/embeddings`, `/v1/responses` and Anthropic's `count_tokens` go to backends of the same API as they are; the client
-reads the name of the model that it asked for. Everything else (errors in the client's shape, withholding, pings, idle
-time, codings, headers) is `Translation`'s. A stream that breaks off, a damaged event or a torn body ends in an error,
-an error before the first content is a status.
+`/v1/embeddings`, `/v1/responses` and Anthropic's `count_tokens` are sent unchanged to backends of the same API; the
+client reads the name of the model that it asked for. `Translation` does everything else (errors in the client's shape,
+withholding, keep-alives, idle time, codings, headers). A stream that breaks off or a damaged event ends in an error; an
+error before the first content is a status.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from extproc.headers import PASSED_THROUGH
 from extproc.profiles.anthropic import find_anthropic_endpoint, messages_path
 from extproc.profiles.target import Target
 from extproc.translation.client_response import ResponseCodec
+from extproc.translation.encoding import plain_request_body
 from extproc.translation.exchange import Translation
 
-_LAST: dict[str, FinishReason] = {"response.completed": "stop", "response.incomplete": "length"}
-"""After one of these a Responses stream is complete."""
-_FAILED = ("error", "response.failed")
-_QUIET = frozenset({"response.created", "response.queued", "response.in_progress", "ping"})
-"""Events that come before the model has said anything."""
+_END_EVENTS: dict[str, FinishReason] = {"response.completed": "stop", "response.incomplete": "length"}
+"""Events that complete a Responses stream, with its finish reason."""
+_FAILURE_EVENTS = ("error", "response.failed")
+_EVENTS_BEFORE_CONTENT = frozenset({"response.created", "response.queued", "response.in_progress", "ping"})
+"""Events before any output of the model."""
 
 
-class PassThrough(Translation):
-    """client: the API of the client and of the backend. model: the provider's name. path: behind the backend's base
-    path, such as `/embeddings`. settings: those of `Translation`."""
+class UntranslatedExchange(Translation):
+    """client: the API of the client and of the backend. model: the provider's name of it. path: after the backend's
+    base path, such as `/embeddings`. settings: as for `Translation`."""
 
     __slots__ = ("_path",)
 
@@ -51,32 +52,32 @@ class PassThrough(Translation):
         self._path = path
 
     def _request(self, body: bytes, headers: Mapping[str, str]) -> ProviderRequest:
-        """The same body with the provider's name of the model."""
-        body = checked(self._plain(body, headers), self._limits.json_depth)
+        """The client's body with the provider's name of the model."""
+        body = checked(plain_request_body(body, headers, self._limits.body), self._limits.json_depth)
         anthropic = self._client.name == "anthropic"
         fields = fields_to_count(body, self._target, self._limits, self.dropped) if anthropic else None
         fields = fields or fields_of(body) or {}
-        asked = _Asked(fields)
-        self.conversation = Request(model=asked.model, messages=[], stream=asked.stream, api=self._client.name)
+        routing = _RoutingFields(fields)
+        self.conversation = Request(model=routing.model, messages=[], stream=routing.stream, api=self._client.name)
         fields["model"] = encode_raw(self._target.model)
         if anthropic:
             target = self._target
             endpoint = find_anthropic_endpoint(target.endpoint, target.provider, target.model)
-            head = sent_headers(headers, endpoint, self.dropped, stream=asked.stream)
+            head = sent_headers(headers, endpoint, self.dropped, stream=routing.stream)
             path = messages_path(target.base_path)
             path += self._path.removeprefix("/messages")
         else:
             head, path = _openai_headers(headers), _openai_path(self._target, self._path)
         return ProviderRequest(method="POST", path=path, headers=head, body=encode_fields(fields))
 
-    def _answer_of(self, conversation: Request) -> ResponseCodec:
-        reader = _Reader(conversation, self._limits, self._scrubber.body)
-        writer = _Writer(reader, self._client, stream=conversation.stream)
-        return ResponseCodec(reader, PassThroughEncoder(writer, COMMENT, stream=conversation.stream))
+    def _make_codec(self, conversation: Request) -> ResponseCodec:
+        decoder = _UntranslatedDecoder(conversation, self._limits, self._scrubber.body)
+        errors = _ErrorEncoder(decoder, self._client, stream=conversation.stream)
+        return ResponseCodec(decoder, PassThroughEncoder(errors, COMMENT, stream=conversation.stream))
 
 
-class _Asked:
-    """What is read of a request. Raises BadRequest."""
+class _RoutingFields:
+    """The members of a request that are read. Raises BadRequest if there is no model."""
 
     def __init__(self, fields: Fields) -> None:
         name = msgspec.json.decode(fields["model"]) if "model" in fields else None
@@ -105,11 +106,11 @@ def _openai_path(target: Target, path: str) -> str:
     return f"{root}{path}?api-version={version}"
 
 
-# ------------------------------------------------------------------------------------------------------------- answer
+# ----------------------------------------------------------------------------------------------------------- response
 
 
-class _Told(msgspec.Struct):
-    """What is looked at of an event."""
+class _EventFields(msgspec.Struct):
+    """The members of an event that are read."""
 
     type: str = ""
     sequence_number: int = -1
@@ -131,27 +132,27 @@ class _Usage(msgspec.Struct):
     output_tokens_details: _Details | None = None
 
 
-class _Counted(msgspec.Struct):
+class _WithUsage(msgspec.Struct):
     usage: _Usage | None = None
 
 
-_told = msgspec.json.Decoder(_Told)
-_counted = msgspec.json.Decoder(_Counted)
+_event_fields = msgspec.json.Decoder(_EventFields)
+_with_usage = msgspec.json.Decoder(_WithUsage)
 
 
-class _Reader(BodyReader):
-    """An `ResponseDecoder` whose events are `RawEvent`. `scrub`: takes keys out of what tells of an error."""
+class _UntranslatedDecoder(BodyReader):
+    """A `ResponseDecoder` whose events are `RawEvent`. `scrub`: removes keys from an error body."""
 
     unoffered_calls = 0
-    received_output = False  # nothing is held back: the events tell all
+    received_output = False  # nothing is held back
 
     def __init__(self, request: Request, limits: Limits, scrub: Callable[[bytes], bytes]) -> None:
         super().__init__(limits)
         self.usage = Usage()
         self.next_number = 0
-        """Of the event that would come next."""
-        self.told_failure = False
-        """The provider's own event says that it failed."""
+        """The sequence number of the next event."""
+        self.failure_sent = False
+        """The provider's own failure event was forwarded."""
         self._stream = request.stream
         self._model = encode_raw(request.model)
         self._scrub = scrub
@@ -163,30 +164,31 @@ class _Reader(BodyReader):
             return
         payload = valid_utf8(without_line_ends(payload))
         try:
-            told = _told.decode(payload)
+            fields = _event_fields.decode(payload)
         except (msgspec.DecodeError, RecursionError) as problem:
-            self._odd(name, payload, problem)
+            self._not_json(name, payload, problem)
             return
-        kind = told.type or name.decode("ascii", "replace")
-        self.next_number = max(self.next_number, told.sequence_number + 1)
-        response = fields_of(told.response) if len(memoryview(told.response)) else None
-        if kind in _FAILED or has_value(told.error):
-            self._told_failure(name, payload, response)
+        kind = fields.type or name.decode("ascii", "replace")
+        self.next_number = max(self.next_number, fields.sequence_number + 1)
+        response = fields_of(fields.response) if len(memoryview(fields.response)) else None
+        if kind in _FAILURE_EVENTS or has_value(fields.error):
+            self._pass_failure(name, payload, response)
             return
         if response is not None:
-            self._count(told.response)
+            self._take_usage(fields.response)
             if response.get("model", self._model) != self._model:
                 response["model"] = self._model
                 payload = encode_fields({**(fields_of(payload) or {}),
                                          "response": msgspec.Raw(encode_fields(response))})
         if self._stream:
-            self._pass(name, payload, content=kind not in _QUIET)
-        elif kind in _LAST and response is not None:
-            self._out.append(RawEvent(encode_fields(response), True))  # the client wants the whole, which is in there
-        if kind in _LAST:
-            self._finish(_LAST[kind])
+            self._pass(name, payload, content=kind not in _EVENTS_BEFORE_CONTENT)
+        elif kind in _END_EVENTS and response is not None:
+            # The client wants a whole body, which this event contains.
+            self._out.append(RawEvent(encode_fields(response), True))
+        if kind in _END_EVENTS:
+            self._finish(_END_EVENTS[kind])
 
-    def _odd(self, name: bytes, payload: bytes, problem: Exception) -> None:
+    def _not_json(self, name: bytes, payload: bytes, problem: Exception) -> None:
         if payload.strip() == b"[DONE]":
             self._pass(b"", payload)
             self._finish("stop")
@@ -195,11 +197,11 @@ class _Reader(BodyReader):
         else:
             self._fail(Failure("server", f"The provider sent a damaged event: {problem}."))
 
-    def _told_failure(self, name: bytes, payload: bytes, response: Fields | None) -> None:
-        """The event passes where the client is reading events already; before that it becomes a status."""
+    def _pass_failure(self, name: bytes, payload: bytes, response: Fields | None) -> None:
+        """Forwards the event if the client reads events already; before that the failure becomes a status."""
         payload = self._scrub(payload)
         complaint = complaint_of(bytes(encode_fields(response)) if response is not None else payload)
-        self.told_failure = True
+        self.failure_sent = True
         self._pass(name, payload)
         self._fail(failure_from_chunk(complaint or {}))
 
@@ -226,7 +228,7 @@ class _Reader(BodyReader):
         if self._stream:
             self._fail(Failure("server", "The provider sent no stream, which was asked for."))
             return
-        self._count(msgspec.Raw(body))
+        self._take_usage(msgspec.Raw(body))
         if "model" in fields:
             fields["model"] = self._model  # the name that the client asked for
         self._out.append(RawEvent(valid_utf8(encode_fields(fields)), True))
@@ -234,16 +236,16 @@ class _Reader(BodyReader):
 
     # ------------------------------------------------------------------------------------------------------ mechanics
 
-    def _count(self, answer: msgspec.Raw) -> None:
+    def _take_usage(self, response: msgspec.Raw) -> None:
         try:
-            usage = _counted.decode(answer).usage
+            usage = _with_usage.decode(response).usage
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         if usage is not None:
-            read, thought = usage.input_tokens_details or _Details(), usage.output_tokens_details or _Details()
+            prompt, output = usage.input_tokens_details or _Details(), usage.output_tokens_details or _Details()
             self.usage = Usage(
-                input=usage.input_tokens or usage.prompt_tokens or 0, cached=read.cached_tokens or 0,
-                output=usage.output_tokens or usage.completion_tokens or 0, reasoning=thought.reasoning_tokens or 0)
+                input=usage.input_tokens or usage.prompt_tokens or 0, cached=prompt.cached_tokens or 0,
+                output=usage.output_tokens or usage.completion_tokens or 0, reasoning=output.reasoning_tokens or 0)
 
     def _finish(self, reason: FinishReason) -> None:
         if not self._ended:
@@ -251,11 +253,11 @@ class _Reader(BodyReader):
             self._out.append(Finish(reason, self.usage))
 
 
-class _Writer:
-    """An `ResponseEncoder` for what is not the provider's own: the error at the end of a stream."""
+class _ErrorEncoder:
+    """A `ResponseEncoder` for the gateway's own error at the end of a stream."""
 
-    def __init__(self, reader: _Reader, client: ClientApi, *, stream: bool) -> None:
-        self._reader = reader
+    def __init__(self, decoder: _UntranslatedDecoder, client: ClientApi, *, stream: bool) -> None:
+        self._decoder = decoder
         self._client = client
         self.content_type = "text/event-stream; charset=utf-8" if stream else "application/json"
 
@@ -266,11 +268,11 @@ class _Writer:
         return b""
 
     def _error(self, failure: Failure) -> bytes:
-        """As the Responses API has it; SDKs raise on the member `error` that stands beside."""
-        if self._reader.told_failure:
+        """The error event of the Responses API. It also has the member `error`, for which SDKs raise."""
+        if self._decoder.failure_sent:
             return b""
-        told: dict[str, Any] = msgspec.json.decode(self._client.error(failure).body)
-        detail = told["error"]
+        body: dict[str, Any] = msgspec.json.decode(self._client.error(failure).body)
+        detail = body["error"]
         return b"event: error\ndata: " + msgspec.json.encode({
             "type": "error", "code": detail.get("code"), "message": detail["message"], "param": detail.get("param"),
-            "sequence_number": self._reader.next_number, **told}) + b"\n\n"
+            "sequence_number": self._decoder.next_number, **body}) + b"\n\n"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extproc.apis.shared.body import containers
 from extproc.bounds import Limits
 from extproc.errors import BadRequest
-from extproc.ext_proc.content import Body, peek_routing_fields
+from extproc.ext_proc.request_body import RequestBodyBuffer, peek_routing_fields
 
 TEXTS = st.text(alphabet='ab"\\[]{}\n,:é', max_size=8)
 VALUES = st.recursive(TEXTS | st.integers() | st.none(),
@@ -36,33 +36,33 @@ def test_objects_and_lists_are_counted_without_decoding(value: Any, ascii_only: 
 def test_any_chunking_gives_the_same_body(value: Any, cuts: list[int], packed: bool) -> None:
     plain = json.dumps({"model": "m", "x": value}).encode()
     rest = sent = gzip.compress(plain) if packed else plain
-    body = Body(Limits())
+    body = RequestBodyBuffer(Limits())
     for cut in cuts:
-        body.add(rest[:cut])
+        body.append(rest[:cut])
         rest = rest[cut:]
-    body.add(rest)
+    body.append(rest)
     assert body.raw() == sent
-    assert body.decoded("gzip" if packed else None) == plain
+    assert body.decode("gzip" if packed else None) == plain
     assert peek_routing_fields(plain, Limits()).model == "m"
 
 
 def test_the_limit_is_exact() -> None:
     limits = Limits(body=10)
-    body = Body(limits)
-    body.expect("10")
-    body.add(b"x" * 10)
+    body = RequestBodyBuffer(limits)
+    body.check_announced_size("10")
+    body.append(b"x" * 10)
     with pytest.raises(BadRequest) as refusal:
-        body.add(b"x")
+        body.append(b"x")
     assert refusal.value.failure.status == 413
     with pytest.raises(BadRequest):
-        body.expect("11")
-    packed = Body(Limits(body=100))
-    packed.add(gzip.compress(b"y" * 100))
-    assert packed.decoded("gzip") == b"y" * 100
-    packed = Body(Limits(body=100))
-    packed.add(gzip.compress(b"y" * 101))
+        body.check_announced_size("11")
+    packed = RequestBodyBuffer(Limits(body=100))
+    packed.append(gzip.compress(b"y" * 100))
+    assert packed.decode("gzip") == b"y" * 100
+    packed = RequestBodyBuffer(Limits(body=100))
+    packed.append(gzip.compress(b"y" * 101))
     with pytest.raises(BadRequest):
-        packed.decoded("gzip")
+        packed.decode("gzip")
 
 
 def test_half_an_emoji_does_not_stand_in_the_way() -> None:
