@@ -126,6 +126,9 @@ class Message(msgspec.Struct, frozen=True):
 # ----------------------------------------------------------------------------------------------------------- request
 
 
+ToolKind = Literal["function", "tool_search", "local_shell", "shell", "apply_patch"]
+
+
 class Tool(msgspec.Struct, frozen=True):
     """A tool that the client runs. `schema` is the JSON Schema of its arguments as decoded JSON."""
 
@@ -137,8 +140,17 @@ class Tool(msgspec.Struct, frozen=True):
     """The definition is not in the prompt until the model asks for it (Anthropic's `defer_loading`)."""
     custom: bool = False
     """The tool takes free text instead of arguments (OpenAI's `custom` tools). `schema` then describes an object with
-    one string `input`; `format` is the JSON of the grammar, for providers that have such tools."""
+    one string `input`; `format` is the JSON of the grammar in the form of Chat Completions, for providers that have
+    such tools."""
     format: msgspec.Raw | None = None
+    kind: ToolKind = "function"
+    """The client's type of a tool whose calls have a form of their own in the client's API. `schema` describes the
+    same content as arguments."""
+    namespace: str | None = None
+    """The client's group of tools (OpenAI's Responses API). `name` is then flat and unique in the request, and `member`
+    the client's name within the group."""
+    member: str | None = None
+    """The client's name of the tool, if `name` is another one."""
     cache: CacheMark = False
     eager: bool | None = None
     """True: arguments are streamed before they are checked (Anthropic's `eager_input_streaming`)."""
