@@ -36,7 +36,7 @@ def context(tools: Iterable[str] = ("lookup_tide", "ping", "save_file"), *, stop
     return DecodeContext(
         request=Request(model="m", messages=[], stop=stop or []),
         target=Target(model="m", profile=find_profile(None, None, "m")),
-        names=NameMap(names, names), mint=minter.mint, accept_id=minter.accept,
+        names=NameMap(names, names), mint_id=minter.mint, accept_id=minter.accept,
         prompt_estimate=lambda: 42, limits=limits or Limits())
 
 

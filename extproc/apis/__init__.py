@@ -15,5 +15,5 @@ CLIENT_APIS: dict[str, ClientApi] = {client.name: client for api in APIS for cli
 FALLBACK_CLIENT_API = openai.API.clients[0]
 """Its error shape is the most widely understood one: for clients whose API is unknown."""
 PROVIDER_APIS: dict[str, ProviderApi] = {api.name: api.provider for api in APIS}
-SAME_APIS: dict[str, PassThrough] = {api.name: api.passthrough for api in APIS if api.passthrough is not None}
+PASS_THROUGHS: dict[str, PassThrough] = {api.name: api.passthrough for api in APIS if api.passthrough is not None}
 """What forwards requests and responses where client and provider speak one API, by its name."""

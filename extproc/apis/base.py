@@ -1,8 +1,9 @@
-"""What an API module offers: the two halves of translation, as protocols.
+"""The protocols of an API: what its folder offers to the rest of the package.
 
-A *client API* reads requests and writes answers; a *provider API* writes requests and reads answers. Each lives in
-its own package beside this file and is stateless: state of one exchange lives in the `ResponseDecoder` and
-`ResponseEncoder` it creates. Nothing here does I/O, reads a clock or draws a random number.
+A *client API* reads requests and writes responses. A *provider API* writes requests and reads responses. A
+*pass-through* forwards both where client and provider speak the same API. Each API lives in its own folder beside this
+file and is stateless: the state of an exchange is in the `ResponseDecoder` and `ResponseEncoder` that it makes. Nothing
+here does I/O, reads a clock or draws a random number.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from extproc.profiles.target import Target
 
 
 class ProviderRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The HTTP request for the provider. Header names are lower case; keys are added elsewhere (design rule 8)."""
+    """The HTTP request for the provider. Header names are lower case. Envoy adds the key."""
 
     method: str
     path: str
@@ -35,18 +36,22 @@ class ProviderRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EncodedRequest(msgspec.Struct, frozen=True):
-    """`names` restores tool names in the answer. `target`: as it was used, where the encoder had to choose another tool
-    style than the one it was given (a model without native tools); the answer is read in that style."""
+    """A request in a provider's API."""
 
     request: ProviderRequest
     names: NameMap
+    """Restores the client's tool names in the response."""
     target: Target | None = None
+    """The target with another tool style, if the encoder had to choose one (a model without native tools). The response
+    is decoded in that style. None: the target that the encoder was given."""
 
 
 class ResponseDecoder(Protocol):
-    """Reads one provider answer, streamed or whole. `feed` gets the response body (identity encoding) in any cut;
-    `finish` is called once when the provider closed its stream. Both return conversation events in strict order.
-    After a Finish or a Failure the decoder ignores what comes."""
+    """Reads one response of a provider, streamed or whole.
+
+    `feed` takes the response body (identity encoding) in any cut. `finish` is called once, when the provider closed its
+    stream. Both return conversation events in strict order. After a Finish or a Failure the decoder ignores all input.
+    """
 
     @property
     def usage(self) -> Usage:
@@ -54,34 +59,35 @@ class ResponseDecoder(Protocol):
 
     @property
     def unoffered_calls(self) -> int:
-        """Calls so far of tools that the request did not offer (they pass, counted)."""
+        """Calls so far of tools that the request did not offer. They are forwarded and counted."""
 
     @property
     def received_output(self) -> bool:
-        """The model said something, even where it is held back for now and no event tells of it."""
+        """True if the model produced output, even if it is still held back and no event reports it."""
 
     def feed(self, data: bytes) -> list[Event]: ...
 
     def finish(self) -> list[Event]: ...
 
     def close(self) -> None:
-        """Lets go of everything: the decoder is not used any more, nor are its figures asked for."""
+        """Frees everything. The decoder and its figures are not used after that."""
 
 
 class ResponseEncoder(Protocol):
-    """Writes one answer for the client. `events` returns the bytes of these events (a whole answer: b"" until the
-    Finish). `ping` returns the keep-alive of the API, b"" where it has none. A Failure turns into the error event of
-    a stream; for a whole answer the caller uses `ClientApi.error_body` instead."""
+    """Writes one response for the client."""
 
     content_type: str
 
-    def events(self, events: Iterable[Event]) -> bytes: ...
+    def encode_events(self, events: Iterable[Event]) -> bytes:
+        """The bytes of these events; for a response that is not streamed, b"" until the Finish. A Failure becomes the
+        error event of a stream. A response that is not streamed fails with `ClientApi.encode_error` instead."""
 
-    def ping(self) -> bytes: ...
+    def ping(self) -> bytes:
+        """The keep-alive of the API; b"" if it has none."""
 
 
 class HttpError(msgspec.Struct, frozen=True):
-    """An error answer in a client API's own shape. `headers` always holds content-type."""
+    """An error response in a client API's own shape. `headers` always has a content-type."""
 
     status: int
     headers: dict[str, str]
@@ -89,7 +95,7 @@ class HttpError(msgspec.Struct, frozen=True):
 
 
 class ClientOptions(msgspec.Struct, frozen=True):
-    """Settings of a configuration that concern client APIs. An API ignores those that it has no use for."""
+    """Settings of a configuration for client APIs. Each API ignores those that do not concern it."""
 
     final_note: str = FINAL_NOTE
     """The system note of a request for the final answer; "" for none."""
@@ -102,7 +108,7 @@ class ClientApi(Protocol):
 
     name: str
     call_prefix: str
-    """How the ids of tool calls begin that are made here: as those of the API's own provider do."""
+    """The prefix of minted tool call ids: that of the API's own provider."""
     request_id_header: str
     """The response header that holds the id of the request."""
     rate_limits: RateLimitFormat
@@ -111,44 +117,48 @@ class ClientApi(Protocol):
         """The same API with these settings."""
 
     def decode_request(self, body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
-        """`headers` by names in lower case. Raises `errors.BadRequest` (the place and what to do)."""
+        """`headers`: names in lower case. Raises `errors.BadRequest` with the place and the remedy."""
 
-    def response_encoder(self, request: Request, message_id: str, prompt_estimate: Callable[[],
-                                                                                            int]) -> ResponseEncoder:
-        """Streaming or whole by `request.stream`. `message_id` is reproducible; `prompt_estimate` gives tokens for a
+    def decode_count_request(self, body: bytes, limits: Limits) -> Request:
+        """Decodes a request to count tokens. Only called for an API with a path for it (`endpoints`). Raises
+        `errors.BadRequest`."""
+
+    def make_response_encoder(self, request: Request, message_id: str,
+                              prompt_estimate: Callable[[], int]) -> ResponseEncoder:
+        """Streaming or whole by `request.stream`. `message_id` is reproducible. `prompt_estimate` returns tokens for a
         usage figure that is due before the provider's is known (it may be costly: call it at most once)."""
 
-    def error(self, failure: Failure, request_id: str | None = None) -> HttpError: ...
+    def encode_error(self, failure: Failure, request_id: str | None = None) -> HttpError: ...
 
-    def models_body(self, names: Sequence[str]) -> bytes:
+    def encode_models(self, names: Sequence[str]) -> bytes:
         """The body of `GET /v1/models`, which needs no provider. `names`: the models of the configuration."""
 
-    def count_body(self, tokens: int) -> bytes:
+    def encode_token_count(self, tokens: int) -> bytes:
         """The body of a token count. Only called for an API with a path for it (`endpoints`)."""
 
 
 class DecodeContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider's decoder needs to know of the request: `mint(ordinal)` gives a fresh tool call id for the
-    n-th call of this answer, `accept_id(id)` says whether the provider's own id may pass (new in the conversation and
-    legal for the client)."""
+    """What a decoder of responses needs to know of the request."""
 
     request: Request
     target: Target
     names: NameMap
-    mint: Callable[[int], str]
+    mint_id: Callable[[int], str]
+    """n -> a new tool call id for the n-th call of this response."""
     accept_id: Callable[[str], bool]
+    """True if the provider's own id may be used: new in the conversation and legal for the client."""
     prompt_estimate: Callable[[], int]
     """Tokens of the prompt, for usage figures of providers that send none."""
     limits: Limits
     dropped: Dropped = msgspec.field(default_factory=Dropped)
-    """Takes the names of what an answer holds and no client API can carry: for log and metrics, since the head with
-    the names has gone out."""
+    """Collects the names of parts of a response that no client API can carry. For log and metrics: the response head,
+    which names dropped fields, was sent before."""
     repair_arguments: Callable[[str, str], str | Failure] | None = None
-    """Repairs or checks the arguments of native calls; None: they go out as they come."""
+    """Repairs or checks the arguments of native calls; None: they are forwarded unchanged."""
     tally: CallTally = msgspec.field(default_factory=CallTally)
-    """Takes what is wrong with calls: for log and metrics."""
+    """Counts the errors in calls, for log and metrics."""
     scanner: Callable[[BlockSequencer], Scanner | None] = lambda sequencer: None
-    """Makes the reader of calls and reasoning that the model wrote as text; None: all text is just text."""
+    """Makes the scanner for calls and reasoning that the model wrote as text; None: text is not scanned."""
 
 
 class ProviderApi(Protocol):
@@ -157,46 +167,61 @@ class ProviderApi(Protocol):
     name: str
 
     def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
-        """Raises `errors.BadRequest` when the conversation cannot be sent (orphan results, too many tools...)."""
+        """Raises `errors.BadRequest` if the conversation cannot be sent (orphan results, too many tools...)."""
 
-    def response_decoder(self, context: DecodeContext) -> ResponseDecoder:
-        """For a 2xx answer, which may be a stream or a whole JSON body: the decoder looks at its first byte, since
-        content types lie."""
+    def make_response_decoder(self, context: DecodeContext) -> ResponseDecoder:
+        """For a 2xx response, a stream or a whole JSON body. The decoder decides by the first byte, since content types
+        are unreliable."""
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """Any non-2xx answer, also HTML, empty or array-wrapped bodies."""
+        """Decodes any response that is not 2xx, also HTML, empty or array-wrapped bodies."""
 
-    def rescued_response(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
-        """A whole answer that is hidden in an error's body: some hosts refuse what their own model wrote, and quote
-        it. None for an error that is one."""
+    def rescue_response(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+        """A whole response inside an error body: some hosts refuse the output of their own model, and quote it. None
+        for any other error."""
 
 
 class PatchedRequest(msgspec.Struct, frozen=True):
-    """A request that passes. `outline` is what its answer needs to know of it: model, names of tools, choice, stop
-    sequences and wishes, and no messages; `ids` are those of all its tool calls, without loads."""
+    """A request that is forwarded with small changes."""
 
     request: ProviderRequest
     outline: Request
+    """The facts that the decoder of the response needs: model, tool names, tool choice, stop sequences and options. It
+    has no messages."""
     ids: frozenset[str]
+    """The ids of all tool calls in the history, without embedded signatures."""
+
+
+class ForwardedRequest(msgspec.Struct, frozen=True):
+    """A request on a path without translation, with the provider's name of the model."""
+
+    request: ProviderRequest
+    model: str
+    """The client's name of the model, which the response names too."""
+    stream: bool
 
 
 class PassThrough(Protocol):
-    """An API with itself."""
+    """Client and provider speak the same API."""
 
     def patch_request(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
-                dropped: Dropped) -> PatchedRequest | None:
-        """The client's own body with what must change in it; None when it must be decoded and written anew (which also
-        says what is wrong with it). Raises `BadRequest` for a body that is no JSON or nested too deep."""
+                      dropped: Dropped) -> PatchedRequest | None:
+        """The client's own body with the necessary changes. None if it must be decoded and encoded anew (which also
+        reports errors in it). Raises `BadRequest` for a body that is not JSON or nested too deep."""
 
-    def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
+    def forward_request(self, path: str, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
+                        dropped: Dropped) -> ForwardedRequest:
+        """A request on a path without translation. `path`: `Endpoint.passes_to`. Raises `BadRequest`."""
+
+    def can_pass_response(self, request: Request, target: Target, *, patched: bool) -> bool:
         """True if the response can be forwarded unmodified. `patched`: the request was forwarded rather than
         re-encoded."""
 
-    def response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> ResponseDecoder:
-        """Reads the provider's answer; `decoder` takes over where it cannot pass."""
+    def make_response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> ResponseDecoder:
+        """Forwards the provider's response as `RawEvent`s. `decoder` takes over if a part of it must be translated."""
 
-    def response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> ResponseEncoder:
-        """Hands it on; `encoder` takes over with the decoder's events."""
+    def make_response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> ResponseEncoder:
+        """Writes the forwarded bytes. `encoder` writes the events of the decoder that took over."""
 
 
 class Api(msgspec.Struct, frozen=True, kw_only=True):

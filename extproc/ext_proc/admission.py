@@ -20,7 +20,7 @@ from extproc.ext_proc.record import Record
 from extproc.ext_proc.request_body import RequestBodyBuffer, RoutingFields, peek_routing_fields
 from extproc.headers import TEAM_HEADER
 from extproc.profiles.telemetry import telemetry_provider_name
-from extproc.translation.tokens import count_request
+from extproc.translation.tokens import estimate_request
 
 _SUFFIX = re.compile(r"\[[^\[\]]{1,16}\]$")
 _JSON = {"content-type": "application/json"}
@@ -80,7 +80,7 @@ class RequestAdmission:
             return GatewayResponse(200, dict(_JSON), body, "greeting")
         if endpoint.operation == "models":
             names = self._config.listed_models(self.team)
-            return GatewayResponse(200, dict(_JSON), CLIENT_APIS[api].models_body(names), "models")
+            return GatewayResponse(200, dict(_JSON), CLIENT_APIS[api].encode_models(names), "models")
         self._check_content_type()
         self.body.check_announced_size(headers.get("content-length"))
         return None
@@ -100,9 +100,9 @@ class RequestAdmission:
             self._check_same_api(rule, routing_fields.model)
         if (self.endpoint is not None and operation == "count_tokens"
                 and not self._provider_counts_tokens(rule, self.endpoint)):
-            tokens = count_request(body, self._config.limits)
-            counted = CLIENT_APIS[self.endpoint.client].count_body(tokens)
-            return GatewayResponse(200, dict(_JSON), counted, "count_tokens")
+            client = CLIENT_APIS[self.endpoint.client]
+            tokens = estimate_request(client.decode_count_request(body, self._config.limits))
+            return GatewayResponse(200, dict(_JSON), client.encode_token_count(tokens), "count_tokens")
         return AdmittedRequest(routing_fields, rule, body)
 
     def _check_same_api(self, rule: ModelRule, model: str) -> None:

@@ -200,7 +200,7 @@ class Exchange:
         return [messages.immediate_response(status, headers, body, reason)]
 
     def _encode_error(self, failure: Failure) -> HttpError:
-        return CLIENT_APIS.get(self.api, FALLBACK_CLIENT_API).error(failure, self.record.request_id)
+        return CLIENT_APIS.get(self.api, FALLBACK_CLIENT_API).encode_error(failure, self.record.request_id)
 
     def _elapsed_ms(self, now: float) -> float:
         return (now - self.began) * 1000

@@ -115,7 +115,7 @@ class ClientResponse:
                 self.tool_calls += only.calls
                 return only.data
             if type(only) in _DELTAS and not self._held:  # the usual case with translation
-                return self._codec.encoder.events(events)
+                return self._codec.encoder.encode_events(events)
         last = events[-1] if events else None
         if type(last) is Failure:
             return self._write(events[:-1]) + self._fail(last)
@@ -136,7 +136,7 @@ class ClientResponse:
             self._started = True
             if type(events[0]) is not Start:
                 events = [Start(), *events]
-        data = self._codec.encoder.events(events)
+        data = self._codec.encoder.encode_events(events)
         for event in events:
             kind = type(event)
             if kind in _CONTENT:
@@ -186,15 +186,15 @@ class ClientResponse:
         self.failure = failure
         self.done = True
         if self.head is not None and self._codec is not None:
-            return self._release_held() + self._start_response() + self._codec.encoder.events([failure])
+            return self._release_held() + self._start_response() + self._codec.encoder.encode_events([failure])
         self._held.clear()
-        error = self._client.error(failure, self._request_id)
+        error = self._client.encode_error(failure, self._request_id)
         by_provider = self._error_body is not None
         self._complete_head(Head(error.status, advised(error.headers, failure, by_provider=by_provider)))
         return error.body
 
     def _refusal(self, failure: Failure) -> RequestError:
-        error = self._client.error(self._scrubbed(failure), self._request_id)
+        error = self._client.encode_error(self._scrubbed(failure), self._request_id)
         return RequestError(error.status, error.headers, error.body, failure)
 
     def _scrubbed(self, failure: Failure) -> Failure:

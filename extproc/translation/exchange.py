@@ -161,7 +161,7 @@ class Translation(ClientResponse):
             self._call_reader.prepare(conversation, self._target, sent.names)
             minter = IdMinter(sent.identity, sent.ids or history_ids(sent.messages), prefix=self._client.call_prefix)
             self._context = DecodeContext(
-                request=conversation, target=self._target, names=sent.names, mint=minter.mint,
+                request=conversation, target=self._target, names=sent.names, mint_id=minter.mint,
                 accept_id=minter.accept, prompt_estimate=partial(quick_estimate, sent.size), limits=self._limits,
                 dropped=self.dropped, scanner=self._call_reader.scanner, tally=self._call_reader.tally,
                 repair_arguments=self._call_reader.repair_arguments)
@@ -249,17 +249,17 @@ class Translation(ClientResponse):
         """The decoder and the encoder of the response."""
         context = self._decode_context(conversation)
         assert context is not None
-        decoder = self._provider.response_decoder(context)
-        encoder = self._client.response_encoder(conversation, self._message_id, context.prompt_estimate)
+        decoder = self._provider.make_response_decoder(context)
+        encoder = self._client.make_response_encoder(conversation, self._message_id, context.prompt_estimate)
         if self._pass_through is None or not self._response_passes(self._pass_through, context):
             return ResponseCodec(decoder, encoder)
-        return ResponseCodec(self._pass_through.response_decoder(context, decoder),
-                             self._pass_through.response_encoder(encoder, stream=conversation.stream))
+        return ResponseCodec(self._pass_through.make_response_decoder(context, decoder),
+                             self._pass_through.make_response_encoder(encoder, stream=conversation.stream))
 
     def _response_passes(self, pass_through: PassThrough, context: DecodeContext) -> bool:
         renamed = any(name != original for name, original in context.names.to_provider.items())
         return (not renamed and not self._call_reader.needs_decoding
-                and pass_through.passes_response(context.request, self._target, patched=self._patched))
+                and pass_through.can_pass_response(context.request, self._target, patched=self._patched))
 
     def feed(self, data: bytes, now: float | None = None) -> bytes:
         """Takes a piece of the provider's body and returns bytes for the client (b"" while the head is withheld)."""
@@ -295,7 +295,7 @@ class Translation(ClientResponse):
             if self._error_body is not None:
                 body = self._scrubber.body(plain_error_body(bytes(self._error_body), self._decompressor,
                                                             self._response_headers)[:_MAX_ERROR_BODY])
-                if (rescued := self._rescued_response(body)) is not None:
+                if (rescued := self._rescue(body)) is not None:
                     return rescued
                 return self._fail(self._provider.decode_error(self._status, self._response_headers, body))
             if self._codec is None:
@@ -307,24 +307,24 @@ class Translation(ClientResponse):
                     return self._fail_unreadable(problem)
             out = self._encode_events(self._codec.decoder.finish())
             if not self.done:
-                return out + self._fail(Failure("server", "The provider's answer ended before it was complete."))
+                return out + self._fail(Failure("server", "The provider's response ended before it was complete."))
             return out
         return self._release_held()
 
-    def _rescued_response(self, body: bytes) -> bytes | None:
+    def _rescue(self, body: bytes) -> bytes | None:
         """The response that is quoted in an error, as an ordinary response; None for any other error."""
         if self.conversation is None or (context := self._decode_context(self.conversation)) is None:
             return None
-        answer = self._provider.rescued_response(self._status, body, context)
-        if answer is None:
+        response = self._provider.rescue_response(self._status, body, context)
+        if response is None:
             return None
         self._error_body = None
         self._close_prepared_codec()
         self._codec = ResponseCodec(
-            self._provider.response_decoder(context),
-            self._client.response_encoder(self.conversation, self._message_id, context.prompt_estimate))
+            self._provider.make_response_decoder(context),
+            self._client.make_response_encoder(self.conversation, self._message_id, context.prompt_estimate))
         decoder = self._codec.decoder
-        return self._encode_events([*decoder.feed(answer), *decoder.finish()])
+        return self._encode_events([*decoder.feed(response), *decoder.finish()])
 
     def fail(self, failure: Failure) -> bytes:
         """Ends the exchange from outside (a watchdog, a lost connection); returns the error for the client."""
@@ -380,4 +380,4 @@ class Translation(ClientResponse):
 
     def _fail_unreadable(self, problem: EncodingError) -> bytes:
         """The body does not have the coding that its header names."""
-        return self._fail(Failure("server", f"The provider's answer cannot be read: {problem}."))
+        return self._fail(Failure("server", f"The provider's response cannot be read: {problem}."))

@@ -1,6 +1,6 @@
 """The response head that the client gets: which of a provider's headers cross, and what the gateway adds.
 
-Called by `Translation` when it knows how the answer begins. Headers cross by allow-list (design rule 8).
+Called by `Translation` when it knows the status. Headers cross by allow-list (design rule 8).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 def response_head(content_type: str, *, stream: bool) -> Head:
-    """Of an answer that is translated."""
+    """The head of a translated response."""
     headers = {"content-type": content_type}
     if stream:
         headers["cache-control"] = "no-cache"

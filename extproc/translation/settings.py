@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from extproc.apis import CLIENT_APIS, PROVIDER_APIS, SAME_APIS
+from extproc.apis import CLIENT_APIS, PASS_THROUGHS, PROVIDER_APIS
 from extproc.apis.base import ClientApi, PassThrough, ProviderApi
 from extproc.bounds import Limits
 from extproc.dialects.call_writer import ArgumentsMode
@@ -65,7 +65,7 @@ class Settings(AttemptSettings, frozen=True, kw_only=True):
 
     def apis(self) -> tuple[ClientApi, ProviderApi, PassThrough | None]:
         """The client's API, the provider's, and the pass-through where both are the same."""
-        passthrough = SAME_APIS.get(self.client) if self.client == self.upstream else None
+        passthrough = PASS_THROUGHS.get(self.client) if self.client == self.upstream else None
         return self.client_api or CLIENT_APIS[self.client], PROVIDER_APIS[self.upstream], passthrough
 
     def target(self, model: str) -> Target:

@@ -8,7 +8,7 @@ time.
 
 It is an estimate: the models behind the gateway have vocabularies of their own, which usually differ by less than a
 fifth. Called for `count_tokens` (in a thread: it takes about 30 ms for a megabyte) and, for a rough figure that costs
-nothing, at the start of a streamed answer. Never fetches anything.
+nothing, at the start of a streamed response. Never fetches anything.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from functools import lru_cache
 
 import msgspec
 
-from extproc.bounds import Limits
 from extproc.conversation.model import Block, Media, Opaque, Request, Text, Thinking, ToolCall, ToolResult
-from extproc.conversation.unsupported import Dropped
 
 MESSAGE_TOKENS = 4
 """The marks around one message in the usual chat templates."""
@@ -68,13 +66,6 @@ def quick_estimate(n_bytes: int) -> int:
     """Prompt tokens of a request body of this size, without looking at it: a quarter of its bytes, at most 200 000.
     Meant for figures that the provider corrects a moment later."""
     return max(1, min(n_bytes // BYTES_PER_TOKEN, QUICK_MAXIMUM))
-
-
-def count_request(body: bytes, limits: Limits | None = None) -> int:
-    """Prompt tokens of an Anthropic Messages (or count_tokens) body. Raises errors.BadRequest with the place."""
-    from extproc.apis.anthropic.client.request import decode_count_request
-
-    return estimate_request(decode_count_request(body, {}, Dropped(), limits or Limits()))
 
 
 def estimate_request(request: Request) -> int:

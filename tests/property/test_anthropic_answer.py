@@ -66,8 +66,8 @@ def answers(draw: st.DrawFn) -> list[Event]:
 
 
 def encoder(stream: bool) -> ResponseEncoder:
-    return API.response_encoder(Request(model="m", messages=[Message("user", [Text("x")])], stream=stream), "msg_1",
-                              lambda: 5)
+    request = Request(model="m", messages=[Message("user", [Text("x")])], stream=stream)
+    return API.make_response_encoder(request, "msg_1", lambda: 5)
 
 
 def parse(wire: bytes) -> list[dict[str, Any]]:
@@ -121,14 +121,14 @@ def meant(events: list[Event]) -> list[dict[str, Any]]:
 
 @given(answers())
 def test_a_stream_keeps_the_grammar_and_the_content(events: list[Event]) -> None:
-    decoded = parse(encoder(True).events(events))
+    decoded = parse(encoder(True).encode_events(events))
     grammar.check(decoded)
     assert collected(decoded) == meant(events)
 
 
 @given(answers())
 def test_a_whole_message_says_what_the_stream_says(events: list[Event]) -> None:
-    decoded, message = parse(encoder(True).events(events)), json.loads(encoder(False).events(events))
+    decoded, message = parse(encoder(True).encode_events(events)), json.loads(encoder(False).encode_events(events))
     assert message["content"] == collected(decoded)
     assert (message["stop_reason"], message["usage"]) == (decoded[-2]["delta"]["stop_reason"], decoded[-2]["usage"])
     assert min(value for value in message["usage"].values() if isinstance(value, int)) >= 0
@@ -138,14 +138,14 @@ def test_a_whole_message_says_what_the_stream_says(events: list[Event]) -> None:
 def test_the_grouping_of_events_changes_no_byte(events: list[Event], data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=5)))
     grouped = encoder(True)
-    out = b"".join(grouped.events(events[a:b]) for a, b in zip([0, *cuts], [*cuts, len(events)], strict=True))
-    assert out == encoder(True).events(events)
+    out = b"".join(grouped.encode_events(events[a:b]) for a, b in zip([0, *cuts], [*cuts, len(events)], strict=True))
+    assert out == encoder(True).encode_events(events)
 
 
 @given(answers(), st.data())
 def test_a_failure_at_any_point_ends_the_stream_unfinished(events: list[Event], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(events) - 1))
-    decoded = parse(encoder(True).events([*events[:cut], Failure("server", "gone"), *events[cut:]]))
+    decoded = parse(encoder(True).encode_events([*events[:cut], Failure("server", "gone"), *events[cut:]]))
     grammar.check(decoded)
     assert decoded[-1]["type"] == "error"
     assert not any(event["type"] in ("message_delta", "message_stop") for event in decoded)

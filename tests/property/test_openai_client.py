@@ -82,15 +82,15 @@ def asked(stream: bool) -> Request:
 def test_any_grouping_of_events_gives_the_same_bytes(events: list[Event], data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=6)))
     for api in (API, EventsApi()):
-        at_once = api.response_encoder(asked(True), "msg_1", lambda: 5).events(events)
-        encoder = api.response_encoder(asked(True), "msg_1", lambda: 5)
+        at_once = api.make_response_encoder(asked(True), "msg_1", lambda: 5).encode_events(events)
+        encoder = api.make_response_encoder(asked(True), "msg_1", lambda: 5)
         groups = zip([0, *cuts], [*cuts, len(events)], strict=True)
-        assert b"".join(encoder.events(events[a:b]) for a, b in groups) == at_once
+        assert b"".join(encoder.encode_events(events[a:b]) for a, b in groups) == at_once
 
 
 @given(answers())
 def test_stream_and_whole_answer_say_the_same(events: list[Event]) -> None:
-    streamed = accumulated(API.response_encoder(asked(True), "msg_1", lambda: 7).events(events))
+    streamed = accumulated(API.make_response_encoder(asked(True), "msg_1", lambda: 7).encode_events(events))
     at_once = whole(events, asked(False))
     limit = events[-1].reason in ("length", "refusal")  # type: ignore[union-attr]
     for member in ("reasoning_content", "reasoning_details", "usage"):
@@ -134,7 +134,8 @@ def test_p8_everything_comes_back_with_the_next_request(events: list[Event]) -> 
 def test_p1_a_failure_anywhere_is_never_an_end(events: list[Event], data: st.DataObject) -> None:
     at = data.draw(st.integers(1, len(events) - 1))
     for api, ends in ((API, b"[DONE]"), (EventsApi(), b'"done"')):
-        wire = api.response_encoder(asked(True), "msg_1", lambda: 5).events([*events[:at], Failure("server", "gone")])
+        encoder = api.make_response_encoder(asked(True), "msg_1", lambda: 5)
+        wire = encoder.encode_events([*events[:at], Failure("server", "gone")])
         last = wire.split(b"\n\n")[-2]
         assert "error" in json.loads(last.removeprefix(b"data: "))
         assert ends not in wire

@@ -21,7 +21,7 @@ class WholeResponse:
 
     _ended = False
 
-    def events(self, events: Iterable[Event]) -> bytes:
+    def encode_events(self, events: Iterable[Event]) -> bytes:
         """b"" until the Finish, then the answer."""
         out = b""
         for event in events:

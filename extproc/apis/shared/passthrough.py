@@ -99,7 +99,7 @@ class PassThroughDecoder(BodyReader):
 
     def _new_id(self, given: str | None, ordinal: int) -> str | None:
         """None if the call's id is new in the conversation and may pass; else a new id."""
-        return None if given and self._context.accept_id(given) else self._context.mint(ordinal)
+        return None if given and self._context.accept_id(given) else self._context.mint_id(ordinal)
 
     def _translate(self, name: bytes, payload: bytes) -> None:
         """From here on the ordinary decoder reads: the stream does not have the form of its API."""
@@ -147,7 +147,7 @@ class PassThroughEncoder:
         self._translating = False
         self.content_type = encoder.content_type
 
-    def events(self, events: Iterable[Event]) -> bytes:
+    def encode_events(self, events: Iterable[Event]) -> bytes:
         out: list[bytes] = []
         for event in events:
             if type(event) is RawEvent:
@@ -156,11 +156,11 @@ class PassThroughEncoder:
             elif isinstance(event, Start) and not self._translating:
                 self._start = event  # it is the other encoder's, should that one be asked
             elif isinstance(event, Failure):
-                out.append(self._ordinary.events([event]))
+                out.append(self._ordinary.encode_events([event]))
             elif not self._passing:
                 begun = [] if self._translating or self._start is None else [self._start]
                 self._translating = True
-                out.append(self._ordinary.events([*begun, event]))
+                out.append(self._ordinary.encode_events([*begun, event]))
         return b"".join(out)
 
     def ping(self) -> bytes:

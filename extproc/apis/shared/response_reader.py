@@ -120,7 +120,7 @@ class ResponseReader(BodyReader):
     def _call_id(self, ordinal: int, provider_id: str | None) -> str:
         if provider_id and self._context.accept_id(provider_id):
             return provider_id
-        return self._context.mint(ordinal)
+        return self._context.mint_id(ordinal)
 
     def _is_closed(self) -> bool:
         return self._seq.closed

@@ -10,17 +10,23 @@ from typing import Any
 
 import pytest
 
+from extproc.apis.anthropic.client.request import decode_count_request
+from extproc.bounds import Limits
 from extproc.conversation.model import Media
 from extproc.errors import BadRequest
 from extproc.translation.tokens import (
     IMAGE_TOKENS,
     PAGE_TOKENS,
-    count_request,
     count_text,
+    estimate_request,
     image_size,
     media_tokens,
     quick_estimate,
 )
+
+
+def count_request(body: bytes) -> int:
+    return estimate_request(decode_count_request(body, Limits()))
 
 
 def counted(content: Any = "hello", **fields: Any) -> int:

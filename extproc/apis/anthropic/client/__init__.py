@@ -45,23 +45,27 @@ class AnthropicApi:
         """Decodes POST /v1/messages. Raises BadRequest with the place and what to do."""
         return _request.decode_request(body, headers, dropped, limits)
 
-    def response_encoder(self, request: Request, message_id: str,
-                         prompt_estimate: Callable[[], int]) -> ResponseEncoder:
+    def decode_count_request(self, body: bytes, limits: Limits) -> Request:
+        """Decodes POST /v1/messages/count_tokens, which may lack the output limit. Raises BadRequest."""
+        return _request.decode_count_request(body, limits)
+
+    def make_response_encoder(self, request: Request, message_id: str,
+                              prompt_estimate: Callable[[], int]) -> ResponseEncoder:
         """A stream or one message, as the request asks; `model` is the client's name for it."""
         encoder = StreamEncoder if request.stream else MessageEncoder
         return encoder(request.model, message_id, prompt_estimate)
 
-    def error(self, failure: Failure, request_id: str | None = None) -> HttpError:
+    def encode_error(self, failure: Failure, request_id: str | None = None) -> HttpError:
         """The error response in this API's shape."""
         return http_error(failure, request_id)
 
-    def models_body(self, names: Sequence[str]) -> bytes:
+    def encode_models(self, names: Sequence[str]) -> bytes:
         """The body of `GET /v1/models`: all names on one page."""
         data = [{"type": "model", "id": name, "display_name": name, "created_at": _UNKNOWN_DATE} for name in names]
         return _encode({"data": data, "has_more": False, "first_id": names[0] if names else None,
                         "last_id": names[-1] if names else None})
 
-    def count_body(self, tokens: int) -> bytes:
+    def encode_token_count(self, tokens: int) -> bytes:
         """The body of `POST /v1/messages/count_tokens`."""
         return _encode({"input_tokens": tokens})
 

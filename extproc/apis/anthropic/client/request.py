@@ -86,9 +86,9 @@ def decode_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, li
     return request
 
 
-def decode_count_request(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:
+def decode_count_request(body: bytes, limits: Limits) -> Request:
     """Decodes POST /v1/messages/count_tokens, which has no output limit. Raises BadRequest with the place."""
-    return _decode_any(body, headers, dropped, limits)
+    return _decode_any(body, {}, Dropped(), limits)
 
 
 def _decode_any(body: bytes, headers: Mapping[str, str], dropped: Dropped, limits: Limits) -> Request:

@@ -152,7 +152,7 @@ class StreamEncoder:
         self._delta: type | None = None     # the delta event with a fast path, and the bytes before its string
         self._prefix = b""
 
-    def events(self, events: Iterable[Event]) -> bytes:
+    def encode_events(self, events: Iterable[Event]) -> bytes:
         """The bytes of these events; the same bytes however the events are grouped."""
         out: list[bytes] = []
         for event in events:

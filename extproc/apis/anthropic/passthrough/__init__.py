@@ -19,9 +19,17 @@ from extproc.apis.anthropic.passthrough.request import (
 )
 from extproc.apis.anthropic.passthrough.response import MessagesPassThroughDecoder
 from extproc.apis.anthropic.wire import RequestSummary
-from extproc.apis.base import DecodeContext, PatchedRequest, ProviderRequest, ResponseDecoder, ResponseEncoder
+from extproc.apis.base import (
+    DecodeContext,
+    ForwardedRequest,
+    PatchedRequest,
+    ProviderRequest,
+    ResponseDecoder,
+    ResponseEncoder,
+)
 from extproc.apis.shared.body import checked
-from extproc.apis.shared.json_fields import Fields, encode_fields, fields_of
+from extproc.apis.shared.forwarding import forward_fields
+from extproc.apis.shared.json_fields import Fields, encode_fields, encode_raw, fields_of
 from extproc.apis.shared.passthrough import PassThroughEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
@@ -35,7 +43,7 @@ class AnthropicPassThrough:
     """`PassThrough` for the Messages API."""
 
     def patch_request(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
-                dropped: Dropped) -> PatchedRequest | None:
+                      dropped: Dropped) -> PatchedRequest | None:
         if not _is_native(target):
             return None
         read = _read(body, limits)
@@ -49,11 +57,23 @@ class AnthropicPassThrough:
         request = ProviderRequest(method="POST", path=messages_path(target.base_path), body=encode_fields(fields),
                                   headers=sent_headers(headers, endpoint, dropped, stream=bool(summary.stream)))
         seen = outline(summary, None)
-        if not self.passes_response(seen, target, patched=True):
+        if not self.can_pass_response(seen, target, patched=True):
             seen = outline(summary, fields.get("tools"))
         return PatchedRequest(request, seen, frozenset(history.ids))
 
-    def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
+    def forward_request(self, path: str, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
+                        dropped: Dropped) -> ForwardedRequest:
+        """A request to count tokens, with the members that its provider takes."""
+        body = checked(body, limits.json_depth)
+        summary, fields = read_summary(body), fields_of(body) or {}
+        endpoint = find_anthropic_endpoint(target.endpoint, target.provider, target.model)
+        if summary is not None:
+            clean_fields(fields, summary, target, endpoint, dropped)
+        forwarded = messages_path(target.base_path) + path.removeprefix("/messages")
+        streamed = fields.get("stream") == encode_raw(True)
+        return forward_fields(fields, forwarded, sent_headers(headers, endpoint, dropped, stream=streamed), target)
+
+    def can_pass_response(self, request: Request, target: Target, *, patched: bool) -> bool:
         """The response of a server of unknown make is decoded, unless its model is known to be reliable."""
         if not _is_native(target):
             return False
@@ -62,22 +82,11 @@ class AnthropicPassThrough:
         family = find_family(target.model)
         return family.native if family is not None else not request.tools
 
-    def response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> MessagesPassThroughDecoder:
+    def make_response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> MessagesPassThroughDecoder:
         return MessagesPassThroughDecoder(context, decoder)
 
-    def response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
+    def make_response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
         return PassThroughEncoder(encoder, PING, stream=stream)
-
-
-def fields_to_count(body: bytes, target: Target, limits: Limits, dropped: Dropped) -> Fields | None:
-    """The members of a request to count tokens, as its provider takes them, except for the model's name. None for a
-    request of another shape. Raises BadRequest as `PassThrough.patch_request` does."""
-    read = _read(body, limits)
-    if read is None:
-        return None
-    endpoint = find_anthropic_endpoint(target.endpoint, target.provider, target.model)
-    clean_fields(read[1], read[0], target, endpoint, dropped)
-    return read[1]
 
 
 def _is_native(target: Target) -> bool:

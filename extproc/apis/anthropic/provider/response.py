@@ -1,8 +1,8 @@
 """Messages responses, streamed or whole: provider bytes -> conversation events.
 
-Created by `ProviderApi.response_decoder` for every 2xx response. A stream is complete with `message_stop`, or with the
-end of the body after a stop reason: compatible endpoints omit the last event. Any other end is a Failure. A call is
-whole only once its block has stopped.
+`AnthropicProvider` makes a decoder for every 2xx response. A stream is complete with `message_stop`, or with the end of
+the body after a stop reason: compatible endpoints omit the last event. Any other end is a Failure. A call is whole only
+once its block has stopped.
 
 The `type` in the data identifies an event: some endpoints omit the `event:` line. Content that no client API can carry
 (blocks of server tools, citations) is named.

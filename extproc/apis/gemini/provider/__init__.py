@@ -23,13 +23,13 @@ class GeminiProvider:
     def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
         return encode_request(request, target, dropped)
 
-    def response_decoder(self, context: DecodeContext) -> ResponseDecoder:
+    def make_response_decoder(self, context: DecodeContext) -> ResponseDecoder:
         return GeminiResponseDecoder(context)
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return decode_error(status, headers, body)
 
-    def rescued_response(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+    def rescue_response(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
         return None
 
 

@@ -1,6 +1,6 @@
 """generateContent responses, streamed or whole: provider bytes -> conversation events.
 
-Created by `ProviderApi.response_decoder` for every 2xx response. It takes the event stream of `alt=sse`, one JSON
+Created by `ProviderApi.make_response_decoder` for every 2xx response. It takes the event stream of `alt=sse`, one JSON
 object, and the JSON array of a stream without `alt=sse` (any event or element may be an error). `chunks.py` reads
 fields, `streamed_call.py` assembles streamed arguments, `extproc.conversation.sequencer` orders blocks; this file
 decides when a response is complete, when it is broken, and what it cost.

@@ -45,8 +45,8 @@ class OpenAIApi(OpenAIConventions):
         return finalize(_request.request_of_record(record, extra, dropped, limits, strays=True), self._final_note,
                         dropped)
 
-    def response_encoder(self, request: Request, message_id: str,
-                         prompt_estimate: Callable[[], int]) -> ResponseEncoder:
+    def make_response_encoder(self, request: Request, message_id: str,
+                              prompt_estimate: Callable[[], int]) -> ResponseEncoder:
         """A stream or one completion, as the request asks; `model` is the client's name for it."""
         encoder = ChunkEncoder if request.stream else CompletionEncoder
         return encoder(request, message_id, prompt_estimate)

@@ -1,8 +1,8 @@
 """A failure of the exchange -> an error in the shape of the OpenAI API, as a response or inside a stream.
 
-Called by the response encoders and through `API.error`. Clients decide by status and `code` whether to retry, to
-shorten the conversation or to give up; some recognise a context overflow only by its wording. All three are chosen in
-this module only.
+Called by the response encoders and as `ClientApi.encode_error`. Clients decide by status and `code` whether to retry,
+to shorten the conversation or to give up; some recognise a context overflow only by its wording. All three are chosen
+in this module only.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import msgspec
 from extproc.apis.base import HttpError
 from extproc.apis.openai.wire_request import ClientBody
 from extproc.apis.shared.rate_limits import OPENAI_FORMAT
+from extproc.bounds import Limits
+from extproc.conversation.model import Request
 from extproc.errors import Failure, FailureKind
 
 TYPES: dict[FailureKind, tuple[str, str | None]] = {
@@ -121,16 +123,20 @@ class OpenAIConventions:
     request_id_header = "x-request-id"
     rate_limits = OPENAI_FORMAT
 
-    def error(self, failure: Failure, request_id: str | None = None) -> HttpError:
+    def encode_error(self, failure: Failure, request_id: str | None = None) -> HttpError:
         """The error response in the OpenAI API's shape."""
         return http_error(failure, request_id)
 
-    def models_body(self, names: Sequence[str]) -> bytes:
+    def decode_count_request(self, body: bytes, limits: Limits) -> Request:
+        """Raises NotImplementedError: no path of this API counts tokens."""
+        raise NotImplementedError
+
+    def encode_models(self, names: Sequence[str]) -> bytes:
         """The body of `GET /v1/models`."""
         rows = [{"id": name, "object": "model", "created": _UNKNOWN_DATE, "owned_by": "extproc"} for name in names]
         return _encode({"object": "list", "data": rows})
 
-    def count_body(self, tokens: int) -> bytes:
+    def encode_token_count(self, tokens: int) -> bytes:
         """Raises NotImplementedError: no path of this API counts tokens."""
         raise NotImplementedError
 

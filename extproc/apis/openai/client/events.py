@@ -101,7 +101,7 @@ class EventStreamEncoder:
         self._called = False
         self._ended = False
 
-    def events(self, events: Iterable[Event]) -> bytes:
+    def encode_events(self, events: Iterable[Event]) -> bytes:
         """The bytes of these events; the same bytes however the events are grouped."""
         out: list[bytes] = []
         for event in events:
@@ -230,7 +230,7 @@ class EventsApi(OpenAIConventions):
         request.dropped = dropped
         return finalize(request, self._final_note, dropped) if is_final else request
 
-    def response_encoder(self, request: Request, message_id: str,
-                         prompt_estimate: Callable[[], int]) -> ResponseEncoder:
+    def make_response_encoder(self, request: Request, message_id: str,
+                              prompt_estimate: Callable[[], int]) -> ResponseEncoder:
         """Always a stream."""
         return EventStreamEncoder(request, self.label, prompt_estimate)

@@ -142,7 +142,7 @@ class ChunkEncoder:
         self._prefix = b""
         self._suffix = b""
 
-    def events(self, events: Iterable[Event]) -> bytes:
+    def encode_events(self, events: Iterable[Event]) -> bytes:
         """The bytes of these events; the same bytes however the events are grouped."""
         out: list[bytes] = []
         for event in events:

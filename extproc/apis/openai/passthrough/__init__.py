@@ -10,8 +10,16 @@ decide on the request, `response` reads the response.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
-from extproc.apis.base import DecodeContext, PatchedRequest, ProviderRequest, ResponseDecoder, ResponseEncoder
+from extproc.apis.base import (
+    DecodeContext,
+    ForwardedRequest,
+    PatchedRequest,
+    ProviderRequest,
+    ResponseDecoder,
+    ResponseEncoder,
+)
 from extproc.apis.openai.client.finalizing import wants_final
 from extproc.apis.openai.client.request import ChatRequest
 from extproc.apis.openai.passthrough.history import call_ids
@@ -19,11 +27,13 @@ from extproc.apis.openai.passthrough.request import change, fits, read_native, r
 from extproc.apis.openai.passthrough.response import ChatPassThroughDecoder
 from extproc.apis.openai.provider.request import chat_path
 from extproc.apis.shared.body import checked
-from extproc.apis.shared.json_fields import encode_fields
+from extproc.apis.shared.forwarding import forward_fields
+from extproc.apis.shared.json_fields import encode_fields, fields_of
 from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
 from extproc.conversation.unsupported import Dropped
+from extproc.headers import PASSED_THROUGH
 from extproc.profiles.target import Target
 
 
@@ -31,7 +41,7 @@ class OpenAIPassThrough:
     """`PassThrough` for Chat Completions."""
 
     def patch_request(self, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
-                dropped: Dropped) -> PatchedRequest | None:
+                      dropped: Dropped) -> PatchedRequest | None:
         if not target.profile.faithful or not _is_native(target) or wants_final(headers):
             return None
         body = checked(body, limits.json_depth)
@@ -45,7 +55,15 @@ class OpenAIPassThrough:
                                   body=encode_fields(native.fields))
         return PatchedRequest(request, native.outline, call_ids(native.body.messages))
 
-    def passes_response(self, request: Request, target: Target, *, patched: bool) -> bool:
+    def forward_request(self, path: str, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
+                        dropped: Dropped) -> ForwardedRequest:
+        """Embeddings and responses."""
+        fields = fields_of(checked(body, limits.json_depth)) or {}
+        head = {"content-type": "application/json", "accept-encoding": "identity"}
+        head.update({name: headers[name] for name in PASSED_THROUGH if headers.get(name)})
+        return forward_fields(fields, _forwarded_path(path, target), head, target)
+
+    def can_pass_response(self, request: Request, target: Target, *, patched: bool) -> bool:
         """The response to a re-encoded request may differ in form from what the client expects: legacy functions,
         custom tools, and reasoning that the client excluded."""
         if not _is_native(target) or not (target.profile.faithful or request.logprobs or request.choices > 1):
@@ -55,12 +73,25 @@ class OpenAIPassThrough:
         plain = not isinstance(request, ChatRequest) or (request.show_reasoning and not request.legacy_functions)
         return plain and (target.profile.custom_tools or not any(tool.custom for tool in request.tools))
 
-    def response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> ChatPassThroughDecoder:
+    def make_response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> ChatPassThroughDecoder:
         return ChatPassThroughDecoder(context, decoder)
 
-    def response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
+    def make_response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
         return PassThroughEncoder(encoder, COMMENT, stream=stream)
 
 
 def _is_native(target: Target) -> bool:
     return target.tool_style in ("auto", "native")
+
+
+def _forwarded_path(path: str, target: Target) -> str:
+    """Azure's classic endpoint names the deployment in the path of embeddings, but not in that of responses (source:
+    its API reference)."""
+    version, base = target.profile.deployment_api_version, target.base_path
+    if version is None or base.endswith("/v1"):
+        return base + path
+    root, _, deployment = base.partition("/deployments/")
+    root = root.removesuffix("/openai") + "/openai"
+    if path != "/responses":
+        root += f"/deployments/{deployment or quote(target.model, safe='')}"
+    return f"{root}{path}?api-version={version}"

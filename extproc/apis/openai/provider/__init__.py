@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extproc.apis.base import DecodeContext, EncodedRequest, ResponseDecoder
-from extproc.apis.openai.provider.failed_generation import rescued_response
+from extproc.apis.openai.provider.failed_generation import rescue_response
 from extproc.apis.openai.provider.request import encode_request
 from extproc.apis.openai.provider.response import OpenAIResponseDecoder
 from extproc.apis.shared.provider_errors import decode_error
@@ -25,14 +25,14 @@ class OpenAIProvider:
     def encode_request(self, request: Request, target: Target, dropped: Dropped) -> EncodedRequest:
         return encode_request(request, target, dropped)
 
-    def response_decoder(self, context: DecodeContext) -> ResponseDecoder:
+    def make_response_decoder(self, context: DecodeContext) -> ResponseDecoder:
         return OpenAIResponseDecoder(context)
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return decode_error(status, headers, body)
 
-    def rescued_response(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
-        return rescued_response(body, context.names.to_client) if status == 400 else None
+    def rescue_response(self, status: int, body: bytes, context: DecodeContext) -> bytes | None:
+        return rescue_response(body, context.names.to_client) if status == 400 else None
 
 
 PROVIDER = OpenAIProvider()

@@ -18,7 +18,7 @@ CODE = "tool_use_failed"
 _LONGEST = 1 << 20
 
 
-def rescued_response(body: bytes, offered: Container[str]) -> bytes | None:
+def rescue_response(body: bytes, offered: Container[str]) -> bytes | None:
     """The whole response in place of this error. None for any other error, and for a text that is not only calls in
     JSON of tools in `offered`."""
     text = failed_text(body)

@@ -1,7 +1,7 @@
 """Chat Completions responses, streamed or whole: provider bytes -> conversation events.
 
-Created by `ProviderApi.response_decoder` for every 2xx response. The first byte of the body decides whether it is an
-event stream or one JSON object, not the request or the content type. `chunks.py` reads the fields of real servers,
+`OpenAIProvider` makes a decoder for every 2xx response. The first byte of the body decides whether it is an event
+stream or one JSON object, not the request or the content type. `chunks.py` reads the fields of real servers,
 `extproc.conversation.sequencer` orders the blocks, `extproc.apis.shared.endings` decides how the response ends.
 
 A stream is complete with `[DONE]`, or with the end of the body after a finish reason or right after whole tool calls
@@ -14,7 +14,7 @@ from extproc.apis.base import DecodeContext
 from extproc.apis.openai.provider.call_index import CallIndex
 from extproc.apis.openai.provider.chunks import JsonChunk, content_parts, decode_chunk, read_reasoning, usage_of
 from extproc.apis.openai.provider.citations import CitationCollector
-from extproc.apis.openai.provider.failed_generation import failed_text, rescued_response
+from extproc.apis.openai.provider.failed_generation import failed_text, rescue_response
 from extproc.apis.openai.provider.signatures import issuer_origin, pack_item
 from extproc.apis.openai.wire_response import (
     FAILED_REASONS,
@@ -270,7 +270,7 @@ class OpenAIResponseDecoder(ResponseReader):
         that text is read as the response."""
         self._flush_deferred_text()
         text = None if self._has_text or self._seq.has_calls else failed_text(payload)
-        answer = None if text is None else rescued_response(payload, self._context.names.to_client)
+        answer = None if text is None else rescue_response(payload, self._context.names.to_client)
         chunk = None if answer is None else decode_chunk(answer, alone=True)
         if chunk is not None:
             for choice in chunk.choices or ():

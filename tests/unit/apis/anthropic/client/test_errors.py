@@ -12,7 +12,7 @@ from extproc.errors import Failure, FailureKind
 
 
 def message_of(failure: Failure) -> str:
-    return str(json.loads(API.error(failure).body)["error"]["message"])
+    return str(json.loads(API.encode_error(failure).body)["error"]["message"])
 
 
 @pytest.mark.parametrize(("kind", "status", "wire_type"), [
@@ -23,7 +23,7 @@ def message_of(failure: Failure) -> str:
     ("server", 502, "api_error"), ("unavailable", 503, "overloaded_error"), ("timeout", 504, "timeout_error"),
     ("overloaded", 529, "overloaded_error")])
 def test_p14_type_and_status(kind: FailureKind, status: int, wire_type: str) -> None:
-    error = API.error(Failure(kind, 'it said "no"\nand left', status))
+    error = API.encode_error(Failure(kind, 'it said "no"\nand left', status))
     assert error.status == status
     assert error.headers == {"content-type": "application/json"}
     assert json.loads(error.body) == {"type": "error",
@@ -31,7 +31,7 @@ def test_p14_type_and_status(kind: FailureKind, status: int, wire_type: str) -> 
 
 
 def test_p14_retry_after_and_request_id_are_kept() -> None:
-    error = API.error(Failure("rate_limit", "slow down", 429, retry_after="17"), "req_7")
+    error = API.encode_error(Failure("rate_limit", "slow down", 429, retry_after="17"), "req_7")
     assert error.headers == {"content-type": "application/json", "retry-after": "17", "request-id": "req_7"}
     assert json.loads(error.body)["request_id"] == "req_7"
 
@@ -43,7 +43,7 @@ def test_the_same_error_as_an_event() -> None:
 
 
 def test_a_status_below_400_becomes_502() -> None:
-    assert API.error(Failure("server", "odd", 200)).status == 502
+    assert API.encode_error(Failure("server", "odd", 200)).status == 502
 
 
 def test_an_error_is_never_empty() -> None:
@@ -52,7 +52,7 @@ def test_an_error_is_never_empty() -> None:
 
 def test_p13_an_overflow_is_a_400_with_the_phrase_that_starts_a_compaction() -> None:
     overflow = Failure("context_length", "maximum context length is 100", 502, prompt_tokens=120, context_limit=100)
-    error = API.error(overflow)
+    error = API.encode_error(overflow)
     assert error.status == 400
     assert json.loads(error.body)["error"] == {"type": "invalid_request_error",
                                                "message": "prompt is too long: 120 tokens > 100 maximum"}
@@ -78,8 +78,8 @@ def test_p13_a_prompt_that_is_too_long_by_itself_is_not_blamed_on_max_tokens() -
 
 
 def test_models_and_counts() -> None:
-    assert json.loads(API.models_body(["a", "b/c"])) == {
+    assert json.loads(API.encode_models(["a", "b/c"])) == {
         "data": [{"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
                  for name in ("a", "b/c")], "has_more": False, "first_id": "a", "last_id": "b/c"}
-    assert json.loads(API.models_body([])) == {"data": [], "has_more": False, "first_id": None, "last_id": None}
-    assert json.loads(API.count_body(12)) == {"input_tokens": 12}
+    assert json.loads(API.encode_models([])) == {"data": [], "has_more": False, "first_id": None, "last_id": None}
+    assert json.loads(API.encode_token_count(12)) == {"input_tokens": 12}

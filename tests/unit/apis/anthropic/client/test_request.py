@@ -330,7 +330,7 @@ def test_nothing_is_named_for_a_plain_request() -> None:
 
 def test_a_count_request_needs_no_output_limit() -> None:
     body = json.dumps({"model": "m", "messages": [HELLO], "tools": [{"name": "a"}]}).encode()
-    request = decode_count_request(body, {}, Dropped(), Limits())
+    request = decode_count_request(body, Limits())
     assert request.max_output_tokens is None
     assert request.tools == [Tool("a", None, NO_FIELDS)]
 

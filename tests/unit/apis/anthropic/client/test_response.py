@@ -38,12 +38,12 @@ USAGE = Usage(input=1000, output=7, cached=800)
 
 def encoder(stream: bool, estimate: Callable[[], int] = lambda: 42) -> ResponseEncoder:
     request = Request(model="claude-x", messages=[Message("user", [Text("hi")])], stream=stream)
-    return API.response_encoder(request, "msg_1", estimate)
+    return API.make_response_encoder(request, "msg_1", estimate)
 
 
 def streamed(*events: Event) -> list[dict[str, Any]]:
     """The data objects of a stream, each checked against its `event:` line."""
-    return parse(encoder(True).events(events))
+    return parse(encoder(True).encode_events(events))
 
 
 def parse(wire: bytes) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def parse(wire: bytes) -> list[dict[str, Any]]:
 
 
 def whole(*events: Event) -> dict[str, Any]:
-    return json.loads(encoder(False).events(events))
+    return json.loads(encoder(False).encode_events(events))
 
 
 def call(arguments: str, call_id: str = "toolu_1") -> list[Event]:
@@ -72,7 +72,7 @@ def text(value: str) -> list[Event]:
 
 
 def test_a_text_response_byte_for_byte() -> None:
-    wire = encoder(True).events([Start("gen-1", "qwen"), *text('a"ü'), Finish("stop", USAGE)])
+    wire = encoder(True).encode_events([Start("gen-1", "qwen"), *text('a"ü'), Finish("stop", USAGE)])
     assert wire.decode() == (
         'event: message_start\ndata: {"type":"message_start","message":{"id":"msg_1","type":"message",'
         '"role":"assistant","model":"claude-x","content":[],"stop_reason":null,"stop_sequence":null,'
@@ -112,8 +112,8 @@ def test_empty_deltas_are_not_sent() -> None:
 def test_p12_a_ping_is_a_whole_event_and_never_comes_before_the_message() -> None:
     stream = encoder(True)
     early = stream.ping()
-    rest = stream.events([Start(), TextStart()]) + stream.ping() + stream.events([TextDelta("a"), BlockStop(),
-                                                                                   Finish("stop", USAGE)])
+    rest = stream.encode_events([Start(), TextStart()]) + stream.ping()
+    rest += stream.encode_events([TextDelta("a"), BlockStop(), Finish("stop", USAGE)])
     events = parse(early + rest)
     grammar.check(events)
     assert [e["type"] for e in events].count("message_start") == 1
@@ -123,11 +123,12 @@ def test_p12_a_ping_is_a_whole_event_and_never_comes_before_the_message() -> Non
 
 def test_a_broken_stream_ends_in_an_error_and_never_looks_finished() -> None:
     stream = encoder(True)
-    wire = stream.events([Start(), TextStart(), TextDelta("half"), Failure("overloaded", "provider went away", 529)])
+    broken = Failure("overloaded", "provider went away", 529)
+    wire = stream.encode_events([Start(), TextStart(), TextDelta("half"), broken])
     events = parse(wire)
     grammar.check(events)
     assert events[-1] == {"type": "error", "error": {"type": "overloaded_error", "message": "provider went away"}}
-    assert stream.events([BlockStop(), Finish("stop", USAGE)]) == b""
+    assert stream.encode_events([BlockStop(), Finish("stop", USAGE)]) == b""
 
 
 def test_a_failure_before_the_first_event_is_an_error_event_alone() -> None:
@@ -145,14 +146,14 @@ def test_a_failure_before_the_first_event_is_an_error_event_alone() -> None:
 ])
 def test_events_out_of_order_are_refused(events: list[Event]) -> None:
     with pytest.raises(grammar.GrammarError):
-        encoder(True).events(events)
+        encoder(True).encode_events(events)
 
 
 def test_the_prompt_is_estimated_at_most_once() -> None:
     asked = []
     for stream in (True, False):
         coder = encoder(stream, lambda: asked.append(1) or 9)
-        out = coder.events([Start(), Finish("stop", Usage(input=0, output=3))])
+        out = coder.encode_events([Start(), Finish("stop", Usage(input=0, output=3))])
         assert b'"input_tokens":9,' in out
     assert len(asked) == 2
 
@@ -206,9 +207,9 @@ def test_a_whole_message() -> None:
     coder = encoder(False)
     assert coder.content_type == "application/json"
     begun = [Start("gen-1", "qwen"), ThinkingStart(), ThinkingDelta("h"), ThinkingDelta("m"), BlockStop()]
-    assert coder.events(begun) == b""
+    assert coder.encode_events(begun) == b""
     assert coder.ping() == b""
-    message = json.loads(coder.events([*text("a"), *call('{"z":1,"a":2}'), Finish("tool_calls", USAGE)]))
+    message = json.loads(coder.encode_events([*text("a"), *call('{"z":1,"a":2}'), Finish("tool_calls", USAGE)]))
     assert message == {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x",
         "content": [{"type": "thinking", "thinking": "hm", "signature": ""}, {"type": "text", "text": "a"},
@@ -241,7 +242,7 @@ def test_a_truncated_call_is_never_presented_as_complete(arguments: str, reason:
 
 
 def test_a_failed_whole_response_writes_nothing() -> None:
-    assert encoder(False).events([Start(), *text("a"), Failure("server", "x"), Finish("stop", USAGE)]) == b""
+    assert encoder(False).encode_events([Start(), *text("a"), Failure("server", "x"), Finish("stop", USAGE)]) == b""
 
 
 # -------------------------------------------------------------------------------------------------- the official SDK
@@ -257,7 +258,7 @@ def sdk(stream: bool) -> anthropic.Anthropic:
     """The official client, served by an encoder instead of a network."""
     coder = encoder(stream)
     head = coder.ping()
-    wire = head + coder.events(CONVERSATION)
+    wire = head + coder.encode_events(CONVERSATION)
     answer = httpx2.Response(200, headers={"content-type": coder.content_type}, content=wire)
     return anthropic.Anthropic(api_key="k", base_url="http://test", max_retries=0, http_client=httpx2.Client(
         transport=httpx2.MockTransport(lambda _: answer)))

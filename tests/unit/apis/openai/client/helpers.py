@@ -83,7 +83,7 @@ def request_with(**fields: Any) -> Request:
 
 def stream(events: list[Event], request: Request | None = None) -> bytes:
     request = request or request_with(stream=True)
-    return API.response_encoder(request, "msg_1", lambda: 7).events(events)
+    return API.make_response_encoder(request, "msg_1", lambda: 7).encode_events(events)
 
 
 def chunks(wire: bytes) -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ def accumulated(wire: bytes) -> dict[str, Any]:
 
 def whole(events: list[Event], request: Request | None = None) -> dict[str, Any]:
     """The message of a whole response, strictly of the SDK's type."""
-    wire = API.response_encoder(request or request_with(), "msg_1", lambda: 7).events(events)
+    wire = API.make_response_encoder(request or request_with(), "msg_1", lambda: 7).encode_events(events)
     body: dict[str, Any] = json.loads(wire)
     ChatCompletion.model_validate(body, strict=True)
     choice = body["choices"][0]

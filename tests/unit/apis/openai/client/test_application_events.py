@@ -41,7 +41,7 @@ def decode(*messages: dict[str, Any], **fields: Any) -> Request:
 
 
 def emitted(events: list[Event], request: Request | None = None) -> list[dict[str, Any]]:
-    wire = API.response_encoder(request or request_with(stream=True), "msg_1", lambda: 7).events(events)
+    wire = API.make_response_encoder(request or request_with(stream=True), "msg_1", lambda: 7).encode_events(events)
     *lines, rest = wire.decode().split("\n\n")
     assert rest == ""
     assert all(line.startswith("data: ") and "\n" not in line for line in lines)

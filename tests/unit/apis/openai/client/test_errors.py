@@ -21,7 +21,7 @@ from extproc.errors import BadRequest, Failure, FailureKind
     ("unavailable", 503, "server_error", "unavailable"), ("timeout", 504, "server_error", "timeout"),
     ("overloaded", 529, "server_error", "overloaded")])
 def test_p14_type_code_and_status(kind: FailureKind, status: int, wire_type: str, code: str | None) -> None:
-    error = API.error(Failure(kind, 'it said "no"\nand left', status))
+    error = API.encode_error(Failure(kind, 'it said "no"\nand left', status))
     assert error.status == status
     assert error.headers == {"content-type": "application/json"}
     assert json.loads(error.body) == {"error": {"message": 'it said "no"\nand left', "type": wire_type, "param": None,
@@ -29,7 +29,7 @@ def test_p14_type_code_and_status(kind: FailureKind, status: int, wire_type: str
 
 
 def test_p14_the_providers_code_retry_after_and_request_id_are_kept() -> None:
-    error = API.error(Failure("rate_limit", "slow down", 429, retry_after="17", code="tokens"), "req_7")
+    error = API.encode_error(Failure("rate_limit", "slow down", 429, retry_after="17", code="tokens"), "req_7")
     assert error.headers == {"content-type": "application/json", "retry-after": "17", "x-request-id": "req_7"}
     assert json.loads(error.body)["error"]["code"] == "tokens"
 
@@ -42,14 +42,14 @@ def test_p14_the_providers_code_retry_after_and_request_id_are_kept() -> None:
     (Failure("server", "m", 500, code="api_error"), None),
     (Failure("not_found", "m", 404, code="model_not_found"), "model_not_found")])
 def test_p14_a_code_that_only_repeats_the_kind_becomes_openais(failure: Failure, code: str | None) -> None:
-    assert json.loads(API.error(failure).body)["error"]["code"] == code
+    assert json.loads(API.encode_error(failure).body)["error"]["code"] == code
 
 
 def test_the_place_of_a_refusal_is_its_param() -> None:
     refusal = BadRequest("messages[2].content: expected a string")
-    assert json.loads(API.error(refusal.failure).body)["error"]["param"] == "messages[2].content"
+    assert json.loads(API.encode_error(refusal.failure).body)["error"]["param"] == "messages[2].content"
     other = BadRequest("error: something else")
-    assert json.loads(API.error(other.failure).body)["error"]["param"] is None
+    assert json.loads(API.encode_error(other.failure).body)["error"]["param"] is None
 
 
 @pytest.mark.parametrize(("failure", "figures"), [
@@ -58,7 +58,7 @@ def test_the_place_of_a_refusal_is_its_param() -> None:
     (Failure("context_length", "This model's maximum context length is 800 tokens", 400), (None, 800, None)),
     (Failure("context_length", "too big", 413), (None, None, None))])
 def test_p13_an_overflow_uses_openais_words(failure: Failure, figures: tuple[int | None, ...]) -> None:
-    error = API.error(failure)
+    error = API.encode_error(failure)
     body = json.loads(error.body)["error"]
     assert (error.status, body["code"], body["param"]) == (400, "context_length_exceeded", "messages")
     assert "maximum context length" in body["message"]
@@ -68,10 +68,10 @@ def test_p13_an_overflow_uses_openais_words(failure: Failure, figures: tuple[int
 
 
 def test_a_status_below_400_becomes_502() -> None:
-    assert API.error(Failure("server", "odd", 200)).status == 502
+    assert API.encode_error(Failure("server", "odd", 200)).status == 502
 
 
 def test_the_list_of_models() -> None:
-    assert json.loads(API.models_body(["a", "b"])) == {"object": "list", "data": [
+    assert json.loads(API.encode_models(["a", "b"])) == {"object": "list", "data": [
         {"id": "a", "object": "model", "created": 0, "owned_by": "extproc"},
         {"id": "b", "object": "model", "created": 0, "owned_by": "extproc"}]}

@@ -142,17 +142,18 @@ def test_p1_a_failure_in_a_stream_is_an_error_and_never_an_end() -> None:
 
 
 def test_p1_a_failure_writes_no_whole_response() -> None:
-    assert API.response_encoder(request_with(), "msg_1", lambda: 0).events([Start(), Failure("server", "x")]) == b""
+    encoder = API.make_response_encoder(request_with(), "msg_1", lambda: 0)
+    assert encoder.encode_events([Start(), Failure("server", "x")]) == b""
 
 
 def test_p12_a_ping_is_a_comment_and_changes_nothing() -> None:
     events = answer(text("a"))
-    encoder = API.response_encoder(request_with(stream=True), "msg_1", lambda: 0)
+    encoder = API.make_response_encoder(request_with(stream=True), "msg_1", lambda: 0)
     assert encoder.ping() == b": keepalive\n\n"
-    wire = b"".join(encoder.events([event]) + encoder.ping() for event in events)
+    wire = b"".join(encoder.encode_events([event]) + encoder.ping() for event in events)
     assert wire.replace(b": keepalive\n\n", b"") == stream(events)
     assert encoder.ping() == b""
-    assert API.response_encoder(request_with(), "msg_1", lambda: 0).ping() == b""
+    assert API.make_response_encoder(request_with(), "msg_1", lambda: 0).ping() == b""
 
 
 def test_a_limit_leaves_no_call_that_looks_whole() -> None:

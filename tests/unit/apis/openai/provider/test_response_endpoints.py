@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extproc.apis.base import DecodeContext
-from extproc.apis.openai.provider.failed_generation import rescued_response
+from extproc.apis.openai.provider.failed_generation import rescue_response
 from extproc.apis.openai.provider.response import OpenAIResponseDecoder
 from extproc.apis.openai.provider.signatures import issuer_origin, unpack_item
 from extproc.conversation.model import (
@@ -197,7 +197,7 @@ def test_a_call_refused_by_its_host_is_read_from_the_error(text):
                                   '[{"name": "ping", "arguments": {}}, "and more"]'])
 def test_any_other_refused_output_stays_an_error(text):
     assert script(streamed(refused(text), where=context_of("groq")))[-1] == "failure invalid_request"
-    assert rescued_response(json.dumps(refused(text)).encode(), {"ping": "ping"}) is None
+    assert rescue_response(json.dumps(refused(text)).encode(), {"ping": "ping"}) is None
 
 
 def test_a_refused_call_after_text_stays_an_error():
