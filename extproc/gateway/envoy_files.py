@@ -33,8 +33,9 @@ REASON_PATIENCE = 1.0
 
 _HOPS = "rds.hops"
 """The route table that the hops share. Envoy prefixes it with the name of the hop that asked for it first."""
-_STATISTIC = {"rds-hops.json": _HOPS, "cds.json": "cluster_manager.cds", "lds.json": "listener_manager.lds",
-              "rds-edge.json": "http.edge.rds.edge"}
+FILE_STATISTICS = {"rds-hops.json": _HOPS, "cds.json": "cluster_manager.cds", "lds.json": "listener_manager.lds",
+                   "rds-edge.json": "http.edge.rds.edge"}
+"""The statistics of each file."""
 _FILTER = ("/stats?filter=^(cluster_manager\\.cds|listener_manager\\.lds|http\\..*\\.rds\\.(hops|edge))"
            "\\.(version_text|update_rejected)$"
            "|^listener_manager.(total_listeners_warming|listener_create_failure)$|^cluster_manager.warming_clusters$")
@@ -97,8 +98,8 @@ class EnvoyFiles:
             except OSError as error:
                 raise ApplyError(f"{name} cannot be written: {error}") from None
             self._written[name] = text
-        wanted = {f"{_STATISTIC[name]}.version_text": json.loads(text)["version_info"]
-                  for name, text in files.items() if name in _STATISTIC}
+        wanted = {f"{FILE_STATISTICS[name]}.version_text": json.loads(text)["version_info"]
+                  for name, text in files.items() if name in FILE_STATISTICS}
         if f"{_HOPS}.version_text" not in before:  # there is no hop yet; the first one reads the file
             wanted.pop(f"{_HOPS}.version_text", None)
         end = time.monotonic() + TAKEN_PATIENCE

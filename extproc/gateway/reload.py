@@ -26,7 +26,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from extproc import envoy_config
 from extproc.config import Backend, Config, ConfigError, ModelRule, warnings_of
+from extproc.config.values import Problems
 from extproc.config.versions import fingerprint, rename_changed_backends
+from extproc.gateway import inotify
 from extproc.gateway.child_processes import StartError
 from extproc.gateway.envoy_files import ApplyError, EnvoyFiles
 from extproc.gateway.workers import Workers
@@ -187,10 +189,13 @@ class Reloader:
         """The numbers of the known generations, the newest first."""
         return [one.generation.number for one in self._known]
 
-    async def check(self, config: Config) -> list[str]:
-        """Envoy's complaints about it. Remembers valid configurations, because asking takes a second."""
+    async def check(self, config: Config) -> Problems:
+        """Why Envoy would not take it, as (path, reason). Remembers valid configurations, because asking takes a
+        second."""
         if self._envoy_files is None:
             return []
+        if reason := self._tls_problem(config):
+            return [("tls", reason)]
         made = await asyncio.to_thread(
             envoy_config.static_bootstrap, config, with_secrets=False, sockets=["unix:/worker"])
         text = msgspec.json.encode(made).decode()
@@ -200,7 +205,15 @@ class Reloader:
         complaints = await asyncio.to_thread(envoy_config.validate_with_envoy, made)
         if not complaints:
             self._valid.add(name)
-        return complaints
+        return [("Envoy", complaint) for complaint in complaints]
+
+    def _tls_problem(self, config: Config) -> str | None:
+        """Envoy 1.40 watches the file that names the certificate, and the folder that triggers its reading. For another
+        certificate it opens the second watch once more before it closes the old one."""
+        current = self.current_config.tls
+        if config.tls in (None, current):
+            return None
+        return inotify.shortage(2 if current is None else 1)
 
     async def apply(self, config: Config) -> None:
         """Applies a valid configuration. Raises ApplyError if that fails; the previous one is then in force."""
@@ -366,7 +379,7 @@ class ConfigFile:
         digest = digest_of(self._path)
         try:
             config = await asyncio.to_thread(self._load)
-            problems = [("Envoy", complaint) for complaint in await self._reloader.check(config)]
+            problems = await self._reloader.check(config)
         except ConfigError as error:
             problems = error.problems
         except StartError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -11,9 +12,11 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from extproc.config import Attempt, Backend, Config, ModelRule, Team
+from extproc import envoy_config
+from extproc.config import Attempt, Backend, Config, EdgeTls, ModelRule, Team
 from extproc.envoy_config import RuntimeLayout
 from extproc.gateway import envoy_files as envoy_files_module
+from extproc.gateway import inotify
 from extproc.gateway.child_processes import StartError
 from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.gateway.envoy_files import ApplyError, EnvoyFiles
@@ -45,7 +48,7 @@ class Envoy:
         if self.away:
             raise ConnectionRefusedError("gone")
         lines = []
-        for file, name in envoy_files_module._STATISTIC.items():
+        for file, name in envoy_files_module.FILE_STATISTICS.items():
             text = (self.folder / file).read_text()
             if text != self._seen.get(file):
                 self._seen[file] = text
@@ -105,7 +108,6 @@ class World:
         self.applied: list[Config] = []
         self.config_file = ConfigFile(FileWatch(file), lambda: self.next, self.reloader,
                                       lambda line: self.on_report(line), asyncio.Event(), self.applied.append)
-        self.reloader.check = _no_complaints  # type: ignore[method-assign]
 
     def files(self) -> dict[str, str]:
         return {path.name: path.read_text() for path in self.layout.config.iterdir() if path.name != "bootstrap.json"}
@@ -117,10 +119,6 @@ class World:
     def metric(self, name: str) -> str:
         text = self.reloader.metrics.text().decode()
         return next(line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name))
-
-
-async def _no_complaints(config: Config) -> list[str]:
-    return []
 
 
 def configuration(**changes: Any) -> Config:
@@ -145,6 +143,7 @@ def changed() -> Config:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(envoy_files_module, "SETTLED", 0)
     monkeypatch.setattr(envoy_files_module, "TAKEN_PATIENCE", 0.1)
+    monkeypatch.setattr(envoy_config, "validate_with_envoy", lambda bootstrap: [])
     layout = RuntimeLayout.create(1)
     yield World(layout, tmp_path / "extproc.yaml")
     layout.remove()
@@ -259,6 +258,48 @@ def test_a_full_disk_is_a_failed_change_like_any_other(world: World, monkeypatch
     serves_after_all(world)
 
 
+class Instances:
+    """inotify instances of this user, of which `spare` are left."""
+
+    def __init__(self, spare: int) -> None:
+        self.spare = spare
+        self.opened: list[int] = []
+
+    def open(self) -> int:
+        if len(self.opened) == self.spare:
+            raise OSError(24, "Too many open files")
+        self.opened.append(os.open(os.devnull, os.O_RDONLY))
+        return self.opened[-1]
+
+
+TLS, OTHER_TLS = EdgeTls(certificate="/a.pem", key="/a.key"), EdgeTls(certificate="/b.pem", key="/b.key")
+
+
+@pytest.mark.parametrize(("current", "new", "needed"), [(None, TLS, 2), (TLS, OTHER_TLS, 1), (TLS, TLS, 0),
+                                                        (TLS, None, 0)])
+def test_a_change_is_refused_if_envoy_would_abort_for_lack_of_inotify_instances(
+        world: World, monkeypatch: pytest.MonkeyPatch, current: EdgeTls | None, new: EdgeTls | None,
+        needed: int) -> None:
+    """Envoy 1.40 ends by SIGABRT, restarts included, so the change must not reach it."""
+    def reload(tls: EdgeTls | None, spare: int) -> str:
+        instances = Instances(spare)
+        monkeypatch.setattr(inotify, "open_instance", instances.open)
+        result = world.reload(configuration(tls=tls))
+        for descriptor in instances.opened:
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.close(descriptor)
+        return result
+
+    assert reload(current, spare=2) == "applied"
+    before, world.said[:] = world.files(), []
+    for spare in range(needed):
+        assert reload(new, spare) == "refused"
+        assert "    tls: Linux gives this user no further inotify instances" in world.said[-1]
+        assert "sudo sysctl " in world.said[-1]
+        assert world.files() == before
+    assert reload(new, needed) == "applied"
+
+
 def test_an_internal_error_ends_the_change_but_not_the_watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(config: Config) -> None:
         raise KeyError("a bug")
@@ -272,12 +313,9 @@ def test_an_internal_error_ends_the_change_but_not_the_watch(world: World, monke
 
 @pytest.mark.parametrize("result", ["applied", "refused", "failed"])
 def test_the_metrics_are_updated_before_the_message(world: World, monkeypatch: pytest.MonkeyPatch,
-                                                            result: str) -> None:
-    async def complain(config: Config) -> list[str]:
-        return ["no"]
-
+                                                    result: str) -> None:
     if result == "refused":
-        monkeypatch.setattr(world.reloader, "check", complain)
+        monkeypatch.setattr(envoy_config, "validate_with_envoy", lambda bootstrap: ["no"])
     world.workers.refuse = lambda accepted: result == "failed"
     name, shown = f'extproc_config_reload_total{{result="{result}"}}', []
     world.on_report = lambda line: shown.append(world.metric(name))
