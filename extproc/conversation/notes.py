@@ -9,6 +9,9 @@ from __future__ import annotations
 NO_OUTPUT = "(no output)"
 """Replaces an empty tool result: an empty string is refused or confuses the model."""
 
+ERROR_PREFIX = "[tool error] "
+"""Before the text of a result with `is_error`, where the format has no field for it."""
+
 NO_SERVER_TOOLS = ("The tools of this request ({names}) are not available. Answer from what you know and say that "
                    "you could not use them.")
 """For a request that offers only tools that the provider cannot run, such as a client's web search."""

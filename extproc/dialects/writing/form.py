@@ -13,8 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-ERROR_PREFIX = "[tool error] "
-"""Begins the text of a failed result in forms that have no place for it."""
+from extproc.conversation.notes import ERROR_PREFIX
 
 
 class OfferedTool(msgspec.Struct, frozen=True):

@@ -17,15 +17,18 @@ import msgspec
 from extproc.apis.openai.client.parameters import SERVER_FIELDS, wants_usage
 from extproc.apis.openai.client.request import FIELDS, ChatRequest, decode_parameters
 from extproc.apis.openai.passthrough.history import history_fits
-from extproc.apis.openai.provider.parameters import format_fits, format_kind, legal_user, limit_at
-from extproc.apis.openai.provider.reasoning import ReasoningPlan, plan_reasoning, reasoning_effort
-from extproc.apis.openai.provider.tools import choose_tools
+from extproc.apis.openai.provider.parameters import format_fits, format_kind
+from extproc.apis.openai.provider.reasoning import ReasoningPlan, plan_reasoning
+from extproc.apis.openai.provider.tools import own_server_tools
 from extproc.apis.openai.wire_messages import NativeMessage
 from extproc.apis.openai.wire_request import ClientBody, ClientToolChoice
+from extproc.apis.shared.efforts import limit_at, reasoning_effort
 from extproc.apis.shared.extras import LOSSES, name_extra
 from extproc.apis.shared.json_fields import Fields, encode_fields, encode_raw, fields_of, has_value, member_of
+from extproc.apis.shared.offered_tools import choose_tools
 from extproc.apis.shared.passthrough import restrict_tools
 from extproc.apis.shared.tool_patterns import PatternRewriter
+from extproc.apis.shared.users import legal_user
 from extproc.apis.shared.wire import given, is_string, type_of
 from extproc.bounds import Limits
 from extproc.conversation.tool_names import fits_name
@@ -164,7 +167,7 @@ def _tools_fit(body: NativeBody, outline: ChatRequest, target: Target) -> bool:
     parallel = outline.parallel_tool_calls
     if not tools:
         return outline.tool_choice is None and parallel is None
-    chosen = choose_tools(outline, target, Dropped())
+    chosen = choose_tools(outline, target, own_server_tools(outline, target), Dropped())
     mode = outline.tool_choice.mode if outline.tool_choice is not None else None
     return (
         target.tool_choice is None and target.parallel_tool_calls is None

@@ -32,7 +32,7 @@ from extproc.apis.shared.cache_marks import CacheControl, put_in_order, sent_mar
 from extproc.apis.shared.media import lost_media, text_of_media
 from extproc.conversation.ids import ProviderIds
 from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult, longest_mark
-from extproc.conversation.notes import NO_OUTPUT
+from extproc.conversation.notes import ERROR_PREFIX, NO_OUTPUT
 from extproc.conversation.past_arguments import arguments_text
 from extproc.conversation.tool_names import NameMap
 from extproc.conversation.tool_results import Exchange, Turn
@@ -40,8 +40,6 @@ from extproc.conversation.unsupported import Dropped
 from extproc.profiles.profile import Profile
 from extproc.profiles.target import Target
 
-ERROR_PREFIX = "[tool error] "
-"""Prefix of the text of a result with `is_error`: the format has no field for it."""
 Marked = Part | FunctionTool
 MOST_MARKS = 4
 """The most cache marks of a request at Anthropic and DashScope. Of more marks the last ones stay, which mark the

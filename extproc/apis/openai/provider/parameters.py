@@ -7,14 +7,12 @@ Called by the request encoder. Reasoning is in `reasoning.py`.
 
 from __future__ import annotations
 
-import re
-from hashlib import blake2b
-
 import msgspec
 
 from extproc.apis.openai.wire_request import JsonObjectFormat, JsonSchemaFormat, NamedSchema, ProviderBody
-from extproc.apis.shared.efforts import format_in_words, output_limit
+from extproc.apis.shared.efforts import format_in_words, format_name, limit_at
 from extproc.apis.shared.extras import name_extra
+from extproc.apis.shared.users import legal_user
 from extproc.conversation.model import OutputFormat, Request
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
@@ -23,20 +21,8 @@ from extproc.profiles.target import Target
 from extproc.schemas.gemini import rewrite_format_for_openai
 from extproc.schemas.openai import clean_schema, fits_strict
 
-_LEGAL_USER = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_ODD_IN_FORMAT_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
 _object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 _ANY_OBJECT: dict[str, object] = {"type": "object", "additionalProperties": True}
-
-
-def limit_at(wanted: int | None, target: Target, dropped: Dropped) -> int | None:
-    """The client's output limit, clamped to the attempt's and the model's; providers answer 400 to more than the
-    model's."""
-    limit, most = output_limit(wanted, target.max_output_tokens), target.profile.max_output_tokens
-    if limit is not None and most is not None and limit > most:
-        dropped.hint("max_tokens")
-        return most
-    return limit
 
 
 def with_parameters(request: Request, target: Target, dropped: Dropped) -> ProviderBody:
@@ -86,14 +72,6 @@ def remove_refused(body: ProviderBody, profile: Profile, dropped: Dropped) -> No
                 dropped.loss(name)
     if profile.seed_field == "random_seed":
         body.random_seed, body.seed = body.seed, None
-
-
-def legal_user(user: str) -> str:
-    """The id itself where every server takes it, else 32 hex digits of its hash. Clients send whole JSON texts, longer
-    than the permitted 64 characters."""
-    if _LEGAL_USER.fullmatch(user):
-        return user
-    return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 # ------------------------------------------------------------------------------------------------- the client's fields
@@ -156,8 +134,7 @@ def response_format(wanted: OutputFormat, profile: Profile) -> JsonObjectFormat 
         rewrite = rewrite_format_for_openai if profile.schemas == "gemini" else clean_schema
         schema = rewrite(wanted.schema)
     strict = True if wanted.strict and fits_strict(schema) else None
-    name = _ODD_IN_FORMAT_NAME.sub("_", wanted.name)[:64] or "output"
-    return JsonSchemaFormat(NamedSchema(name=name, schema=schema, strict=strict))
+    return JsonSchemaFormat(NamedSchema(name=format_name(wanted), schema=schema, strict=strict))
 
 
 def format_kind(wanted: OutputFormat, profile: Profile) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from extproc.apis.openai.provider.signatures import anthropic_signature
 from extproc.apis.openai.wire_request import ProviderBody, Reasoning, ThinkingToggle
-from extproc.apis.shared.efforts import effort_of_budget, nearest_effort
+from extproc.apis.shared.efforts import effort_of_budget, is_asked, known_effort, reasoning_effort
 from extproc.conversation.model import Request, Thinking, ThinkingConfig
 from extproc.conversation.tool_results import Turn
 from extproc.conversation.unsupported import Dropped
@@ -72,11 +72,6 @@ def _switched(wanted: ThinkingConfig | None, profile: Profile) -> ThinkingConfig
     return wanted
 
 
-def is_asked(thinking: ThinkingConfig | None) -> bool:
-    """True if the client asks the model to reason."""
-    return thinking is not None and thinking.mode != "disabled" and thinking.effort != "none"
-
-
 def thinks(thinking: ThinkingConfig | None, profile: Profile) -> bool:
     """True if the model will reason."""
     if profile.thinks == "always":
@@ -122,32 +117,6 @@ def set_reasoning(body: ProviderBody, thinking: ThinkingConfig, profile: Profile
         dropped.hint("thinking")  # reasoning cannot be switched off
 
 
-def reasoning_effort(thinking: ThinkingConfig, profile: Profile, dropped: Dropped) -> str | None:
-    """The value of `reasoning_effort`; None to leave the field out.
-
-    The client's effort has precedence over a budget. A budget of up to 4096 tokens is low, of up to 16384 medium, more
-    is high. Disabled reasoning is "none" where that value is known, else nothing. Adaptive thinking without an effort
-    is the provider's default.
-    """
-    if not is_asked(thinking):
-        return "none" if profile.reasoning == "effort" and "none" in profile.efforts else None
-    if profile.reasoning == "none" or not profile.efforts:
-        if profile.thinking_toggle is None and profile.thinks in ("when_asked", "unknown"):
-            dropped.loss("thinking")
-        return None
-    wanted = thinking.effort or effort_of_budget(thinking.budget)
-    if wanted is None:
-        return None
-    return _known_effort(wanted, profile)
-
-
-def _known_effort(wanted: str, profile: Profile) -> str | None:
-    """The nearest known effort; None where only "none" is known."""
-    if profile.efforts == ("none",):
-        return None
-    return nearest_effort(profile.effort_map.get(wanted, wanted), profile.efforts)
-
-
 def _object(thinking: ThinkingConfig, profile: Profile, limit: int | None) -> Reasoning | None:
     """OpenRouter's object: an effort, a budget or a plain switch, never two of them."""
     if not is_asked(thinking):
@@ -158,7 +127,7 @@ def _object(thinking: ThinkingConfig, profile: Profile, limit: int | None) -> Re
         if limit is None or budget < limit:
             return Reasoning(max_tokens=budget)
     wanted = thinking.effort or effort_of_budget(thinking.budget)
-    effort = None if wanted is None else _known_effort(wanted, profile)
+    effort = None if wanted is None else known_effort(wanted, profile)
     return Reasoning(enabled=True) if effort is None else Reasoning(effort=effort)
 
 

@@ -23,8 +23,9 @@ from extproc.apis.openai.provider.parameters import (
     with_parameters,
 )
 from extproc.apis.openai.provider.reasoning import plan_reasoning, set_reasoning, thinks
-from extproc.apis.openai.provider.tools import choose_tools, set_tools
+from extproc.apis.openai.provider.tools import own_server_tools, set_tools
 from extproc.apis.openai.wire_request import FunctionTool, StreamOptions
+from extproc.apis.shared.offered_tools import choose_tools
 from extproc.conversation.model import Request, Text
 from extproc.conversation.tool_names import build_name_map
 from extproc.conversation.tool_results import pair
@@ -47,7 +48,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     names = build_name_map(request, profile.tool_name_max)
     request = writing.written(request, target, names, dropped)
     body = with_parameters(request, target, dropped)
-    chosen = choose_tools(request, target, dropped)
+    chosen = choose_tools(request, target, own_server_tools(request, target), dropped)
     wanted = request.output_format
     fits = wanted is not None and format_fits(request, profile, tools=bool(chosen.offered))
     turns = pair(request.messages, dropped)
