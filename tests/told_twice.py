@@ -22,7 +22,7 @@ Native = tuple[str, Json]
 
 _TOOL = {"type": "object", "properties": {"path": {"type": "string"}, "n": {"type": "integer"}, "o": {"type": "object"},
                                           "x": {"type": "number"}}}
-REQUEST = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "hi"}],
+REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "hi"}],
            "tools": [{"name": name, "input_schema": _TOOL} for name in ("read", "ping")]}
 
 

@@ -19,7 +19,7 @@ from extproc.endpoints import HEALTH_PATH, METRICS_PATH, READY_PATH
 from extproc.gateway.addresses import is_port_free, resolve_port
 from extproc.process.metric_files import shared_metrics
 
-_DEFAULT = next(field.default for field in msgspec.structs.fields(Config) if field.name == "admin")
+DEFAULT_ADDRESS = next(field.default for field in msgspec.structs.fields(Config) if field.name == "admin")
 
 _READY_METRIC = (b"# HELP extproc_ready Whether requests would be served\n# TYPE extproc_ready gauge\n"
                  b"extproc_ready %d\n")
@@ -107,6 +107,6 @@ def admin_address(config: Config) -> tuple[str, int]:
     """The address of the admin port. The default port yields to a free one if it is taken. A configured port that is
     taken raises StartError."""
     host, port = parse_address(config.admin)
-    if config.admin == _DEFAULT and not is_port_free(host, port):
+    if config.admin == DEFAULT_ADDRESS and not is_port_free(host, port):
         return host, 0
     return host, resolve_port(host, port)

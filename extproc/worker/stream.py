@@ -59,7 +59,7 @@ class Streams:
         """
         self._next_id = ""
         """The next id, made while nobody waits for it."""
-        self._make = make or partial(make_exchange, find_config=lambda rule: self.accepted.find(rule))
+        self.make_exchange = make or partial(make_exchange, find_config=lambda rule: self.accepted.find(rule))
         self.active = 0
         self.began = 0
         """Streams since the start: tells a quiet worker from one that is idle by chance."""
@@ -73,7 +73,7 @@ class Streams:
         """A new stream."""
         loop = asyncio.get_running_loop()
         request_id, self._next_id = self._next_id or self._new_id(), ""
-        exchange = self._make(self.accepted.serving.config, metadata, request_id=request_id, now=loop.time())
+        exchange = self.make_exchange(self.accepted.serving.config, metadata, request_id=request_id, now=loop.time())
         self.active += 1
         self._running.add(exchange)
         self.began += 1

@@ -71,7 +71,7 @@ class Worker:
                  health_wait: float = HEALTH_WAIT, quiet: float = QUIET, transport: str | None = None) -> None:
         self._address = address
         self._log = log
-        self._health_wait = health_wait
+        self.health_wait = health_wait
         self._quiet = quiet
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="extproc")
         self.streams = Streams(config, log, metrics, self._threads, debug_bodies=debug_bodies)
@@ -159,7 +159,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         stop_began = loop.time()
         began, quiet_since = self.streams.began, stop_began
-        while loop.time() < stop_began + self._health_wait and not self._end_now.is_set():
+        while loop.time() < stop_began + self.health_wait and not self._end_now.is_set():
             if self.streams.active or self.streams.began != began:
                 began, quiet_since = self.streams.began, loop.time()
             if loop.time() - quiet_since >= self._quiet:

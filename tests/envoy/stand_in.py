@@ -64,7 +64,7 @@ class StandIn:
         if role == "select":
             yield from self._select(headers, first, messages)
         else:
-            yield from self._translate(str(metadata["x-extproc-backend"]), first, messages)
+            yield from self.translate(str(metadata["x-extproc-backend"]), first, messages)
 
     def _select(self, headers: dict[str, str], first: wire.ProcessingRequest,
                 messages: Iterator[wire.ProcessingRequest]) -> Iterator[wire.ProcessingResponse]:
@@ -90,7 +90,7 @@ class StandIn:
         if not first.request_headers.end_of_stream:
             yield wire.ProcessingResponse(request_body=_streamed(body, True))
 
-    def _translate(self, backend: str, first: wire.ProcessingRequest,
+    def translate(self, backend: str, first: wire.ProcessingRequest,
                    messages: Iterator[wire.ProcessingRequest]) -> Iterator[wire.ProcessingResponse]:
         attempt = next(h.raw_value.decode() for h in first.request_headers.headers.headers
                        if h.key == "x-envoy-attempt-count")

@@ -309,7 +309,7 @@ def test_a_worker_that_was_lost_between_the_hops() -> None:
                     backends={"b": Backend(api="openai", url=f"http://127.0.0.1:{free_port()}/v1", key="k")},
                     models=[ModelRule(match="m", attempts=[Attempt(backend="b", model="x")])])
     envoy = RunningEnvoy(config)
-    envoy.stand_in._translate = _lost  # type: ignore[assignment]
+    envoy.stand_in.translate = _lost  # type: ignore[assignment]
     try:
         assert envoy.ask("m").status == 502
     finally:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from extproc.dialects.registry import DIALECTS
 from extproc.dialects.writing import WRITABLE
-from tests.property.test_writing import _said as written_by_us
+from tests.property.test_writing import written_by_us
 from tests.unit.dialects.cases import UPSTREAMS, answer, case_settings, shared_cases, sse_bytes, text_chunks
 from tests.unit.dialects.test_short_forms_round_trip import TAGGED, WRITERS, gemma_value, objects, pythonic
 

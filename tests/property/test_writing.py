@@ -92,7 +92,7 @@ READABLE = sorted(WRITABLE & set(DIALECTS))
 @given(CALLS, st.sampled_from(["", "Well.", "I look\n\nat it: "]), st.data())
 @settings(max_examples=20, deadline=None)
 def test_written_calls_are_read_back_at_any_cut(dialect, calls, prose, data):
-    said = _said(dialect, calls, TOOLS, prose)
+    said = written_by_us(dialect, calls, TOOLS, prose)
     stream = sse_bytes(text_chunks([said]))
     if data.draw(st.booleans()):
         stream = sse_bytes(text_chunks(list(said)))
@@ -111,7 +111,7 @@ def test_an_answer_that_breaks_off_where_a_call_has_begun_never_looks_finished(d
     calls = [*(("save", arguments) for arguments in before),
              ("ping", {}) if data.draw(st.booleans()) else ("pong", last)]
     pong = {"type": "function", "function": {**TOOLS[0]["function"], "name": "pong"}}
-    said = _said(dialect, calls, [*TOOLS, pong])
+    said = written_by_us(dialect, calls, [*TOOLS, pong])
     upto = data.draw(st.integers(0, len(said)))
     got = answer(sse(delta(content=said[:upto]), done=False), [*TOOLS, pong], dialect=dialect)
     if got["finish_reason"] == "error":
@@ -123,7 +123,7 @@ def test_an_answer_that_breaks_off_where_a_call_has_begun_never_looks_finished(d
     assert not said[:upto].endswith(tuple(opener for form in DIALECTS[dialect].forms for opener in form.openers))
 
 
-def _said(dialect: str, calls: list[tuple[str, Any]], tools: list[dict[str, Any]], prose: str = "") -> str:
+def written_by_us(dialect: str, calls: list[tuple[str, Any]], tools: list[dict[str, Any]], prose: str = "") -> str:
     """What a model writes: prose, then calls."""
     blocks = [ToolCall(f"c{number}", name, json.dumps(arguments)) for number, (name, arguments) in enumerate(calls)]
     offered = [Tool(entry["function"]["name"], None, entry["function"]["parameters"]) for entry in tools]

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from extproc.conversation.model import Message, Request, Tool, ToolCall
-from extproc.conversation.tool_names import _is_legal, build_name_map, short_name
+from extproc.conversation.tool_names import build_name_map, short_name
 from extproc.errors import BadRequest
 
 
@@ -67,10 +67,3 @@ def test_names_of_the_history_are_mapped_but_not_offered():
 def test_two_tools_of_one_name_are_refused_with_the_place():
     with pytest.raises(BadRequest, match=r"tools\.2\.name.*'read'"):
         names_of("read", "write", "read")
-
-
-def test_names_that_are_too_long_for_every_provider_are_not_remembered():
-    before = _is_legal.cache_info().currsize
-    for number in range(50):
-        names_of(history=[f"{'x' * 100_000}{number}"])
-    assert _is_legal.cache_info().currsize - before <= 1

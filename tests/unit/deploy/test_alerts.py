@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from extproc.errors import FailureKind
 from extproc.gateway.workers import CONFIGURE_PATIENCE
 from tests.unit.deploy.manifests import ROOT, SIDECAR, documents
-from tests.unit.deploy.test_dashboard import _BY, _METRIC, SCRAPED, metrics_text, selectors
+from tests.unit.deploy.test_dashboard import BY, METRIC, SCRAPED, metrics_text, selectors
 
 PATH = ROOT / "envoy" / "prometheus" / "alerts.yml"
 _LABEL = re.compile(r"\$labels\.(\w+)")
@@ -40,21 +40,21 @@ def test_what_must_be_told_is() -> None:
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
 def test_a_rule_asks_for_what_there_is(rule: dict[str, Any], series: dict[str, set[str]]) -> None:
-    names = _METRIC.findall(rule["expr"])
+    names = METRIC.findall(rule["expr"])
     assert names
     assert set(names) <= set(series), set(names) - set(series)
     for name, matchers in selectors([rule["expr"]]):
         assert {label for label, _, _ in matchers} <= series[name] | SCRAPED, name
     known = set.intersection(*(series[name] for name in names)) | SCRAPED
-    for labels in _BY.findall(rule["expr"]):
+    for labels in BY.findall(rule["expr"]):
         assert {label.strip() for label in labels.split(",")} <= known
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
 def test_a_rule_tells_of_labels_that_its_query_leaves(rule: dict[str, Any], series: dict[str, set[str]]) -> None:
-    grouped = [{label.strip() for label in labels.split(",")} - {"le"} for labels in _BY.findall(rule["expr"])]
+    grouped = [{label.strip() for label in labels.split(",")} - {"le"} for labels in BY.findall(rule["expr"])]
     left = set.intersection(*grouped) if grouped else set.intersection(
-        *(series[name] for name in _METRIC.findall(rule["expr"]))) | SCRAPED
+        *(series[name] for name in METRIC.findall(rule["expr"]))) | SCRAPED
     for text in rule["annotations"].values():
         assert set(_LABEL.findall(text)) <= left, text
     assert set(rule["annotations"]) == {"summary", "description"}
@@ -64,7 +64,7 @@ def test_a_rule_tells_of_labels_that_its_query_leaves(rule: dict[str, Any], seri
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
 def test_counters_are_asked_for_their_rate_and_brackets_close(rule: dict[str, Any]) -> None:
-    for found in re.finditer(rf"(\w*)\(?({_METRIC.pattern})\b", rule["expr"]):
+    for found in re.finditer(rf"(\w*)\(?({METRIC.pattern})\b", rule["expr"]):
         if found[2].endswith(("_total", "_bucket", "_count", "_sum")):
             assert found[1] in ("rate", "increase"), found[0]
     plain = re.sub(r'"[^"]*"', "", rule["expr"])

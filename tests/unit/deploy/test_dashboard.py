@@ -35,10 +35,10 @@ SCRAPED = {"instance"}
 """Labels that Prometheus adds."""
 COLUMNS = 24
 
-_METRIC = re.compile(r"\b(?:extproc_|gen_ai_(?:client|server)_)\w+")
-_SELECTOR = re.compile(rf"({_METRIC.pattern})(?:\{{([^{{}}]*)\}})?")
+METRIC = re.compile(r"\b(?:extproc_|gen_ai_(?:client|server)_)\w+")
+_SELECTOR = re.compile(rf"({METRIC.pattern})(?:\{{([^{{}}]*)\}})?")
 _MATCHER = re.compile(r'\s*(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"\s*(?:,|$)')
-_BY = re.compile(r"\bby \(([^)]*)\)")
+BY = re.compile(r"\bby \(([^)]*)\)")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 Json = dict[str, Any]
@@ -139,7 +139,7 @@ def test_it_is_a_dashboard_of_grafana_12(dashboard: Json) -> None:
 
 
 def test_every_metric_asked_for_exists(asked: list[str], series: dict[str, set[str]]) -> None:
-    names = {name for query in asked for name in _METRIC.findall(query)}
+    names = {name for query in asked for name in METRIC.findall(query)}
     assert names
     assert names <= set(series), names - set(series)
 
@@ -149,7 +149,7 @@ def test_every_metric_is_shown(asked: list[str], series: dict[str, set[str]]) ->
     def family(name: str) -> str:
         return re.sub(r"_(bucket|count|sum)$", "", name)
 
-    shown = {family(name) for query in asked for name in _METRIC.findall(query)}
+    shown = {family(name) for query in asked for name in METRIC.findall(query)}
     missing = {family(name) for name in series} - shown
     assert not missing, f"{PATH.name} shows nothing of {missing}"
 
@@ -159,15 +159,15 @@ def test_labels_are_those_of_the_metrics(panels: list[Json], asked: list[str], s
         labels = {label for label, _, _ in matchers}
         assert labels <= series[name] | SCRAPED, (name, labels)
     for query in asked:
-        known = set.intersection(*(series[name] for name in _METRIC.findall(query))) | SCRAPED
-        for labels in _BY.findall(query):
+        known = set.intersection(*(series[name] for name in METRIC.findall(query))) | SCRAPED
+        for labels in BY.findall(query):
             assert {label.strip() for label in labels.split(",")} <= known, query
 
 
 def test_a_legend_names_what_its_query_leaves(panels: list[Json]) -> None:
     for panel in panels:
         for target in panel.get("targets", []):
-            left = {label.strip() for labels in _BY.findall(target["expr"]) for label in labels.split(",")}
+            left = {label.strip() for labels in BY.findall(target["expr"]) for label in labels.split(",")}
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= left, (panel["title"], target["expr"])
 
 
@@ -187,7 +187,7 @@ def test_counters_are_asked_for_their_rate(asked: list[str]) -> None:
     for query in asked:
         if query.startswith("label_values"):
             continue
-        for found in re.finditer(rf"(\w*)\(?({_METRIC.pattern})\b", query):
+        for found in re.finditer(rf"(\w*)\(?({METRIC.pattern})\b", query):
             if found[2].endswith(("_total", "_bucket", "_count", "_sum")):
                 assert found[1] in ("rate", "increase"), query
 

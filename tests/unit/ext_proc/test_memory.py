@@ -18,7 +18,7 @@ WRITE = {"name": "write", "input_schema": {"type": "object", "properties": {"tex
 CALL = chunk({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
                               "function": {"name": "write", "arguments": '{"text": "x"}'}}]})
 PIECE_OF_A_CALL = chunk({"content": 'So: <tool_call>\n{"name": "write", "argum'})
-CLAUDE = [b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps(event).encode()) for event in (
+CLAUDE = [b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), json.dumps(event).encode()) for event in (
     {"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "model": "m",
                                           "content": [], "stop_reason": None, "stop_sequence": None,
                                           "usage": {"input_tokens": 3, "output_tokens": 1}}},

@@ -69,5 +69,5 @@ def test_a_configured_admin_port_that_is_taken_is_an_error() -> None:
 def test_the_default_admin_port_yields_to_a_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         default = f"127.0.0.1:{taken.getsockname()[1]}"
-        monkeypatch.setattr(admin, "_DEFAULT", default)
+        monkeypatch.setattr(admin, "DEFAULT_ADDRESS", default)
         assert admin.admin_address(configuration(default)) == ("127.0.0.1", 0)

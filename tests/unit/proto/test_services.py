@@ -23,6 +23,7 @@ from extproc.ratelimit.pb import rate_limit_service_pb2 as pb
 from extproc.ratelimit.service import SERVICE
 from extproc.worker import stream_ends
 from extproc.worker.pb import access_log_service_pb2 as log_pb
+from tests.unit.proto.envoy_types import envoy_fields
 
 ROOT = Path(__file__).parents[3]
 PAIRS: list[tuple[Descriptor, Any]] = [
@@ -62,7 +63,7 @@ def _fields(messages: Any) -> list[Any]:
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda one: getattr(one, "name", ""))
 def test_every_field_has_envoys_number_and_type(ours: Descriptor, theirs: Any) -> None:
-    fields = theirs._betterproto.meta_by_field_name
+    fields = envoy_fields(theirs)
     for field in ours.fields:
         meta = fields[field.name]
         assert (meta.number, meta.repeated) == (field.number, field.is_repeated), field.name
@@ -94,7 +95,7 @@ def test_what_they_write_we_read_and_write_back() -> None:
 
 def test_the_tags_of_a_log_entry_have_envoys_number() -> None:
     """Strings in Envoy, bytes here: the same on the wire."""
-    theirs = log_data.AccessLogCommon._betterproto.meta_by_field_name["custom_tags"]
+    theirs = envoy_fields(log_data.AccessLogCommon)["custom_tags"]
     assert log_pb.AccessLogCommon.DESCRIPTOR.fields_by_name["custom_tags"].number == theirs.number
     [method] = log_pb.DESCRIPTOR.services_by_name["AccessLogService"].methods
     assert f"/{stream_ends.SERVICE}/{method.name}" in stream_ends.EndReports().methods

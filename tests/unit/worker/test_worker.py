@@ -103,7 +103,7 @@ async def running(tmp_path: Path, *, debug_bodies: bool = False, make: Any = Non
     worker = Worker(settings, address, log=log, metrics=PrometheusMetrics(registry), debug_bodies=debug_bodies,
                     quiet=quiet, health_wait=health_wait)
     if make is not None:
-        worker.streams._make = make
+        worker.streams.make_exchange = make
     await worker.start()
     try:
         async with grpc.aio.insecure_channel(address) as channel:
@@ -410,7 +410,7 @@ def test_a_drain_fails_no_request(tmp_path: Path) -> None:
             await run.logged(lambda: "draining" in run.events())
             assert await health(run) == health_pb2.HealthCheckResponse.NOT_SERVING
             new = await begin_answer(run)
-            run.worker._health_wait = 0  # Envoy has had the time to notice
+            run.worker.health_wait = 0  # Envoy has had the time to notice
             async with asyncio.timeout(10):
                 await run.logged(lambda: "closed" in run.events())
                 assert not stopping.done()

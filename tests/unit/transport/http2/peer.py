@@ -177,7 +177,7 @@ class Talk:
                 return
             if answered:
                 for event in self.client.receive_data(answered):
-                    self._on(event)
+                    self.on_event(event)
 
     def _to_server(self, data: bytes) -> None:
         step = self._piece or len(data) or 1
@@ -192,7 +192,7 @@ class Talk:
 
     # ------------------------------------------------------------------------------------------------ what they learn
 
-    def _on(self, event: h2.events.Event) -> None:
+    def on_event(self, event: h2.events.Event) -> None:
         answer = self.answers.setdefault(getattr(event, "stream_id", None) or 0, Answer())
         match event:
             case h2.events.ResponseReceived() | h2.events.TrailersReceived():

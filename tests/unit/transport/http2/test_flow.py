@@ -301,7 +301,7 @@ def test_a_large_message_is_written_in_bounded_pieces_with_others_between() -> N
     talk.client.send_data(small, packed(b"10"))
     talk.server.receive(talk.client.data_to_send(), talk.now)
     for event in talk.client.receive_data(first + talk.server.take_output()):
-        talk._on(event)
+        talk.on_event(event)
     assert talk.answers[small].messages == [bytes(10)]
     assert len(talk.answers[large].body) < 600_000
     talk.go()

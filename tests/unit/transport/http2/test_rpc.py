@@ -243,7 +243,7 @@ def test_messages_of_a_wake_up_leave_together() -> None:
     data = talk.server.take_output()
     assert not talk.server.take_output()
     for event in talk.client.receive_data(data):
-        talk._on(event)
+        talk.on_event(event)
     assert [talk.answers[stream].messages for stream in streams] == [[b"hello", b"world"]] * 20
 
 

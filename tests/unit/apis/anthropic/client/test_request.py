@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def decode(*messages: object, dropped: Dropped | None = None, headers: dict[str,
                               Dropped() if dropped is None else dropped, Limits())
 
 
-def content(role: str, *blocks: object, dropped: Dropped | None = None) -> list[object]:
+def content(role: str, *blocks: object, dropped: Dropped | None = None) -> list[Any]:
     return list(decode({"role": role, "content": list(blocks)}, dropped=dropped).messages[0].content)
 
 
