@@ -64,12 +64,13 @@ class RateLimitProcess:
 
 
 def unanswered_metric(admin: EnvoyAdmin) -> bytes:
-    """How often Envoy got no answer about limits, as Prometheus text. Empty if Envoy does not respond."""
+    """How many of Envoy's calls to the rate limit service got no response, as Prometheus text. Empty if Envoy does
+    not respond."""
     try:
         text = admin.ask("GET", _UNANSWERED_STATS)[1]
     except (OSError, http.client.HTTPException):
         return b""
     total = sum(map(int, _FIGURE.findall(text)))
     name = "extproc_limits_unanswered_total"
-    return (f"# HELP {name} Questions about limits that nobody answered\n# TYPE {name} counter\n"
+    return (f"# HELP {name} Calls to the rate limit service without a response\n# TYPE {name} counter\n"
             f"{name} {total}\n").encode()

@@ -51,16 +51,16 @@ class ReloadMetrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._reloads = Counter("extproc_config_reload", "Changed configurations, by what became of them", ["result"],
+        self._reloads = Counter("extproc_config_reload", "Reloads of the configuration, by result", ["result"],
                                 registry=self._registry)
         for result in ("applied", "refused", "failed"):
             self._reloads.labels(result)
         self._info = Gauge("extproc_config_info", "The configuration in force: the first 12 digits of its file's "
                            "SHA-256", ["hash"], registry=self._registry)
-        self._good = Gauge("extproc_config_last_reload_successful", "Whether the file as it is now is in force",
+        self._good = Gauge("extproc_config_last_reload_successful", "1 if the present content of the file is in force",
                            registry=self._registry)
-        self._at = Gauge("extproc_config_applied_timestamp_seconds", "When the configuration in force was applied",
-                         registry=self._registry)
+        self._at = Gauge("extproc_config_applied_timestamp_seconds", "Time at which the configuration in force was "
+                         "applied", registry=self._registry)
 
     def in_force(self, digest: str) -> None:
         """Another configuration serves."""

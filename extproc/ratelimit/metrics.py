@@ -41,12 +41,12 @@ class LimitMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         labels = ["team", "model", "limit"]
-        self._hits = Counter("extproc_limit_hits", "What was counted towards a limit: requests, or tokens", labels,
+        self._hits = Counter("extproc_limit_hits", "Requests or tokens counted towards a limit", labels,
                              registry=self.registry)
-        self._refusals = Counter("extproc_limit_refusals", "Requests that a limit refused", labels,
+        self._refusals = Counter("extproc_limit_refusals", "Requests refused by a limit", labels,
                                  registry=self.registry)
         # A process that died has left its files behind: the newest value counts.
-        self._remaining = Gauge("extproc_limit_remaining", "What was left of a limit when it was last asked about",
+        self._remaining = Gauge("extproc_limit_remaining", "Remaining amount of a limit at its last check",
                                 labels, registry=self.registry, multiprocess_mode="livemostrecent")
 
     def limit_known(self, status: LimitStatus) -> None:

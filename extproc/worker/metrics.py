@@ -75,64 +75,64 @@ class PrometheusMetrics:
 
         histogram, counter, gauge = self._histogram, self._counter, self._gauge
         self.tokens = histogram(
-            "gen_ai_client_token_usage", "Tokens of an attempt: of its input, of its output",
+            "gen_ai_client_token_usage", "Input and output tokens of an attempt",
             (*LABELS, "gen_ai_token_type"), _TOKENS)
         self.duration = histogram(
             "gen_ai_client_operation_duration_seconds",
-            "Duration of an attempt; error_type is empty where it succeeded", (*LABELS, "error_type"), _DURATION)
+            "Duration of an attempt; error_type is empty if it succeeded", (*LABELS, "error_type"), _DURATION)
         self.first_token = histogram(
-            "gen_ai_server_time_to_first_token_seconds", "Time to the first token of a streamed answer",
+            "gen_ai_server_time_to_first_token_seconds", "Time to the first token of a streamed response",
             LABELS, _FIRST_TOKEN)
         self.per_token = histogram(
-            "gen_ai_server_time_per_output_token_seconds", "Time per token after the first one of a streamed answer",
+            "gen_ai_server_time_per_output_token_seconds", "Time per token after the first one of a streamed response",
             LABELS, _PER_TOKEN)
         usage = "gen_ai_client_inference_usage_"
         self.cached = counter(usage + "cache_read_input_tokens", "Input tokens read from a cache", LABELS)
         self.cache_write = counter(usage + "cache_write_input_tokens", "Input tokens written to a cache", LABELS)
-        self.reasoning = counter(usage + "reasoning_output_tokens", "Output tokens of reasoning", LABELS)
-        self.estimated = counter("extproc_estimated_tokens", "Tokens that no provider told, guessed by size",
+        self.reasoning = counter(usage + "reasoning_output_tokens", "Reasoning tokens of the output", LABELS)
+        self.estimated = counter("extproc_estimated_tokens", "Tokens that no provider reported, estimated by size",
                                  (*LABELS, "gen_ai_token_type"))
         self.requests = counter(
-            "extproc_requests", "Attempts at providers, and requests answered or refused at the edge (hop: select)",
+            "extproc_requests", "Attempts, and requests that ended at the edge without one (hop: select)",
             (*LABELS, "hop", "outcome", "status", "attempt"))
-        self.refusals = counter("extproc_refusals", "Requests that the processor refused or failed itself",
+        self.refusals = counter("extproc_refusals", "Requests that the processor itself refused or failed",
                                 ("hop", "reason", "status", "team", "client_api"))
-        self.failovers = counter("extproc_failovers", "Attempts that failed while another one was left",
+        self.failovers = counter("extproc_failovers", "Failed attempts that were followed by another one",
                                  (*LABELS, "reason"))
-        self.calls = counter("extproc_tool_calls", "Tool calls of models, by the way they were written",
+        self.calls = counter("extproc_tool_calls", "Tool calls of models, by dialect (or native)",
                              (*LABELS, "dialect"))
         self.calls_repaired = counter("extproc_tool_calls_repaired",
-                                      "Those of which something was wrong and was put right", (*LABELS, "dialect"))
+                                      "Tool calls that were repaired", (*LABELS, "dialect"))
         self.calls_unexpected = counter("extproc_tool_calls_unexpected",
-                                        "Native calls of models whose tools were written into the prompt", LABELS)
+                                        "Native tool calls by models whose tools were written into the prompt", LABELS)
         self.calls_failed = counter("extproc_tool_calls_failed",
-                                    "Those that cannot be run: unreadable, unoffered, refused",
+                                    "Tool calls that cannot be run: unreadable, not offered, or refused",
                                     (*LABELS, "dialect", "reason"))
-        self.repairs = counter("extproc_tool_call_repairs", "Repairs of tool calls, by what was wrong",
+        self.repairs = counter("extproc_tool_call_repairs", "Repairs of tool calls, by the defect",
                                (*LABELS, "reason"))
         self.dropped = counter(
-            "extproc_dropped", "Exchanges in which this could not be carried (kind: loss) or was left out (hint)",
+            "extproc_dropped", "Exchanges that lost a feature of the request (kind: loss) or ignored a hint",
             (*LABELS, "name", "kind"))
         self.streams = gauge("extproc_streams",
                              "ext_proc streams in progress: requests at the edge, attempts at providers", "livesum",
                              ["hop"])
-        self.lag = histogram("extproc_event_loop_lag_seconds", "How late a worker's event loop was", (), _LAG)
-        self.worst_lag = gauge("extproc_event_loop_lag_max_seconds", "The worst of it in the last 30 seconds",
-                               "livemax")
-        self.workers = gauge("extproc_workers", "Worker processes alive", "livesum")
-        self.starts = counter("extproc_worker_starts", "Worker processes that were started", ())
-        self.generation = gauge("extproc_config_generation", "The configuration that new requests get, by its number, "
-                                "at the worker that is the furthest behind", "livemin")
-        self.newest_generation = gauge("extproc_config_generation_newest", "The same at the worker that is the "
-                                       "furthest ahead", "livemax")
+        self.lag = histogram("extproc_event_loop_lag_seconds", "Delay of a worker's event loop", (), _LAG)
+        self.worst_lag = gauge("extproc_event_loop_lag_max_seconds", "Longest delay of an event loop in the last "
+                               "30 seconds", "livemax")
+        self.workers = gauge("extproc_workers", "Running worker processes", "livesum")
+        self.starts = counter("extproc_worker_starts", "Starts of worker processes", ())
+        self.generation = gauge("extproc_config_generation", "Number of the configuration that new requests get: the "
+                                "lowest of all workers", "livemin")
+        self.newest_generation = gauge("extproc_config_generation_newest", "Number of the configuration that new "
+                                       "requests get: the highest of all workers", "livemax")
         self._takes_requests = True
         self._show_generation(None)
-        self.lines_dropped = counter("extproc_log_lines_dropped", "Lines of the log, or of standard error, that could "
+        self.lines_dropped = counter("extproc_log_lines_dropped", "Lines of the log or of standard error that could "
                                      "not be written", ())
         self._dropped_counted = 0
-        self.schema_hits = counter("extproc_schema_cache_hits", "Tool schemas found rewritten already", ())
-        self.schema_misses = counter("extproc_schema_cache_misses", "Tool schemas that had to be rewritten", ())
-        self.schema_entries = gauge("extproc_schema_cache_entries", "Rewritten tool schemas kept", "livesum")
+        self.schema_hits = counter("extproc_schema_cache_hits", "Tool schemas found in the cache", ())
+        self.schema_misses = counter("extproc_schema_cache_misses", "Tool schemas not found in the cache, which were rewritten", ())
+        self.schema_entries = gauge("extproc_schema_cache_entries", "Rewritten tool schemas in the cache", "livesum")
 
     def started(self) -> None:
         """The worker serves."""
