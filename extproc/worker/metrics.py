@@ -131,7 +131,7 @@ class PrometheusMetrics:
                                      "not be written", ())
         self._dropped_counted = 0
         self.schema_hits = counter("extproc_schema_cache_hits", "Tool schemas found in the cache", ())
-        self.schema_misses = counter("extproc_schema_cache_misses", "Tool schemas not found in the cache, which were rewritten", ())
+        self.schema_misses = counter("extproc_schema_cache_misses", "Tool schemas that the cache did not have", ())
         self.schema_entries = gauge("extproc_schema_cache_entries", "Rewritten tool schemas in the cache", "livesum")
 
     def started(self) -> None:
