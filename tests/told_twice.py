@@ -44,7 +44,7 @@ class Got:
 
 def body_of(upstream: str, items: Sequence[str | Native], *, stream: bool = True, size: int = 5,
             finish: str | None = "calls") -> bytes:
-    """The provider's answer; `size` is that of the pieces of text and arguments, `finish` "calls", "length" or None
+    """The provider's response; `size` is that of the pieces of text and arguments, `finish` "calls", "length" or None
     (it breaks off)."""
     reply = {"openai": _openai, "anthropic": _anthropic, "gemini": _gemini}[upstream](items, stream, size, finish)
     return b"".join(piece for piece in reply.body if isinstance(piece, bytes))

@@ -37,7 +37,7 @@ def translate_response(client: ClientOption, upstream: UpstreamOption, model: Mo
                        request: Annotated[Path | None, typer.Option(
                            "--request", help="The client's request that this answers.", show_default=False)] = None,
                        ) -> None:
-    """The provider's answer on standard input (a stream or JSON) -> the client's on standard output.
+    """The provider's response on standard input (a stream or JSON) -> the client's on standard output.
 
     Needs the client's request, because an answer depends on it: its tools, its ids, whether it streams."""
     if request is None:

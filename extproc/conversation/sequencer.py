@@ -291,7 +291,7 @@ class BlockSequencer(BlockWriter):
             call.end(clean=False)
         if self._is_surplus(call) and (call.name or call.has_unsent):
             if not self._skip_if_duplicate(call, None):
-                self._drop(call, "answer.parallel_tool_calls")
+                self._drop(call, "response.parallel_tool_calls")
             return True
         if call.on_truncated is not None:
             self._cut_off = True
@@ -341,7 +341,7 @@ class BlockSequencer(BlockWriter):
         if found == "duplicate":
             self._skip_as_duplicate(call)
         elif found == "repeated":
-            self._drop(call, "answer.tool_calls.repeated")
+            self._drop(call, "response.tool_calls.repeated")
         return found is not None
 
     def _merge_into_native(self, call: PendingCall) -> bool:

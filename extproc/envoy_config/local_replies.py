@@ -102,7 +102,7 @@ _REPLIES = [
     _Reply("response.code_details.contains('connection_timeout')", "overloaded_error", "server_error",
            "The provider did not accept a connection in time. Please try again.", "provider_unreachable"),
     _Reply("response.code_details.contains('protocol_error')", "api_error", "server_error",
-           "The provider's answer is not valid HTTP. Please try again.", "provider_unreadable"),
+           "The provider's response is not valid HTTP. Please try again.", "provider_unreadable"),
     _Reply("response.code == 503", "overloaded_error", "server_error",
            "The connection to the provider broke before it answered. Please try again.", "provider_unreachable"),
     _Reply("response.code == 504", "timeout_error", "server_error",

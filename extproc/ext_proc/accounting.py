@@ -45,7 +45,7 @@ class TokenAccounting:
         self._next_time = 0.0
         self._next_size = ESTIMATE_BYTES
         self.received_bytes = 0
-        """Bytes of the provider's answer."""
+        """Bytes of the provider's response."""
 
     def note_request(self, size: int, *, only_counts: bool) -> None:
         """A request of `size` bytes goes to the provider. `only_counts`: it wants its prompt counted, not answered."""

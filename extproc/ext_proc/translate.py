@@ -243,7 +243,7 @@ class TranslateExchange(RequestHalf):
         if not self._head_sent:
             if translation.head is None:
                 if end or trailers:
-                    raise RuntimeError("the answer ended without a head")
+                    raise RuntimeError("the response ended without a head")
                 return out
             if not self._body_seen:
                 return self._fail_before_body(data, now)
@@ -257,8 +257,8 @@ class TranslateExchange(RequestHalf):
         out.extend(messages.body_chunks(messages.RESPONSE_BODY, data, end=end))
         if trailers:
             out.append(trailers)
-        if translation.done and self.record.ms_answer is None:
-            self.record.ms_answer = self._elapsed_ms(now)
+        if translation.done and self.record.ms_response is None:
+            self.record.ms_response = self._elapsed_ms(now)
         if end or trailers:
             self._complete(out)
         elif translation.done and self._provider_close_due is None:
@@ -294,7 +294,7 @@ class TranslateExchange(RequestHalf):
         assert self._translation is not None
         head = self._translation.head
         if head is None:
-            raise RuntimeError("the answer ended without a head")
+            raise RuntimeError("the response ended without a head")
         self._head_sent = True
         self._commit_at = None
         self.record.status = head.status

@@ -14,7 +14,7 @@ OTHER = "other"
 """Replaces every value without a series of its own."""
 
 _NAMES = """
-    adaptive add_generation_prompt allowed_tools allowedFunctionNames annotations answer anthropic-beta apply_patch
+    adaptive add_generation_prompt allowed_tools allowedFunctionNames annotations anthropic-beta apply_patch
     args arguments assistant audio audio_url bad_words bash betas block_binding budget_tokens cache cache_control
     cache_prompt candidates category chat_template chat_template_kwargs choices citation_options citationMetadata
     citations clear_thinking closed code_execution code_execution_tool_result code_interpreter codeExecution

@@ -198,7 +198,7 @@ class PrometheusMetrics:
 
     def _attempted(self, record: Record, series: _Series) -> None:
         ok = record.outcome == "ok"
-        whole = record.ms_answer if record.ms_answer is not None else record.ms
+        whole = record.ms_response if record.ms_response is not None else record.ms
         series.begin()
         if whole is not None:
             error = "" if ok else record.failure or (_CANCELLED if record.outcome == _CANCELLED else "other")

@@ -18,7 +18,7 @@ ITEMS = st.lists(st.one_of(CALLS, CALLS.map(lambda one: written(*one)),
                            st.sampled_from(["\n", "Words.", " and `code`\n", "\n<tool_call>\n",
                                             "\n</tool_call>\n"])), min_size=1, max_size=6)
 
-BROKEN_OFF = b"The provider's stream ended before the answer was complete.\"}}\n\n"
+BROKEN_OFF = b"The provider's stream ended before the response was complete.\"}}\n\n"
 
 
 def key(one: Native) -> str:

@@ -215,10 +215,10 @@ FINISH_REASONS: dict[str, FinishReason] = {
 """Finish reasons of servers, in lower case -> the conversation's. Unknown ones count as "stop"."""
 
 FAILED_REASONS: dict[str, Failure] = {
-    "error": Failure("server", "The provider ended the answer with an error."),  # OpenRouter, Mistral
+    "error": Failure("server", "The provider ended the response with an error."),  # OpenRouter, Mistral
     "network_error": Failure("server", "The provider lost the connection to its model."),  # Z.AI
-    "abort": Failure("server", "The provider aborted the answer."),  # vLLM, SGLang
-    "cancelled": Failure("server", "The provider cancelled the answer."),
+    "abort": Failure("server", "The provider aborted the response."),  # vLLM, SGLang
+    "cancelled": Failure("server", "The provider cancelled the response."),
     "timeout": Failure("timeout", "The provider's model took too long.", 504),
     # Gemini, at Google's endpoint in this format and behind proxies
     "malformed_function_call": Failure("server", "The model wrote a tool call that the provider cannot read."),

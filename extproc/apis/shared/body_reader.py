@@ -133,4 +133,4 @@ class BodyReader:
         self._body.append(data)
         self._body_size += len(data)
         if self._body_size > self._limits.body:
-            self._fail(Failure("server", f"The provider's answer is larger than {self._limits.body} bytes."))
+            self._fail(Failure("server", f"The provider's response is larger than {self._limits.body} bytes."))

@@ -17,8 +17,8 @@ import msgspec
 from extproc.conversation.model import FinishReason
 from extproc.errors import Failure
 
-BROKEN = Failure("server", "The provider's stream ended before the answer was complete.")
-EMPTY = Failure("server", "The provider closed the connection without an answer.")
+BROKEN = Failure("server", "The provider's stream ended before the response was complete.")
+EMPTY = Failure("server", "The provider closed the connection without a response.")
 COMPLETE = None
 
 EndedBy = Literal["end mark", "end of stream", "whole body"]

@@ -35,7 +35,7 @@ class ResponseReader(BodyReader):
                                    context.limits.held_back, context.limits.tool_arguments)
         self._seq.repair_arguments = context.repair_arguments
         self._seq.tally = context.tally
-        self._seq.report_lost_signature = partial(context.dropped.hint, "answer.thoughtSignature")
+        self._seq.report_lost_signature = partial(context.dropped.hint, "response.thoughtSignature")
         self._seq.report_dropped_call = context.dropped.loss
         self._scanner = context.scanner(self._seq)
         self._content = self._seq.text if self._scanner is None else self._scanner.content

@@ -163,7 +163,7 @@ def test_p1_a_responses_stream_that_ends_early_ends_in_an_error(gpt_sdk: openai.
     backends["openai"].server("openai").script(responds("one two three", upto=upto))
     with pytest.raises(openai.APIError) as caught:
         list(gpt_sdk.responses.create(**FIELDS, stream=True))
-    said = "closed the connection without an answer" if upto == 0 else "ended before the answer was complete"
+    said = "closed the connection without a response" if upto == 0 else "ended before the response was complete"
     assert said in str(caught.value)
 
 

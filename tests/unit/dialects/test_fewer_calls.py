@@ -21,7 +21,7 @@ OTHER: Native = ("read", {"path": "a", "n": 2})
 PING: Native = ("ping", {})
 ENFORCE: dict[str, Any] = {"parallel_tool_calls": "enforce"}
 DROP: dict[str, Any] = {"duplicates": "drop"}
-SURPLUS, REPEATED = "answer.parallel_tool_calls", "answer.tool_calls.repeated"
+SURPLUS, REPEATED = "response.parallel_tool_calls", "response.tool_calls.repeated"
 
 every_api = pytest.mark.parametrize("upstream", UPSTREAMS)
 both_ways = pytest.mark.parametrize("stream", [True, False])

@@ -188,7 +188,7 @@ def test_a_signature_that_does_not_go_out_is_told(items: list[str], lost: bool) 
                              "finishReason": "STOP"}]}
     talk.feed(b"data: " + json.dumps(chunk).encode() + b"\n\n")
     talk.finish()
-    assert ("answer.thoughtSignature" in talk.dropped.hints) is lost
+    assert ("response.thoughtSignature" in talk.dropped.hints) is lost
 
 
 def test_arguments_past_the_limit_are_not_even_read() -> None:

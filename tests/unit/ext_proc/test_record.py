@@ -40,7 +40,7 @@ def test_a_whole_stream() -> None:
     assert (record.operation, record.api, record.provider, record.provider_api) == (
         "chat", "anthropic", "generic", "openai")
     assert (record.rule, record.model_setting, record.provider_model) == ("one", "vendor/one", "vendor/one")
-    assert (record.ms_first_token, record.ms_answer, record.ms) == (1500, 3500, 3750)
+    assert (record.ms_first_token, record.ms_response, record.ms) == (1500, 3500, 3750)
     assert record.usage == Usage(input=7, output=2)
     assert (record.attempt, record.retried, record.outcome) == (1, False, "ok")
 

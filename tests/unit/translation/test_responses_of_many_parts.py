@@ -57,4 +57,4 @@ def test_the_names_of_all_odd_parts_are_told_once() -> None:
     translation.start(200, {"content-type": "application/json"})
     translation.feed((GEMINI_PARTS % '{"x":1},{"text":"a"},{"y":1},{"x":2}').encode())
     translation.finish()
-    assert translation.dropped.losses == ["answer.x", "answer.y"]
+    assert translation.dropped.losses == ["response.x", "response.y"]

@@ -40,7 +40,7 @@ def record(**changes: Any) -> Record:
         "model": "claude-and-whatever-a-client-writes", "provider_model": "claude-and-whatever-a-client-writes",
         "model_setting": "*", "backend": "router", "provider": "openrouter", "provider_api": "openai", "attempt": 1,
         "stream": True, "status": 200, "outcome": "ok", "finish": "stop", "ms_head": 900.0, "ms_first_token": 1000.0,
-        "ms_answer": 3000.0, "ms": 3900.0,
+        "ms_response": 3000.0, "ms": 3900.0,
         "usage": Usage(input=100, output=21, cached=80, cache_write=5, reasoning=7)}
     return Record(**{**fields, **changes})
 

@@ -223,7 +223,7 @@ class MessagesPassThroughDecoder(PassThroughDecoder):
             return  # a repeated start
         self._message_id = id
         if fields is None or message is None:
-            self._fail(Failure("server", "The provider began its answer without a message."))
+            self._fail(Failure("server", "The provider began its response without a message."))
             return
         self._started = True
         self._take_usage(message.get("usage"))

@@ -30,7 +30,7 @@ def set_parameters(body: ProviderBody, request: Request, plan: ThinkingPlan, mod
     """Sets all of `body` but the model, max_tokens, the thinking field, the messages and the tools. Raises BadRequest
     for more than one choice."""
     if request.choices > 1:
-        raise BadRequest("n: this model gives one answer to a request; leave n out, or send the request several times")
+        raise BadRequest("n: this model gives one response per request; leave n out, or send the request several times")
     _set_sampling(body, request, plan, model, endpoint, dropped)
     body.stop_sequences = [text for text in request.stop if text.strip()]
     if len(body.stop_sequences) < len(request.stop):

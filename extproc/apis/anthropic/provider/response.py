@@ -54,7 +54,7 @@ STOP_REASONS: dict[str, FinishReason] = {
 }
 """Stop reasons -> the conversation's. Unknown ones count as "stop"."""
 
-ANOTHER_MESSAGE = Failure("server", "The provider began another message within its answer.")
+ANOTHER_MESSAGE = Failure("server", "The provider began another message within its response.")
 """Two responses in one stream: their pieces cannot be told apart."""
 
 
@@ -190,7 +190,7 @@ class AnthropicResponseDecoder(ResponseReader):
                 self._flush_scanner()
                 self._seq.redacted_thinking(given.data)
         elif kind not in ("text", "thinking", ""):
-            self._context.dropped.loss(f"answer.{kind}")
+            self._context.dropped.loss(f"response.{kind}")
         else:
             if given.text:
                 self._content(given.text)
@@ -198,7 +198,7 @@ class AnthropicResponseDecoder(ResponseReader):
                 self._add_thinking(block, given.thinking)
             block.signature = given.signature or ""
             if len(memoryview(given.citations)) > 0 and bytes(given.citations) not in (b"null", b"[]"):
-                self._context.dropped.loss("answer.citations")
+                self._context.dropped.loss("response.citations")
 
     def _delta(self, block: _OpenBlock, delta: AnthropicDelta) -> None:
         kind = delta.type
@@ -214,9 +214,9 @@ class AnthropicResponseDecoder(ResponseReader):
         elif kind == "signature_delta":
             block.signature = delta.signature or block.signature
         elif kind == "citations_delta":
-            self._context.dropped.loss("answer.citations")
+            self._context.dropped.loss("response.citations")
         elif kind is not None:
-            self._context.dropped.loss(f"answer.{kind}")
+            self._context.dropped.loss(f"response.{kind}")
 
     def _add_thinking(self, block: _OpenBlock, text: str) -> None:
         block.shown = block.shown or not text.isspace()
@@ -285,10 +285,10 @@ class AnthropicResponseDecoder(ResponseReader):
                 value = object_of(body)
                 says = any(value.get(name) for name in ("error", "message", "detail", "errors"))
                 self._seq.fail(failure_from_chunk(value) if says or value.get("type") == "error" else
-                               Failure("server", "The provider's answer holds no content."))
+                               Failure("server", "The provider's response holds no content."))
                 return
         except Damaged as problem:
-            self._seq.fail(Failure("server", f"The provider's answer is not valid JSON: {problem}."))
+            self._seq.fail(Failure("server", f"The provider's response is not valid JSON: {problem}."))
             return
         self._start_message(message.id, message.model)
         for index, block in enumerate(message.content):

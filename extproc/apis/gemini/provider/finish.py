@@ -36,7 +36,7 @@ FAILED_REASONS: dict[str, str] = {
     "UNEXPECTED_TOOL_CALL": "the model called a tool that was not offered",
     "TOO_MANY_TOOL_CALLS": "the model called too many tools in a row",
     "MISSING_THOUGHT_SIGNATURE": "a tool call of the conversation lacks its thought signature",
-    "MALFORMED_RESPONSE": "the model wrote an answer that cannot be read",
+    "MALFORMED_RESPONSE": "the model wrote a response that cannot be read",
     "NO_IMAGE": "the model was to make an image and made none",
     "OTHER": "for a reason that the provider does not name",
 }
@@ -49,7 +49,7 @@ UNEXPECTED = "UNEXPECTED_TOOL_CALL"
 _NOT_YET = "FINISH_REASON_UNSPECIFIED"
 
 BLOCKED_PROMPT = "The provider blocked this prompt"
-_STOPPED_RESPONSE = "The provider stopped this answer"
+_STOPPED_RESPONSE = "The provider stopped this response"
 _MAX_MESSAGE = 500
 
 
@@ -70,7 +70,7 @@ def decode_finish(word: str, message: object) -> tuple[FinishReason | Failure | 
     known = FINISH_REASONS.get(word)
     if known is None:
         why = FAILED_REASONS.get(word, "for a reason that this gateway does not know")
-        text = f"Gemini did not finish its answer: {word[:64]} ({why}).{_provider_message(message)}"
+        text = f"Gemini did not finish its response: {word[:64]} ({why}).{_provider_message(message)}"
         return Failure("server", text), None
     return known, bracketed_note(_STOPPED_RESPONSE, word, message) if known == "content_filter" else None
 

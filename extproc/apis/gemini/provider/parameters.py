@@ -34,8 +34,8 @@ def set_parameters(body: RequestBody, request: Request, target: Target, model: G
     """Fills `generation_config` and `safety_settings`; `body.tools` must be set already. Raises `BadRequest` if the
     request asks for several responses."""
     if request.choices > 1:
-        raise BadRequest(f"n: {request.choices} answers to one request are asked for, this provider gives one; leave n "
-                         "out or send the request several times")
+        raise BadRequest(f"n: the request asks for {request.choices} responses, but this provider gives one; leave n "
+                         "out, or send the request several times")
     config = GenerationConfig()
     config.stop_sequences = request.stop[:model.max_stop]
     if len(request.stop) > model.max_stop:

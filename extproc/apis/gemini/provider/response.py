@@ -97,7 +97,7 @@ class GeminiResponseDecoder(ResponseReader):
         if self._has_unknown_parts:  # once for all such parts: there may be thousands
             self._has_unknown_parts = False
             for name in unknown_part_fields(payload):
-                self._context.dropped.loss(f"answer.{name}")
+                self._context.dropped.loss(f"response.{name}")
 
     def _read_chunk(self, chunk: ResponseChunk, payload: bytes) -> None:
         if chunk.error:
@@ -120,7 +120,7 @@ class GeminiResponseDecoder(ResponseReader):
             if index == self._candidate_index:
                 self._read_candidate(candidate)
             else:
-                self._context.dropped.loss("answer.candidates")
+                self._context.dropped.loss("response.candidates")
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
             self._set_blocked(chunk.prompt_feedback)
 
@@ -141,7 +141,7 @@ class GeminiResponseDecoder(ResponseReader):
         if candidate.url_context_metadata:
             self._sources.add_url_context(candidate.url_context_metadata)
         if candidate.citation_metadata and bytes(candidate.citation_metadata) not in (b"null", b"{}"):
-            self._context.dropped.hint("answer.citationMetadata")
+            self._context.dropped.hint("response.citationMetadata")
         if word:
             self._set_finish(word, candidate.finish_message, calls)
 
@@ -184,16 +184,16 @@ class GeminiResponseDecoder(ResponseReader):
             self._insert_paragraph(result_text(part.code_execution_result))
         elif part.inline_data is not None or part.file_data is not None:
             kind, note = file_note(part.inline_data if part.inline_data is not None else part.file_data)
-            dropped.loss(f"answer.{kind}")
+            dropped.loss(f"response.{kind}")
             if part.thought is not True and (kind == "image" or note != self._last_note):
                 self._insert_paragraph(note)  # audio comes in hundreds of pieces
                 self._last_note = note
         elif part.tool_call is not None:
-            dropped.loss("answer.toolCall")
+            dropped.loss("response.toolCall")
         elif part.tool_response is not None:
-            dropped.loss("answer.toolResponse")
+            dropped.loss("response.toolResponse")
         elif part.function_response is not None:
-            dropped.loss("answer.functionResponse")
+            dropped.loss("response.functionResponse")
         elif part.text is None and part.thought_signature is None:
             self._has_unknown_parts = True
 
@@ -205,7 +205,7 @@ class GeminiResponseDecoder(ResponseReader):
         if self._scanner is not None:
             self._scanner.pause()
         if not self._seq.signature(embed_in_text(Signature(signature, origin))):
-            self._context.dropped.hint("answer.thoughtSignature")
+            self._context.dropped.hint("response.thoughtSignature")
 
     def _insert_paragraph(self, text: str) -> None:
         """Inserts a paragraph that the model did not write."""
@@ -307,7 +307,7 @@ class GeminiResponseDecoder(ResponseReader):
             if self._may_list_sources(reason, bool(self._last_text)):
                 self._insert_paragraph(self._sources.text())
             else:
-                self._context.dropped.hint("answer.groundingMetadata")
+                self._context.dropped.hint("response.groundingMetadata")
         if seq.closed:
             return
         self._finish(reason, truncated=seq.flush(clean))
@@ -321,7 +321,7 @@ class GeminiResponseDecoder(ResponseReader):
         try:
             chunks = decode_chunks(body, alone=True)
         except InvalidChunk as problem:
-            self._seq.fail(Failure("server", f"The provider's answer is not valid JSON: {problem}."))
+            self._seq.fail(Failure("server", f"The provider's response is not valid JSON: {problem}."))
             return
         self._read_chunks(chunks, body)
         if self._seq.closed:
@@ -330,7 +330,7 @@ class GeminiResponseDecoder(ResponseReader):
             self._end_of_stream()
         elif self._reason is None and (self._candidate_index is None or not (
                 self._last_text or self._seq.has_calls or self._seq.has_reasoned)):
-            self._seq.fail(Failure("server", "The provider's answer holds no content and no finish reason."))
+            self._seq.fail(Failure("server", "The provider's response holds no content and no finish reason."))
         else:  # a JSON object is complete by itself; some proxies omit the finish reason
             self._end("whole body", EndFacts(finish_reason=self._reason is not None))
 

@@ -222,7 +222,7 @@ class EventsApi(OpenAIConventions):
         if final not in (b"true", b"false"):
             raise refused("finalize", "expected true or false")
         if record.n is not None and record.n > 1:
-            raise refused("n", "application events carry one answer: expected 1")
+            raise refused("n", "application events carry one response: expected 1")
         is_final = final == b"true" or wants_final(headers)
         request = request_of_record(record, extra, dropped, limits, strays=is_final)
         request.stream = request.want_usage = True

@@ -56,8 +56,8 @@ def with_parameters(request: Request, target: Target, dropped: Dropped) -> Provi
             dropped.hint("user")
     if request.choices > 1:
         if "n" in profile.refuses:
-            raise BadRequest(f"n: {request.choices} answers are wanted, the provider of this model gives one to a "
-                             "request; send n: 1, or the request several times")
+            raise BadRequest(f"n: the request asks for {request.choices} responses, but this provider gives one; send "
+                             "n: 1, or send the request several times")
         body.n = request.choices
     return body
 

@@ -109,7 +109,7 @@ class OpenAIResponseDecoder(ResponseReader):
             if index == self._choice_index:
                 self._choice(choice)
             else:
-                self._context.dropped.loss("answer.choices")
+                self._context.dropped.loss("response.choices")
 
     def _choice(self, choice: OpenAIChoice) -> None:
         delta = choice.delta
@@ -190,7 +190,7 @@ class OpenAIResponseDecoder(ResponseReader):
     def _read_parts(self, parts: list[tuple[str, str]], *, beside: bool) -> None:
         for kind, text in parts:
             if kind == "other":
-                self._context.dropped.loss(f"answer.{text}")
+                self._context.dropped.loss(f"response.{text}")
             elif kind == "signature":
                 self._seq.signature(text)
             elif kind == "thinking":
@@ -204,7 +204,7 @@ class OpenAIResponseDecoder(ResponseReader):
             self._citations.annotations(delta.annotations)
         for name, value in (("audio", delta.audio), ("images", delta.images)):
             if value:
-                self._context.dropped.loss(f"answer.{name}")
+                self._context.dropped.loss(f"response.{name}")
         if not delta.content and delta.transcript:
             self._flush_deferred_text()
             self._content(delta.transcript)
@@ -236,7 +236,7 @@ class OpenAIResponseDecoder(ResponseReader):
         if not self._seq.has_calls and not self._has_text:
             self._seq.redacted_thinking(seal)
         else:
-            self._context.dropped.hint("answer.reasoning_details")
+            self._context.dropped.hint("response.reasoning_details")
 
     def _signature_of_call(self, entry: CallDelta, given: str | None) -> Signature | None:
         """The signature that must come back with a call that begins."""
@@ -334,7 +334,7 @@ class OpenAIResponseDecoder(ResponseReader):
             self._show_sources(reason)
         truncated = self._seq.flush(clean)
         if self._citations.lost:
-            self._context.dropped.loss("answer.citations")
+            self._context.dropped.loss("response.citations")
         if self._stop_sequence is not None and reason == "stop" and not self._seq.calls:
             reason = "stop_sequence"
         citations = self._citations.event() if self._citations and self._context.request.cites else None
@@ -370,13 +370,13 @@ class OpenAIResponseDecoder(ResponseReader):
         try:
             chunk = decode_chunk(body, alone=True)
         except JsonChunk as problem:
-            self._seq.fail(Failure("server", f"The provider's answer is not valid JSON: {problem}."))
+            self._seq.fail(Failure("server", f"The provider's response is not valid JSON: {problem}."))
             return
         if chunk is None:
-            self._seq.fail(Failure("server", "The provider's answer is not a JSON object."))
+            self._seq.fail(Failure("server", "The provider's response is not a JSON object."))
             return
         if not chunk.is_error and not chunk.choices and complaint_of(body) is None:
-            self._seq.fail(Failure("server", "The provider's answer holds no choices."))
+            self._seq.fail(Failure("server", "The provider's response holds no choices."))
             return
         self._chunk(chunk, body)
         if not self._seq.closed:

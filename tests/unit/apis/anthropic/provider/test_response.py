@@ -97,13 +97,13 @@ def test_a_signature_of_another_endpoint_is_marked_as_its_own() -> None:
 def test_rule_4_blocks_of_the_providers_servers_are_named(block: list[dict[str, Any]]) -> None:
     made = context()
     assert script(read(stream(block, "ok"), made)) == ["start", "text", "text: ok", "stop", "finish stop"]
-    assert made.dropped.losses == [f"answer.{block[0]['type']}"]
+    assert made.dropped.losses == [f"response.{block[0]['type']}"]
 
 
 def test_citations_are_named() -> None:
     made = context()
     read(stream([*text("so"), {"type": "citations_delta", "citation": {"type": "page_location"}}]), made)
-    assert made.dropped.losses == ["answer.citations"]
+    assert made.dropped.losses == ["response.citations"]
 
 
 # ------------------------------------------------------------------------------------------------------------- the end

@@ -85,7 +85,7 @@ def test_the_default_temperature_of_such_a_model_is_no_loss():
 
 
 def test_several_responses_are_refused():
-    with pytest.raises(BadRequest, match="n: 3 answers"):
+    with pytest.raises(BadRequest, match="n: the request asks for 3 responses"):
         config(choices=3)
 
 

@@ -45,8 +45,8 @@ def test_a_malformed_call_has_one_clear_message() -> None:
     last = failure(decode(sse({"candidates": [{
         "finishReason": "MALFORMED_FUNCTION_CALL", "index": 0,
         "finishMessage": "Malformed function call: print(default_api.Bash(\n  command='ls'))" + "x" * 9000}]})))
-    assert last.message.startswith("Gemini did not finish its answer: MALFORMED_FUNCTION_CALL (the model wrote a tool "
-                                   "call that cannot be read). Malformed function call: print(default_api.Bash( "
+    assert last.message.startswith("Gemini did not finish its response: MALFORMED_FUNCTION_CALL (the model wrote a "
+                                   "tool call that cannot be read). Malformed function call: print(default_api.Bash( "
                                    "command='ls'))xxx")
     assert len(last.message) < 700
 
@@ -98,12 +98,12 @@ def test_feedback_without_a_block_is_ignored() -> None:
 
 def test_a_stopped_response_without_content_says_why() -> None:
     assert script_of({"candidates": [{"finishReason": "SAFETY", "index": 0}]}) == [
-        "start", "text", "text: [The provider stopped this answer: SAFETY.]", "stop", "finish content_filter"]
+        "start", "text", "text: [The provider stopped this response: SAFETY.]", "stop", "finish content_filter"]
 
 
 def test_white_space_is_no_content() -> None:
     assert script_of(chunk(text("\n")), chunk(finish="RECITATION"))[2] == (
-        "text: \n[The provider stopped this answer: RECITATION.]")
+        "text: \n[The provider stopped this response: RECITATION.]")
 
 
 def test_old_models_send_a_reason_with_every_chunk() -> None:
@@ -128,7 +128,7 @@ def test_a_failure_counts_after_a_reason() -> None:
     pytest.param([chunk(text("hi")), "[DONE]"], id="the end mark of proxies"),
 ])
 def test_p1_a_stream_without_a_finish_reason_is_broken(chunks: list[object]) -> None:
-    assert failure(decode(sse(*chunks))).message == "The provider's stream ended before the answer was complete."
+    assert failure(decode(sse(*chunks))).message == "The provider's stream ended before the response was complete."
 
 
 def test_p1_an_empty_body_is_a_failure() -> None:

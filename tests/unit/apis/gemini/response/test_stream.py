@@ -106,7 +106,7 @@ def test_p8_the_signature_of_a_thought_closes_its_block() -> None:
 def test_p8_a_signature_without_an_open_block_is_named_and_adds_no_block(chunks: list[object]) -> None:
     ctx = context()
     assert script_of(*chunks, ctx=ctx) == ["start", "text", "text: so", "stop", "finish stop"]
-    assert ctx.dropped.hints == ["answer.thoughtSignature"]
+    assert ctx.dropped.hints == ["response.thoughtSignature"]
 
 
 # ----------------------------------------------------------------------------------------------- other kinds of parts
@@ -133,7 +133,7 @@ def test_images_in_the_response_become_a_note() -> None:
     assert script_of(chunk(text("Look:")), chunk(image, image), chunk(finish="STOP"), ctx=ctx) == [
         "start", "text", "text: Look:\n\n[image (image/png): cannot be shown by this API]\n"
         "\n[image (image/png): cannot be shown by this API]\n", "stop", "finish stop"]
-    assert ctx.dropped.losses == ["answer.image"]
+    assert ctx.dropped.losses == ["response.image"]
 
 
 def test_audio_in_many_pieces_becomes_one_note_and_files_show_their_address() -> None:
@@ -143,7 +143,7 @@ def test_audio_in_many_pieces_becomes_one_note_and_files_show_their_address() ->
     assert script_of(sound, sound, sound, file, chunk(finish="STOP"), ctx=ctx)[2] == (
         "text: [audio (audio/L16;rate=24000): cannot be shown by this API]\n"
         "\n[video (video/mp4) at gs://b/v.mp4: cannot be shown by this API]\n")
-    assert ctx.dropped.losses == ["answer.audio", "answer.video"]
+    assert ctx.dropped.losses == ["response.audio", "response.video"]
 
 
 def test_an_image_in_a_thought_is_only_named() -> None:
@@ -151,7 +151,7 @@ def test_an_image_in_a_thought_is_only_named() -> None:
     draft = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "thought": True}
     assert script_of(chunk(draft), chunk(text("x"), finish="STOP"), ctx=ctx) == [
         "start", "text", "text: x", "stop", "finish stop"]
-    assert ctx.dropped.losses == ["answer.image"]
+    assert ctx.dropped.losses == ["response.image"]
 
 
 @pytest.mark.parametrize("name", ["toolCall", "toolResponse", "functionResponse", "hologram"])
@@ -159,7 +159,7 @@ def test_parts_that_cannot_be_carried_are_named(name: str) -> None:
     ctx = context()
     assert script_of(chunk({name: {"id": "1", "toolType": "GOOGLE_SEARCH_WEB"}}), chunk(text("x"), finish="STOP"),
                 ctx=ctx) == ["start", "text", "text: x", "stop", "finish stop"]
-    assert ctx.dropped.losses == [f"answer.{name}"]
+    assert ctx.dropped.losses == [f"response.{name}"]
 
 
 def test_only_the_first_candidate_counts() -> None:
@@ -169,7 +169,7 @@ def test_only_the_first_candidate_counts() -> None:
               {"candidates": [{"index": 1, "finishReason": "OTHER"}]},
               {"candidates": [{"content": {"parts": [text("c")]}, "finishReason": "STOP"}]}]
     assert script_of(*chunks, ctx=ctx) == ["start", "text", "text: ac", "stop", "finish stop"]
-    assert ctx.dropped.losses == ["answer.candidates"]
+    assert ctx.dropped.losses == ["response.candidates"]
 
 
 # ------------------------------------------------------------------------------------------------------------ sources
@@ -194,11 +194,11 @@ def test_sources_are_not_listed_in_structured_output_or_after_calls() -> None:
     structured = msgspec.structs.replace(ctx, request=msgspec.structs.replace(
         ctx.request, output_format=OutputFormat(None)))
     assert script_of(chunk(text("{}"), finish="STOP", groundingMetadata=GROUNDED), ctx=structured)[2] == "text: {}"
-    assert structured.dropped.hints == ["answer.groundingMetadata"]
+    assert structured.dropped.hints == ["response.groundingMetadata"]
     other = context()
     assert script_of(chunk(text("a"), call("ping")), chunk(finish="STOP", groundingMetadata=GROUNDED),
                 ctx=other)[-2:] == ["stop", "finish tool_calls"]
-    assert other.dropped.hints == ["answer.groundingMetadata"]
+    assert other.dropped.hints == ["response.groundingMetadata"]
 
 
 def test_an_empty_grounding_is_ignored_and_citations_are_named() -> None:
@@ -207,7 +207,7 @@ def test_an_empty_grounding_is_ignored_and_citations_are_named() -> None:
                 ctx=ctx)[2] == "text: x"
     assert ctx.dropped.hints == []
     script_of(chunk(text("x"), finish="STOP", citationMetadata={"citations": [{"uri": "https://e.example"}]}), ctx=ctx)
-    assert ctx.dropped.hints == ["answer.citationMetadata"]
+    assert ctx.dropped.hints == ["response.citationMetadata"]
 
 
 # -------------------------------------------------------------------------------------------------------------- usage

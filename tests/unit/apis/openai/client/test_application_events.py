@@ -119,7 +119,7 @@ def test_rule_4_losses_of_the_request_come_first_and_those_of_the_response_last(
     assert [event["type"] for event in events] == [
         "warning", "warning", "content", "tool_start", "tool_call", "warning", "usage", "done"]
     assert [event["name"] for event in events if event["type"] == "warning"] == [
-        "seed", "logit_bias", "answer.parallel_tool_calls"]
+        "seed", "logit_bias", "response.parallel_tool_calls"]
     first = events[0]
     assert (first["code"], sorted(first)) == ("dropped", ["code", "message", "name", "type"])
     assert "seed" in first["message"]

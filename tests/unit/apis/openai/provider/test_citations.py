@@ -122,7 +122,7 @@ def test_numbers_in_the_text_are_those_of_the_list() -> None:
 def test_sources_without_a_place_are_named(chunks: list[dict[str, object]], fields: dict[str, Any]) -> None:
     events, losses = outcome("anthropic", *chunks, **fields)
     assert "Sources" not in text_of_deltas(events)
-    assert losses == ["answer.citations"]
+    assert losses == ["response.citations"]
 
 
 def test_no_sources_add_nothing() -> None:
@@ -138,4 +138,4 @@ def test_a_flood_of_annotations_is_bounded_and_named() -> None:
     many = [cited(f"https://a.example/{number}") for number in range(1001)]
     answer, losses = outcome("openai", whole(content="a", annotations=many), stream=False)
     assert len(answer["choices"][0]["message"]["annotations"]) == 1000
-    assert losses == ["answer.citations"]
+    assert losses == ["response.citations"]

@@ -75,7 +75,7 @@ def test_rule_4_content_that_no_client_can_take_is_named() -> None:
     decoder = OpenAIResponseDecoder(decode_context)
     decoder.feed(whole(content=[{"type": "image_url"}, {"type": "text", "text": "x"}], images=[{"url": "y"}]))
     decoder.finish()
-    assert decode_context.dropped.losses == ["answer.image_url", "answer.images"]
+    assert decode_context.dropped.losses == ["response.image_url", "response.images"]
 
 
 @pytest.mark.parametrize(("reason", "expected"), [("MAX_TOKENS", "length"), ("model_length", "context_length"),
@@ -93,7 +93,7 @@ def test_a_call_after_the_finish_reason_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize(("body", "kind", "message"), [
-    pytest.param(sse(delta(content="x"), delta("stop"), delta("error")), "server", "ended the answer with an error",
+    pytest.param(sse(delta(content="x"), delta("stop"), delta("error")), "server", "ended the response with an error",
                  id="a failure after a finish reason"),
     pytest.param(sse({"choices": [{"index": 0, "delta": {}, "finish_reason": "error",
                                    "error": {"code": 429, "message": "slow down"}}]}), "rate_limit", "slow down",

@@ -184,7 +184,7 @@ def test_a_temperature_above_the_endpoints_limit_is_clamped_and_named():
 def test_several_choices_are_refused_where_the_provider_gives_one():
     assert sent("openai", "gpt-4o", choices=3)["n"] == 3
     for provider in ("groq", "deepseek", "ollama"):
-        with pytest.raises(BadRequest, match="n: 3 answers"):
+        with pytest.raises(BadRequest, match="n: the request asks for 3 responses"):
             sent(provider, "m", choices=3)
     assert "n" not in sent("groq", "m", choices=1)
 

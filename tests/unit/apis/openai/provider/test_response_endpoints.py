@@ -116,7 +116,7 @@ def test_a_sealed_item_joins_the_thinking_before_it_or_stands_alone_but_never_af
     assert unpack_item(next(e.data for e in alone if isinstance(e, RedactedThinking)), where.target) == kept
     late = streamed(delta(content="ok"), delta(reasoning_details=[item]), delta("stop"), where=where)
     assert script(late) == ["start", "text", "text: ok", "stop", "finish stop"]
-    assert where.dropped.hints == ["answer.reasoning_details"]
+    assert where.dropped.hints == ["response.reasoning_details"]
 
 
 # ------------------------------------------------------------------------------------------------------- custom calls
