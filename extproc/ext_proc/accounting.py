@@ -1,7 +1,7 @@
-"""The tokens of one attempt: what the provider says and what went by -> figures for the log and for the teams' limits.
+"""The tokens of one attempt: the provider's figures and the bytes that passed -> figures for the log and the limits.
 
-The backend hop tells it what passes and asks it for figures: a running estimate while the answer streams, what holds at
-its end. It reads no bytes and sends nothing.
+The backend hop reports sizes and asks for figures: an estimate while the response streams, final figures at its end.
+This module reads no bytes and sends nothing.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from extproc.errors import Failure
 from extproc.ext_proc.record import Record, usage_figures
 
 Figures = dict[str, str | float | None]
-"""Dynamic metadata: tokens by kind, whether they are an estimate."""
+"""Dynamic metadata: tokens by kind, and whether they are an estimate."""
 
 ESTIMATE_EVERY = 2.0
-"""Seconds between two estimates of the tokens used, while the answer streams."""
+"""Seconds between two estimates while the response streams."""
 
 ESTIMATE_BYTES = 4096
-"""Bytes of the provider's stream after which there is another estimate at the latest: what an answer that is cut off
-used since the last one is counted nowhere."""
+"""Bytes of the provider's stream after which another estimate is due, whatever the time: tokens that a broken response
+used after the last estimate are counted nowhere."""
 
 _BREAKS = frozenset({"server", "timeout"})
-"""How whole answers fail that break off or fall silent."""
+"""Kinds of failure of a response that is not streamed and breaks off or stalls."""
 
 _BYTES_PER_TOKEN = 4
 _BYTES_PER_EVENT = 200
@@ -33,7 +33,7 @@ _NO_USAGE = Usage()
 
 
 class TokenAccounting:
-    """One attempt's. `record` says how the answer went as far as the client is concerned."""
+    """Counts for one attempt. `record`: the status and the end of the response as the client sees them."""
 
     __slots__ = ("_counts_tokens_only", "_next_size", "_next_time", "_prompt", "_record", "_status", "received_bytes")
 
@@ -48,31 +48,31 @@ class TokenAccounting:
         """Bytes of the provider's response."""
 
     def note_request(self, size: int, *, only_counts: bool) -> None:
-        """A request of `size` bytes goes to the provider. `only_counts`: it wants its prompt counted, not answered."""
+        """A request of `size` bytes goes to the provider. `only_counts`: it asks for a token count."""
         self._prompt = size // _BYTES_PER_TOKEN
         self._counts_tokens_only = only_counts
 
     def note_response(self, status: str, now: float) -> None:
-        """The provider's head is there."""
+        """The provider's response head arrived."""
         self._status = status
         self._next_time = now + ESTIMATE_EVERY
 
     def is_estimate_due(self, now: float) -> bool:
-        """Whether it is time for another estimate; the answer is yes once."""
+        """True if another estimate is due. It is then due again after the next interval."""
         if now < self._next_time and self.received_bytes < self._next_size:
             return False
         self._next_time, self._next_size = now + ESTIMATE_EVERY, self.received_bytes + ESTIMATE_BYTES
         return True
 
     def estimated_figures(self, reported: Usage = _NO_USAGE) -> Figures:
-        """The tokens used so far. `reported`: the provider's figures. A prompt that was only counted uses none."""
+        """The tokens used so far. `reported`: the provider's figures. A token count uses none."""
         if self._counts_tokens_only:
             return {"input": 0, "output": 0, "total": 0, "estimated": False}
         prompt, output = self._estimate_counts(reported)
         return {"input": prompt, "output": output, "total": prompt + output, "estimated": True}
 
     def final_usage(self, reported: Usage, failure: Failure | None) -> Usage:
-        """What was used when all is over: the provider's figures; where it gave none for an answer that had begun, the
+        """The tokens used at the end: the provider's figures. If it sent none and the response had begun, the
         estimate."""
         known = (reported.input + reported.output > 0 and not reported.estimated) or self._counts_tokens_only
         if not known and self._consumed_tokens(failure):
@@ -81,14 +81,14 @@ class TokenAccounting:
         return replace(reported, estimated=False) if reported.estimated else reported
 
     def final_figures(self, reported: Usage, failure: Failure | None) -> Figures:
-        """The same with how it ended."""
+        """`final_usage` as metadata, with the finish reason or the failure."""
         usage, record = self.final_usage(reported, failure), self._record
         return {**usage_figures(usage), "estimated": usage.estimated, "finish": record.finish,
                 "failure": record.failure}
 
     def _consumed_tokens(self, failure: Failure | None) -> bool:
-        """Whether there was an answer, also where it broke or the client left before any of it went on: its tokens are
-        used. What a provider says instead of an answer costs nothing."""
+        """True if the provider began a response, even if it broke off or the client left before it got any of it. An
+        error of the provider uses no tokens."""
         if self._record.status == 200:
             return True
         if failure is None:
@@ -97,6 +97,6 @@ class TokenAccounting:
                 and failure.kind in _BREAKS)
 
     def _estimate_counts(self, reported: Usage) -> tuple[int, int]:
-        """Tokens of prompt and output: the provider's own figures as far as they go, else by size."""
+        """Tokens of prompt and output: the provider's figures if it sent some, else by size."""
         size = _BYTES_PER_EVENT if self._record.stream else _BYTES_PER_TOKEN
         return reported.input or self._prompt, max(reported.output, self.received_bytes // size)

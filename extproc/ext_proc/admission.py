@@ -1,8 +1,8 @@
 """The checks in front of every request: headers and body in, a model rule or a refusal out.
 
-The edge hop uses them on every request, one-hop mode in front of its translation. What can be answered here is:
-`/v1/models`, `/v1/messages/count_tokens`, the greeting at `/`, and every refusal that needs no provider. Refusals are
-raised as `RefusedRequest` or `BadRequest`; the exchange gives them the client's shape.
+The edge hop uses them for every request, one-hop mode before its translation. Requests that need no provider end here:
+the list of models, a token count, the greeting at `/`, and every refusal. Refusals are raised as `RefusedRequest` or
+`BadRequest`; the exchange encodes them in the client's API.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _SUFFIX = re.compile(r"\[[^\[\]]{1,16}\]$")
 _JSON = {"content-type": "application/json"}
 
 MODEL_NOT_FOUND = "model_not_found"
-"""OpenAI's code of a 404 about the model, by which its clients tell it from a 404 about the path."""
+"""OpenAI's error code of a 404 for an unknown model. Clients use it to tell this 404 from one for an unknown path."""
 
 
 class GatewayResponse(msgspec.Struct, frozen=True):
-    """An answer that needs no provider."""
+    """A response that needs no provider."""
 
     status: int
     headers: dict[str, str]
@@ -39,7 +39,7 @@ class GatewayResponse(msgspec.Struct, frozen=True):
 
 
 class AdmittedRequest(msgspec.Struct, frozen=True):
-    """A request that a provider is to serve."""
+    """A request for a provider."""
 
     routing_fields: RoutingFields
     rule: ModelRule
@@ -48,8 +48,8 @@ class AdmittedRequest(msgspec.Struct, frozen=True):
 
 
 class RequestAdmission:
-    """One request's way in. `edge`: the gateway's own listener, where callers, host names and origins are checked;
-    in one-hop mode they are the affair of the gateway around us."""
+    """The admission of one request. `edge`: at the gateway's own listener, where callers, host names and origins are
+    checked; in one-hop mode the surrounding gateway checks them."""
 
     __slots__ = ("_config", "_edge", "_record", "body", "endpoint", "headers", "team")
 
@@ -63,12 +63,12 @@ class RequestAdmission:
         self.team: str | None = None
 
     def should_offload(self, last: bytes) -> bool:
-        """True if `complete` will take long once the `last` bytes of the body are there."""
+        """True if `admit` may take long enough that a thread should run it. `last`: the final bytes of the body."""
         return (self.body.should_offload(last) or "content-encoding" in self.headers
                 or (self.endpoint is not None and self.endpoint.operation == "count_tokens"))
 
     def check_headers(self, headers: dict[str, str], api: str) -> GatewayResponse | None:
-        """Looks at the request's headers. None: the body is needed."""
+        """Checks the request's headers. None: the body is needed."""
         self.headers = headers
         if self._edge:
             self._check_caller()
@@ -86,7 +86,7 @@ class RequestAdmission:
         return None
 
     def admit(self) -> GatewayResponse | AdmittedRequest:
-        """All of the body is there."""
+        """Called when the body is complete. Raises BadRequest."""
         body = self.body.decode(self.headers.get("content-encoding"))
         self._record.request_bytes = self.body.size
         routing_fields = peek_routing_fields(body, self._config.limits)
@@ -106,7 +106,7 @@ class RequestAdmission:
         return AdmittedRequest(routing_fields, rule, body)
 
     def _check_same_api(self, rule: ModelRule, model: str) -> None:
-        """What is not translated needs a backend that speaks the client's API."""
+        """A path without translation needs a backend that speaks the client's API."""
         assert self.endpoint is not None
         apis = [self._config.backends[attempt.backend].api for attempt in rule.attempts]
         if self.endpoint.api not in apis:
@@ -122,7 +122,7 @@ class RequestAdmission:
         name = telemetry_provider_name(backend.api, backend.host, backend.base_path, backend.provider)
         return name == backend.api == endpoint.api
 
-    # ---------------------------------------------------------------------------------------------------- who may call
+    # ---------------------------------------------------------------------------------------------------------- caller
 
     def _check_caller(self) -> None:
         config, headers = self._config, self.headers
@@ -145,19 +145,20 @@ class RequestAdmission:
                 reason="foreign_origin", status=403, kind="permission")
 
     def _check_content_type(self) -> None:
-        """Without teams a web page could send a simple (not JSON) cross-site request with nobody asking."""
+        """Without teams, a web page could send a simple cross-site request (not JSON), for which browsers ask no
+        permission."""
         if self._config.teams or not self._edge:
             return
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
             raise RefusedRequest("The content-type must be application/json.", reason="content_type", status=415)
 
-    # ------------------------------------------------------------------------------------------------- what is asked of
+    # ----------------------------------------------------------------------------------------------- endpoint and model
 
     def _find_endpoint(self, target: str, api: str) -> Endpoint:
         endpoint = ENDPOINT_OF[target]
         known = endpoint is not None and (endpoint.api is None or endpoint.api in CLIENT_APIS)
-        # Who posts to the root has left out the path: that is the error to name, not the method.
+        # A POST to the root is a request without its path: the error names the path, not the method.
         misses_path = (endpoint is not None and endpoint.operation == "root"
                        and self.headers.get(":method") not in endpoint.methods)
         if endpoint is not None and known and not misses_path:
@@ -175,7 +176,7 @@ class RequestAdmission:
                           reason="wrong_method", status=405, headers={"allow": allow})
 
     def _find_rule(self, model: str) -> ModelRule:
-        """The rule of the model; a suffix such as `[1m]`, by which clients ask for a longer context, may be missing
+        """The rule of the model. A suffix such as `[1m]`, with which clients request a longer context, may be missing
         from the configuration."""
         config, name = self._config, model
         rule = config.find_rule(name)
@@ -194,7 +195,7 @@ class RequestAdmission:
 
 
 def request_api(headers: Mapping[str, str]) -> str:
-    """The API in whose shape this request is answered."""
+    """The API in which errors for this request are encoded."""
     return api_of(headers.get(":path", "/"), headers)
 
 

@@ -1,8 +1,8 @@
-"""Which attempt a backend hop serves, and the Translation that serves it.
+"""The attempt that a backend hop serves, and its Translation.
 
 Called by the translate exchange. The edge hop names the rule (`x-extproc-route`) and, if some of its attempts have
-weights, their order (`x-extproc-order`, see `choose_attempt_order`); Envoy counts the attempts
-(`x-envoy-attempt-count`), the filter's own metadata names the backend: all must agree.
+weights, their order (`x-extproc-order`, see `choose_attempt_order`). Envoy counts the attempts
+(`x-envoy-attempt-count`). The filter's metadata names the backend. All of these must agree.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from extproc.translation.untranslated import UntranslatedExchange
 
 
 class AttemptTranslation(Protocol):
-    """What the exchange uses of a Translation; tests put a scripted one in its place."""
+    """The part of `Translation` that the exchange uses; tests replace it by a scripted one."""
 
     head: Head | None
     dropped: Dropped
@@ -64,32 +64,32 @@ class AttemptTranslation(Protocol):
 
 
 class ChosenAttempt(msgspec.Struct, frozen=True):
-    """The attempt at hand. `number` counts from 1; `last`: no further attempt remains."""
+    """One attempt of a rule. `number` counts from 1; `last`: no further attempt remains."""
 
     rule: ModelRule
     attempt: Attempt
     number: int
     last: bool
 
-    def first_token(self, config: Config) -> float | None:
-        """Seconds that this attempt has for its first token; None: no limit of its own."""
+    def first_token_timeout(self, config: Config) -> float | None:
+        """Seconds that this attempt has for its first token; None: no limit."""
         own = self.attempt.first_token_timeout
         return own if own is not None else config.timeouts.first_token
 
 
 class RoutingMismatchError(Exception):
-    """Envoy's configuration and ours do not agree."""
+    """Envoy's configuration differs from the processor's."""
 
 
 def find_attempt_by_route(config: Config, headers: Mapping[str, str], backend: str) -> ChosenAttempt:
-    """The attempt of a request that the edge hop has routed. Raises Misrouted."""
+    """The attempt of a request that the edge hop has routed. Raises RoutingMismatchError."""
     route = headers.get(ROUTE_HEADER, "")
     rule = config.rule_by_id(route)
     if rule is None:
         raise RoutingMismatchError(f"no model rule has the id {route[:80]!r}; Envoy and the processor run on different "
                         "configurations")
     count = headers.get(ATTEMPT_COUNT_HEADER, "1")
-    # Most requests need no second attempt: nothing is to be read and bounded then.
+    # Most requests need no second attempt, so the usual count is not parsed.
     number = 1 if count == "1" else min(max(int(count) if count.isdecimal() else 1, 1), len(rule.attempts))
     named = headers.get(ORDER_HEADER)
     order = int(named) if named is not None and named.isdecimal() else 0
@@ -101,8 +101,8 @@ def find_attempt_by_route(config: Config, headers: Mapping[str, str], backend: s
 
 
 def choose_attempt_order(rule: ModelRule, key: bytes) -> int:
-    """Which of the rule's orders a request takes. `key`: what requests that belong together have in common, or what
-    tells one request from all others; the same key takes the same order, in every worker and replica."""
+    """The index of the order of attempts for a request. `key`: shared by requests of one conversation, or unique to the
+    request. The same key gives the same order, in every worker and replica."""
     point = int.from_bytes(hashlib.blake2b(key, digest_size=8, person=b"order").digest(), "big") / 2**64
     for number, order in enumerate(rule.attempt_orders):
         point -= order.share
@@ -112,8 +112,8 @@ def choose_attempt_order(rule: ModelRule, key: bytes) -> int:
 
 
 def find_attempt_by_backend(rule: ModelRule, backend: str) -> ChosenAttempt | None:
-    """One-hop mode: the rule's first attempt on this backend. Retries there are the gateway's affair, which replays
-    the translated request, so nothing is withheld."""
+    """One-hop mode: the rule's first attempt on this backend. The surrounding gateway retries with the translated
+    request, so it is the last attempt here, and nothing is withheld."""
     for number, attempt in enumerate(rule.attempts, 1):
         if attempt.backend == backend:
             return ChosenAttempt(rule, attempt, number, True)
@@ -122,8 +122,8 @@ def find_attempt_by_backend(rule: ModelRule, backend: str) -> ChosenAttempt | No
 
 def make_translation(config: Config, api: str, backend: Backend, choice: ChosenAttempt, model: str, request_id: str,
                      endpoint: Endpoint | None = None) -> AttemptTranslation:
-    """The Translation of one attempt. `model` is the client's name of it. `endpoint`: the path that was asked for; what
-    is not translated passes as it is. Raises BadRequest where the backend cannot serve the path."""
+    """The Translation of one attempt. `model`: the client's name of it. `endpoint`: of the request's path, which may be
+    one without translation. Raises BadRequest if the backend cannot serve the path."""
     attempt, timeouts = choice.attempt, config.timeouts
     if backend.has_key_files:
         backend.remember_keys()

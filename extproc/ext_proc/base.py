@@ -1,8 +1,8 @@
-"""What both exchanges share: the guard around every step, refusals in the client's shape, the record.
+"""The base of the exchanges: exception handling around every step, refusals in the client's API, the record.
 
-An exchange is one ext_proc stream without its I/O: messages and time in, messages out. The server calls `receive` for
-each message, `on_deadline` when `next_deadline` has passed, `closed` when the stream is gone. Whatever happens inside,
-the client gets an error and never an untranslated body: an exception turns into an error answer here.
+An exchange is one ext_proc stream without its I/O: messages and time in, messages out. The worker calls `receive` for
+each message, `on_deadline` when `next_deadline` has passed, and `close` at the end of the stream. An exception inside
+becomes an error response, so that the client never gets an untranslated body.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ METADATA_NAMESPACE = "extproc"
 """The namespace of the dynamic metadata that exchanges emit."""
 
 LARGE_RESPONSE = 64 * 1024
-"""Bytes. Larger responses that are not streamed are translated in a thread: they are searched for calls and reasoning,
-and cut into events."""
+"""Bytes. Larger responses that are not streamed are translated in a thread: they are scanned for calls and reasoning,
+and split into events."""
 
 
 class RefusedRequest(BadRequest):
-    """A refusal with a reason for the access log and headers of its own."""
+    """A refusal with a reason for the access log, and additional headers."""
 
     def __init__(self, message: str, *, reason: str, headers: Mapping[str, str] | None = None, status: int = 400,
                  kind: str = "invalid_request", code: str | None = None) -> None:
@@ -39,11 +39,10 @@ class RefusedRequest(BadRequest):
 
 
 class Exchange:
-    """One ext_proc stream. `request_id` names the exchange towards client and log until Envoy's own id is known;
-    times are seconds of any steady clock, always the same one."""
+    """One ext_proc stream. `request_id` identifies the exchange to client and log until Envoy's own id is known. Times
+    are seconds of one monotonic clock."""
 
-    # With its subclasses it has more fields than the dictionary of an instance shares with others of its class: one
-    # would be built up for each.
+    # Slots, because instances with this many fields do not share the keys of their dictionaries.
     __slots__ = (
         "api",
         "began",
@@ -63,24 +62,24 @@ class Exchange:
         self.config = config
         self.record = Record(hop=self.hop, request_id=request_id)
         self.done = False
-        """Nothing more will be sent; messages that still come are ignored."""
+        """Nothing more is sent. Further messages are ignored."""
         self.deadline_moved_up = True
-        """`next_deadline` may be sooner than when it was last asked for; whoever sets the timer clears this."""
+        """`next_deadline` may be sooner than at the last call. The owner of the timer clears this."""
         self.can_prepare = False
-        """There is work for `prepare`."""
+        """`prepare` has work to do."""
         self.crash: Exception | None = None
-        """The exception that ended this exchange, for the server's log."""
+        """The exception that ended this exchange, for the log."""
         self.unanswered = False
-        """The stream ended from outside before anything was said about the request."""
+        """The stream was ended from outside before the exchange replied to the request."""
         self.api = next(iter(CLIENT_APIS))
-        """The name of the client API in whose shape errors are; until the headers are known, the first one."""
+        """The name of the client API in which errors are encoded; the first one until the headers are known."""
         self.began = now
         self.last_message = now
 
-    # ------------------------------------------------------------------------------------------- what the server calls
+    # ------------------------------------------------------------------------------------------ interface of the worker
 
     def receive(self, message: EnvoyMessage, now: float) -> Responses:
-        """One message of Envoy -> what to send, in this order."""
+        """One message of Envoy -> the messages to send, in order."""
         self.last_message = now
         if self.done or (type(message) is OtherMessage and message.observed_only):
             return []
@@ -92,7 +91,7 @@ class Exchange:
             return self.fail(error, now)
 
     def on_deadline(self, now: float) -> Responses:
-        """What is due by now: pings, timeouts."""
+        """Does what is due: pings, timeouts."""
         if self.done:
             return []
         try:
@@ -103,8 +102,8 @@ class Exchange:
             return self.fail(error, now)
 
     def prepare(self) -> None:
-        """Does ahead what the next message will need, while others are at work: called once what was sent is on its
-        way, when `can_prepare` says so. Sends nothing; may raise, and then nothing was prepared."""
+        """Does work for the next message in advance. Called if `can_prepare` is set, after the messages were sent.
+        Sends nothing. May raise; nothing is prepared then."""
         self.can_prepare = False
 
     def fail(self, error: Exception, now: float) -> Responses:
@@ -116,7 +115,7 @@ class Exchange:
         return self._end_with_failure(failure, "internal_error", now)
 
     def close(self, now: float) -> Record:
-        """The stream has ended, by whichever side; the record is complete now."""
+        """The stream has ended, on either side. Returns the complete record."""
         if not self.done:
             self._record_early_end()
             self.done = True
@@ -126,30 +125,30 @@ class Exchange:
 
     @property
     def awaits_end_report(self) -> bool:
-        """The stream was ended from outside while an answer was wanted, by whom `ended` has yet to say; only then is
-        the record complete."""
+        """True if the stream was ended from outside while a response was due. The record is complete after
+        `set_closed_by`."""
         return False
 
     def set_closed_by(self, by: ClosedBy) -> None:
-        """Who ended it."""
+        """Records who ended the stream."""
 
     @property
     def is_logged(self) -> bool:
-        """Whether the log gets a line of it. Envoy tells of what was never answered, as of everything that does not
-        come here (`extproc.envoy_config.access_log`), unless it tells nothing; a gateway around us is not asked to."""
+        """True if this log has a line of the exchange. Envoy's access log has the lines of unanswered requests
+        (`extproc.envoy_config.access_log`), unless it is off or belongs to a surrounding gateway."""
         return not self.unanswered or self.hop == "onehop" or self.config.access_log == "off"
 
     @property
     def next_deadline(self) -> float | None:
-        """When `on_deadline` wants to be called, unless messages come before. With each message it moves on, or stays;
-        where it becomes sooner, `deadline_moved_up` says so."""
+        """The time for `on_deadline`, unless a message comes before. A message moves it to a later time or leaves it;
+        `deadline_moved_up` is set if it becomes sooner."""
         return None if self.done else self._request_due
 
     def should_offload(self, last: BodyChunk) -> bool:
         """True if `receive` of the last chunk of a body may take so long that a thread should run it."""
         return False
 
-    # ------------------------------------------------------------------------------------------- what an exchange does
+    # ----------------------------------------------------------------------------------------------- for the subclasses
 
     def _handle_message(self, message: EnvoyMessage, now: float) -> Responses:
         raise NotImplementedError
@@ -162,34 +161,34 @@ class Exchange:
 
     @property
     def _request_due(self) -> float:
-        """Until when more of the request must come, and all of it."""
+        """The time by which more of the request must arrive, or all of it, whichever is sooner."""
         timeouts = self.config.timeouts
         return min(self.last_message + timeouts.stream_idle, self.began + timeouts.request)
 
     def _end_with_failure(self, failure: Failure, reason: str, now: float) -> Responses:
-        """Ends with this failure while no response head went out."""
-        answer = self._encode_error(failure)
-        return self.reply(answer.status, answer.headers, answer.body, reason, now)
+        """Ends the exchange with this failure, before a response head was sent."""
+        error = self._encode_error(failure)
+        return self.reply(error.status, error.headers, error.body, reason, now)
 
     def _record_early_end(self) -> None:
         self.unanswered = True
         self.record.outcome = self.record.outcome or "client_closed"
 
-    # --------------------------------------------------------------------------------------------------------- answers
+    # --------------------------------------------------------------------------------------------------------- replies
 
     def refuse(self, refusal: BadRequest, now: float) -> Responses:
-        """Ends with an error in the client's shape."""
+        """Ends the exchange with an error in the client's API."""
         failure = refusal.failure
         self.record.set_failure(failure, "error")
-        answer = self._encode_error(failure)
-        headers = answer.headers
+        error = self._encode_error(failure)
+        headers = error.headers
         reason: str = failure.kind
         if isinstance(refusal, RefusedRequest):
-            headers, reason = {**answer.headers, **refusal.headers}, refusal.reason
-        return self.reply(answer.status, headers, answer.body, reason, now)
+            headers, reason = {**error.headers, **refusal.headers}, refusal.reason
+        return self.reply(error.status, headers, error.body, reason, now)
 
     def reply(self, status: int, headers: Mapping[str, str], body: bytes, reason: str, now: float) -> Responses:
-        """Ends with an answer of our own."""
+        """Ends the exchange with a response of the gateway's own."""
         self.done = True
         record = self.record
         record.status = status

@@ -1,7 +1,7 @@
 """An encoded `ProcessingRequest` -> a head, a chunk of a body, or trailers.
 
-Protobuf reads all messages except small chunks of a response: a stream consists of these, so their fixed framing is
-compared and cut off here. A test compares both ways of reading. Nothing here knows what headers or bytes mean.
+Protobuf decodes all messages except small chunks of a response: a stream consists of these, so their fixed framing is
+compared and removed here. A test compares both decoders. Nothing here interprets headers or bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from extproc.ext_proc.pb.external_processor_pb2 import HeaderMap, HttpBody, Http
 
 @final
 class BodyChunk(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a body, of the request or of the `response`. `end`: nothing of it follows."""
+    """A piece of the body of the request or of the `response`. `end`: it is the last one."""
 
     data: bytes
     end: bool
@@ -25,7 +25,7 @@ class BodyChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class BodyModes(msgspec.Struct, frozen=True, gc=False):
-    """How the filter is told to send bodies, in the numbers of `ProcessingMode.BodySendMode`."""
+    """The filter's body modes, as numbers of `ProcessingMode.BodySendMode`."""
 
     request: int
     response: int
@@ -41,14 +41,14 @@ class HeadersMessage(msgspec.Struct, frozen=True):
     """No body follows."""
     response: bool
     modes: BodyModes | None = None
-    """Told with the first message of a stream only."""
+    """Only in the first message of a stream."""
     attributes: Mapping[str, str] = {}
-    """The Envoy attributes that the filter was told to send and that are text, such as `request.path`."""
+    """The Envoy attributes with text values that the filter is configured to send, such as `request.path`."""
 
 
 @final
 class TrailersMessage(msgspec.Struct, frozen=True):
-    """What follows a body; nothing comes behind it."""
+    """The trailers after a body."""
 
     headers: dict[str, str]
     response: bool
@@ -56,21 +56,20 @@ class TrailersMessage(msgspec.Struct, frozen=True):
 
 @final
 class OtherMessage(msgspec.Struct, frozen=True):
-    """Anything else. `observed_only`: whatever it is, Envoy only shows what passes and waits for no answer
-    (`observability_mode`)."""
+    """Any other message. `observed_only`: Envoy waits for no reply (`observability_mode`)."""
 
     observed_only: bool
 
 
 EnvoyMessage = BodyChunk | HeadersMessage | TrailersMessage | OtherMessage
-"""What Envoy says."""
+"""A message of Envoy."""
 
 _NO_METADATA = b"\x42\x00"
 """The empty `metadata_context` that Envoy writes at the end of every message."""
 
 
 def read_message(message: bytes) -> EnvoyMessage:
-    """Raises protobuf's DecodeError."""
+    """Decodes a message. Raises protobuf's DecodeError."""
     size = len(message)
     if size < _SMALL:
         framing = _EVENT_FRAMING.get(size) or _EVENT_FRAMING[size]
@@ -80,8 +79,8 @@ def read_message(message: bytes) -> EnvoyMessage:
 
 
 def _event_framing(size: int) -> bytes:
-    """The bytes before the data in a message of `size` bytes that is a chunk of a response, as Envoy writes it. If no
-    such message has this size: more bytes than a message of this size holds."""
+    """The bytes before the data in Envoy's encoding of a response chunk, for a message of `size` bytes. If no such
+    message has this size: more bytes than fit into it."""
     for framing in (6, 7, 8):  # bytes of tags, lengths and `_NO_METADATA`
         data = bytes(max(size - framing, 0))
         message = ProcessingRequest(response_body=HttpBody(body=data)).SerializeToString() + _NO_METADATA
@@ -122,7 +121,7 @@ def _attributes(message: ProcessingRequest) -> dict[str, str]:
 
 
 def _read_map(headers: HeaderMap) -> dict[str, str]:
-    """A header's value travels in `raw_value`."""
+    """Envoy sends the value of a header in `raw_value`."""
     found: dict[str, str] = {}
     for header in headers.headers:
         name, raw = header.key, header.raw_value

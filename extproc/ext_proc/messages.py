@@ -1,7 +1,7 @@
-"""HTTP as the exchanges see it -> encoded `ProcessingResponse` messages.
+"""Headers, bodies and trailers -> encoded `ProcessingResponse` messages.
 
-Both exchanges use this module and `incoming`, and touch protobuf messages nowhere else. Facts about Envoy: it reads a
-header's value from `raw_value` (it ignores a `value`); in the mode FULL_DUPLEX_STREAMED a body travels only as
+Both exchanges use this module and `incoming`, and handle protobuf messages nowhere else. Facts about Envoy: it reads a
+header's value from `raw_value` and ignores `value`; with FULL_DUPLEX_STREAMED a body must be sent as
 `streamed_response`; pseudo-headers and `host` cannot be removed.
 """
 
@@ -29,10 +29,10 @@ from extproc.ext_proc.pb.external_processor_pb2 import (
 )
 
 BODY_CHUNK = 256 * 1024
-"""Bytes of a body in one message to Envoy. Between 64 KiB and 1 MiB Envoy needs least memory."""
+"""The most bytes of a body in one message to Envoy. Envoy needs the least memory between 64 KiB and 1 MiB."""
 
 OUR_DETAILS = "extproc_"
-"""Response code details of the processor's own replies begin with this, so that Envoy's mappers leave them alone."""
+"""The prefix of the response code details of the processor's own replies. Envoy's mappers ignore these replies."""
 
 _FULL_DUPLEX = ProcessingMode.FULL_DUPLEX_STREAMED
 _MODE_NAMES = {number: name for name, number in ProcessingMode.BodySendMode.items()}
@@ -54,8 +54,8 @@ def response_head(set_headers: Mapping[str, str], remove: Iterable[str] = ()) ->
 
 
 def response_head_with_body(set_headers: Mapping[str, str], remove: Iterable[str], body: bytes) -> bytes:
-    """The response to the headers of a provider response without a body, if the client is due a body. (Envoy would drop
-    a chunk there.)"""
+    """The response to the headers of a provider response without a body, if the client gets a body. (Envoy would drop a
+    chunk.)"""
     return ProcessingResponse(response_headers=HeadersResponse(response=CommonResponse(
         status=CommonResponse.CONTINUE_AND_REPLACE, header_mutation=_mutation(set_headers, remove),
         body_mutation=BodyMutation(body=body)))).SerializeToString()
@@ -166,8 +166,8 @@ def _metadata_value(value: str | float) -> StructValue:
 
 
 def find_body_mode_error(modes: BodyModes | None, *, response: bool) -> str | None:
-    """What is wrong with the filter's body modes, for people; None when all is well. Only the first message of a
-    stream says the modes. `response`: the answers pass this filter as well."""
+    """An error message about the filter's body modes; None if they are right. Only the first message of a stream has
+    the modes. `response`: responses pass this filter as well."""
     if modes is None or (modes.request == _FULL_DUPLEX and (modes.response == _FULL_DUPLEX or not response)):
         return None
     setting, mode = (("request_body_mode", modes.request) if modes.request != _FULL_DUPLEX

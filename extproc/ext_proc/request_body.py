@@ -1,7 +1,7 @@
-"""A request body on its way in: chunks -> one bounded body, decoded, and what routing needs to know of it.
+"""The body of a request: chunks -> one bounded, decompressed body, and the fields that routing needs.
 
-Called by both exchanges for every request. Reads the model's name and nothing else: whether the rest makes sense is
-the translation's affair. Every function is linear in the body's size and runs in C.
+Called by both exchanges for every request. Only the fields for routing are read; the translation checks the rest. Every
+function is linear in the body's size and runs in C.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from extproc.translation.encoding import EncodingError, decompress, refused_enco
 
 
 class RoutingFields(msgspec.Struct, frozen=True, gc=False):
-    """What routing reads of a request body."""
+    """The fields of a request body that routing reads."""
 
     model: str
     stream: bool | None = False
@@ -24,11 +24,11 @@ class RoutingFields(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def conversation_key(self) -> bytes:
-        """What the request itself says of the user or conversation it belongs to: OpenAI's `prompt_cache_key`,
-        Anthropic's `metadata.user_id`, in which Claude Code names its session. Empty where it says nothing."""
-        for said in (bytes(self.prompt_cache_key), _user_id(self.metadata)):
-            if said not in _EMPTY_VALUES:
-                return said
+        """The request's own key for its user or conversation: OpenAI's `prompt_cache_key`, or Anthropic's
+        `metadata.user_id`, which contains Claude Code's session. b"" if it has none."""
+        for key in (bytes(self.prompt_cache_key), _user_id(self.metadata)):
+            if key not in _EMPTY_VALUES:
+                return key
         return b""
 
 
@@ -47,19 +47,20 @@ _EMPTY_VALUES = (b"", b"null", b'""')
 
 
 LARGE_BODY = 512 * 1024
-"""Bytes. A larger body takes long enough to hold up other streams. A shorter task than the 5 ms after which the
-interpreter switches threads would hold them up from a thread as well, and the way there costs more."""
+"""Bytes. A larger body takes long enough to delay other streams. A task shorter than 5 ms, the interval at which the
+interpreter switches threads, would also delay them from a thread, and the hand-over costs more."""
 _SMALL_BODY = 64 * 1024
 """Bytes. A smaller body takes at most 10 ms, whatever it holds."""
 _SAMPLE_STEP, _MANY_QUOTES = 251, 16_000
-"""Every so many bytes one is sampled; quotes in 10 ms of the tiniest messages. A session of 400 KB has 3000 quotes, one
-of 550 short messages has as many as this; a sample takes less than a hundredth of the translation."""
+"""The distance of sampled bytes; and the number of quotes in messages that take 10 ms, if they are tiny. A session of
+400 KB has 3000 quotes, one of 550 short messages has 16,000. Sampling takes less than a hundredth of the
+translation."""
 _ROUTING_FIELDS = msgspec.json.Decoder(RoutingFields)
 _METADATA = msgspec.json.Decoder(_Metadata)
 
 
 class RequestBodyBuffer:
-    """Collects a request's chunks, bounded by `limits.body`. Raises BadRequest (413) past it."""
+    """Collects a request's chunks. Raises BadRequest (413) for more than `limits.body` bytes."""
 
     __slots__ = ("_limits", "chunks", "size")
 
@@ -69,7 +70,7 @@ class RequestBodyBuffer:
         self.size = 0
 
     def check_announced_size(self, content_length: str | None) -> None:
-        """Refuses what the headers announce to be too large, before it is sent."""
+        """Refuses a body by its announced size, before it is sent. Raises BadRequest (413)."""
         if content_length is not None and content_length.isdecimal() and int(content_length) > self._limits.body:
             raise too_large(self._limits.body)
 
@@ -83,9 +84,9 @@ class RequestBodyBuffer:
         self.chunks.append(data)
 
     def should_offload(self, last: bytes) -> bool:
-        """True if the work on the body, with `last` as its final bytes, should leave the event loop: for a large body,
-        and for one of many small values, such as thousands of tiny messages. A sample of every 251st byte estimates
-        their number: quotes without backslash begin or end a string; brackets count less, since texts hold them too."""
+        """True if a thread should process the body, with `last` as its final bytes: a large body, or one of many small
+        values, such as thousands of tiny messages. A sample of every 251st byte estimates their number: quotes without
+        a backslash begin or end a string; brackets have less weight, since texts contain them too."""
         size = self.size + len(last)
         if size <= _SMALL_BODY or size > LARGE_BODY:
             return size > LARGE_BODY
@@ -95,14 +96,14 @@ class RequestBodyBuffer:
         return (max(quotes, 0) + brackets // 4) * _SAMPLE_STEP > _MANY_QUOTES
 
     def raw(self) -> bytes:
-        """The bytes as they came."""
+        """The received bytes."""
         if len(self.chunks) > 1:
             self.chunks = [b"".join(self.chunks)]
         return self.chunks[0] if self.chunks else b""
 
     def decode(self, content_encoding: str | None) -> bytes:
         """The body without its content encodings, at most `limits.body` bytes. Raises BadRequest: 415 for an unknown
-        one, 413 past the limit, 400 for broken data."""
+        encoding, 413 past the limit, 400 for damaged data."""
         if not content_encoding:
             return self.raw()
         try:
@@ -117,8 +118,8 @@ def too_large(limit: int) -> BadRequest:
 
 
 def peek_routing_fields(body: bytes, limits: Limits) -> RoutingFields:
-    """The model that a JSON body asks for. Raises BadRequest with the place of the error. How deep the rest is nested
-    is for whoever decodes it (`extproc.apis.shared.body`); here nothing recurses."""
+    """The routing fields of a JSON body. Raises BadRequest with the place of the error. The nesting of the rest is
+    checked when it is decoded (`extproc.apis.shared.body`); nothing recurses here."""
     if not body.strip():
         raise BadRequest("the body is empty: expected a JSON object")
     try:
@@ -137,7 +138,7 @@ def peek_routing_fields(body: bytes, limits: Limits) -> RoutingFields:
 
 
 def _decode_routing_fields(body: bytes) -> RoutingFields:
-    """The translation puts half surrogate pairs right; here they must only not stand in the way."""
+    """Tolerates halves of surrogate pairs, which the translation repairs."""
     try:
         return _ROUTING_FIELDS.decode(body)
     except msgspec.DecodeError as error:
@@ -148,7 +149,7 @@ def _decode_routing_fields(body: bytes) -> RoutingFields:
 
 
 def _find_invalid_utf8(body: bytes) -> int:
-    """Where it begins. (The decoder counts from the beginning of a string.)"""
+    """The offset of the first invalid byte. (The JSON decoder reports an offset inside a string.)"""
     try:
         body.decode()
     except UnicodeDecodeError as error:

@@ -1,8 +1,8 @@
-"""The request of one attempt: Envoy's messages of the client's request -> those of the provider's.
+"""The request of one attempt: Envoy's messages with the client's request -> messages with the provider's request.
 
-First half of the translate exchange. The head is withheld until the body is complete: then the attempt is chosen, its
-`Translation` made, and head and body go out together. It says nothing to the client but refusals, and knows nothing of
-the answer.
+The first half of the translate exchange. The head is withheld until the body is complete. Then the attempt is chosen,
+its `Translation` is made, and head and body are sent together. Only refusals go to the client from here; the response
+is handled in `translate`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from extproc.profiles.telemetry import telemetry_provider_name
 
 
 class Phase(Enum):
-    """What the exchange waits for."""
+    """The messages that the exchange waits for."""
 
     REQUEST = auto()
     PROVIDER = auto()
@@ -42,8 +42,8 @@ class Phase(Enum):
 
 
 class RequestHalf(Exchange):
-    """See `TranslateExchange`. From `_phase` PROVIDER on, `_translation` and `_choice` are set and the request is
-    out."""
+    """See `TranslateExchange`. From `_phase` PROVIDER on, the request is sent, and `_translation` and `_choice` are
+    set."""
 
     __slots__ = (
         "_accounting",
@@ -53,7 +53,7 @@ class RequestHalf(Exchange):
         "_choice",
         "_endpoint",
         "_find_config",
-        "_first_token_at",
+        "_first_token_deadline",
         "_headers",
         "_make_translation",
         "_phase",
@@ -79,8 +79,8 @@ class RequestHalf(Exchange):
         self._translation: AttemptTranslation | None = None
         self._choice: ChosenAttempt | None = None
         self._sent_at = now
-        self._first_token_at: float | None = None
-        """Until when the first token must be there; None: no limit."""
+        self._first_token_deadline: float | None = None
+        """The deadline of the first token; None: no limit."""
         self._accounting = TokenAccounting(self.record)
 
     def _request_head(self, message: HeadersMessage, now: float) -> Responses:
@@ -88,24 +88,24 @@ class RequestHalf(Exchange):
         target = headers.get(":path", "")
         self._endpoint = ENDPOINT_OF[target]
         record = self.record
-        by_edge = headers.get(API_HEADER) if self._admission is None else None
-        self.api = by_edge or request_api(headers)
+        edge_api = headers.get(API_HEADER) if self._admission is None else None
+        self.api = edge_api or request_api(headers)
         record.api = self.api
         record.path = target.partition("?")[0][:200]
         record.request_id = headers.get("x-request-id", record.request_id)
         record.trace_id = trace_id(headers)
         record.team = headers.get(TEAM_HEADER)
-        if wrong := messages.find_body_mode_error(message.modes, response=True):
-            raise RefusedRequest(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
+        if error := messages.find_body_mode_error(message.modes, response=True):
+            raise RefusedRequest(f"Wrong configuration: {error}.", reason="body_mode", status=500, kind="server")
         if self._admission is None and self._find_config is not None:
             self.config = self._find_config(headers.get(ROUTE_HEADER, "")) or self.config
             self.deadline_moved_up = True  # its timeouts may be shorter
         if self._backend not in self.config.backends:
             raise RoutingMismatchError(f"the filter names the backend {self._backend!r}, which is not configured")
         if self._admission is not None:
-            answer = self._admission.check_headers(headers, self.api)
-            if answer is not None:
-                return self._respond(answer, now)
+            response = self._admission.check_headers(headers, self.api)
+            if response is not None:
+                return self._respond(response, now)
         else:
             self._choice = find_attempt_by_route(self.config, headers, self._backend)
             self._body.check_announced_size(headers.get("content-length"))
@@ -118,13 +118,13 @@ class RequestHalf(Exchange):
         return self._send_request(now) if part.end else []
 
     def _send_request(self, now: float) -> Responses:
-        """The whole request is there: translate it and send it on."""
+        """Called when the request is complete: translates it and sends it to the provider."""
         if self._admission is not None:
-            found = self._admission.admit()
-            if isinstance(found, GatewayResponse):
-                return self._respond(found, now)
-            routing_fields, body = found.routing_fields, found.body
-            self._choice = find_attempt_by_backend(found.rule, self._backend)
+            admitted = self._admission.admit()
+            if isinstance(admitted, GatewayResponse):
+                return self._respond(admitted, now)
+            routing_fields, body = admitted.routing_fields, admitted.body
+            self._choice = find_attempt_by_backend(admitted.rule, self._backend)
             if self._choice is None:
                 name = routing_fields.model[:200]
                 raise RefusedRequest(f'The model "{name}" is not served by the backend "{self._backend}".',
@@ -150,9 +150,9 @@ class RequestHalf(Exchange):
         self._phase = Phase.PROVIDER
         self.can_prepare = self.deadline_moved_up = True
         self._sent_at = now
-        patience = choice.first_token(self.config)
-        if patience is not None and self.record.stream:
-            self._first_token_at = now + patience
+        timeout = choice.first_token_timeout(self.config)
+        if timeout is not None and self.record.stream:
+            self._first_token_deadline = now + timeout
         self._accounting.note_request(len(request.body), only_counts=self._counts_tokens_only)
         routing = {":path": request.path}
         if request.method != self._headers.get(":method"):
@@ -162,7 +162,7 @@ class RequestHalf(Exchange):
         head = messages.request_head({**routing, **request.headers}, self._headers)
         metadata = {**self._routing_metadata(), **self._accounting.estimated_figures()}
         if self._admission is not None:
-            # For another gateway's access log: the header itself goes no further than here.
+            # For the access log of the surrounding gateway: the header itself is not forwarded.
             metadata["request_id"] = self.record.request_id
         head = messages.append_metadata(head, METADATA_NAMESPACE, metadata)
         return [head, *messages.body_chunks(messages.REQUEST_BODY, request.body, end=True)]
@@ -188,8 +188,8 @@ class RequestHalf(Exchange):
         record.provider_model = choice.attempt.provider_model(choice.rule.match, routing_fields.model)[:200]
         record.request_bytes = self._body.size
 
-    def _respond(self, answer: GatewayResponse, now: float) -> Responses:
-        return self.reply(answer.status, answer.headers, answer.body, answer.reason, now)
+    def _respond(self, response: GatewayResponse, now: float) -> Responses:
+        return self.reply(response.status, response.headers, response.body, response.reason, now)
 
     def _routing_metadata(self) -> dict[str, messages.Value]:
         record = self.record

@@ -1,6 +1,6 @@
-"""Which exchange serves a new ext_proc stream: the stream's gRPC metadata -> an exchange.
+"""The exchange of a new ext_proc stream, by the stream's gRPC metadata.
 
-Called by the server once per stream. The metadata is static text of the Envoy configuration (`initial_metadata` of the
+Called by the worker once per stream. The metadata is static text in Envoy's configuration (`initial_metadata` of the
 filter), so a client cannot influence it.
 """
 
@@ -19,7 +19,7 @@ from extproc.headers import BACKEND_METADATA, ROLE_METADATA
 
 
 class UnknownRole(Exchange):
-    """A filter that does not say what it is for: every request fails, in the client's shape."""
+    """The exchange for a filter without a valid role: every request fails, in the client's API."""
 
     hop = "unknown"
 
@@ -36,9 +36,9 @@ class UnknownRole(Exchange):
 
 def make_exchange(config: Config, metadata: Mapping[str, str], *, request_id: str, now: float,
                   find_config: Callable[[str], Config | None] | None = None) -> Exchange:
-    """The exchange of one stream. `request_id` is used where Envoy sends none. A filter that says nothing of itself is
-    the one that `one_hop` of the configuration speaks of. `find`: the configuration that knows a rule by its id, for
-    requests that the edge hop has routed by another one."""
+    """The exchange of one stream. `request_id` is used if Envoy sends none. A filter without a role serves the backend
+    `one_hop` of the configuration. `find_config`: id of a rule -> the configuration that has it, for requests that the
+    edge hop routed by an earlier configuration."""
     role = metadata.get(ROLE_METADATA, "")
     backend = metadata.get(BACKEND_METADATA, "")
     if not role and config.one_hop is not None:

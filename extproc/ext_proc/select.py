@@ -1,7 +1,8 @@
-"""The edge hop: reads a request once, chooses the route of its model and hands the bytes on unchanged.
+"""The edge hop: reads a request once, chooses the route of its model and forwards the bytes unchanged.
 
-Request headers and body in; out come the headers that Envoy routes by and the same body, or an answer of our own. The
-response never passes here. The head is withheld until the body is complete, because the model's name is in the body.
+Request headers and body in; the headers for Envoy's routing and the same body out, or a response of the gateway's own.
+The provider's response does not pass here. The head is withheld until the body is complete, because the model's name is
+in the body.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from extproc.headers import (
 
 
 class SelectExchange(Exchange):
-    """One request at the edge. Once routed, the exchange is done: the backend hop records the rest."""
+    """One request at the edge. The exchange is done when the request is routed; the backend hop records the rest."""
 
     __slots__ = ("_admission", "_stream_id", "routed")
 
@@ -36,7 +37,7 @@ class SelectExchange(Exchange):
         self._admission = RequestAdmission(config, self.record, edge=True)
         self._stream_id = request_id
         self.routed = False
-        """The request went on to a provider."""
+        """The request was sent towards a provider."""
 
     @property
     def is_logged(self) -> bool:
@@ -64,35 +65,36 @@ class SelectExchange(Exchange):
         self.record.path = headers.get(":path", "").partition("?")[0][:200]
         self.record.request_id = headers.get("x-request-id", self.record.request_id)
         self.record.trace_id = trace_id(headers)
-        if wrong := messages.find_body_mode_error(message.modes, response=False):
-            raise RefusedRequest(f"Wrong configuration: {wrong}.", reason="body_mode", status=500, kind="server")
-        answer = self._admission.check_headers(headers, self.api)
-        if answer is not None:
-            return self._respond(answer, now)
+        if error := messages.find_body_mode_error(message.modes, response=False):
+            raise RefusedRequest(f"Wrong configuration: {error}.", reason="body_mode", status=500, kind="server")
+        response = self._admission.check_headers(headers, self.api)
+        if response is not None:
+            return self._respond(response, now)
         return self._route_request(now) if message.end else []
 
     def _route_request(self, now: float) -> Responses:
-        found = self._admission.admit()
-        if isinstance(found, GatewayResponse):
-            return self._respond(found, now)
+        admitted = self._admission.admit()
+        if isinstance(admitted, GatewayResponse):
+            return self._respond(admitted, now)
         self.done = self.routed = True
         self.record.outcome = "ok"
-        routing_headers = {ROUTE_HEADER: found.rule.id, API_HEADER: self.api}
-        if len(found.rule.attempt_orders) > 1:
-            routing_headers[ORDER_HEADER] = self._attempt_order(found)
+        routing_headers = {ROUTE_HEADER: admitted.rule.id, API_HEADER: self.api}
+        if len(admitted.rule.attempt_orders) > 1:
+            routing_headers[ORDER_HEADER] = self._attempt_order(admitted)
         if self.config.limited_teams:
             routing_headers.update(self._rate_limit_headers())
-        by_envoy = TEAM_HEADER if self.config.teams else None
-        forged = [name for name in FORGED[tuple(self._admission.headers)] if name != by_envoy]
+        set_by_envoy = TEAM_HEADER if self.config.teams else None
+        forged = [name for name in FORGED[tuple(self._admission.headers)] if name != set_by_envoy]
         return [messages.request_head(routing_headers, forged, clear_route_cache=True), *self._unchanged_body()]
 
-    def _attempt_order(self, found: AdmittedRequest) -> str:
+    def _attempt_order(self, admitted: AdmittedRequest) -> str:
         """The order of the rule's attempts for this request, if some of them have weights."""
-        return str(choose_attempt_order(found.rule, found.routing_fields.conversation_key or self._stream_id.encode()))
+        key = admitted.routing_fields.conversation_key or self._stream_id.encode()
+        return str(choose_attempt_order(admitted.rule, key))
 
     def _rate_limit_headers(self) -> dict[str, str]:
-        """What Envoy asks the rate limit service with: the team where it has limits, and an id of this very request,
-        which no client can choose. Counting a prompt's tokens is no use of a model."""
+        """The descriptors for Envoy's rate limit service: the team if it has limits, and an id of this request that no
+        client can choose. Token counts are not limited."""
         team, endpoint = self._admission.team, self._admission.endpoint
         kinds = self.config.limited_teams.get(team) if team is not None else None
         if team is None or kinds is None or (endpoint is not None and endpoint.operation == "count_tokens"):
@@ -102,8 +104,8 @@ class SelectExchange(Exchange):
     def _unchanged_body(self) -> Responses:
         return messages.body_chunks(messages.REQUEST_BODY, self._admission.body.raw(), end=True)
 
-    def _respond(self, answer: GatewayResponse, now: float) -> Responses:
-        return self.reply(answer.status, answer.headers, answer.body, answer.reason, now)
+    def _respond(self, response: GatewayResponse, now: float) -> Responses:
+        return self.reply(response.status, response.headers, response.body, response.reason, now)
 
 
 def _unexpected(message: EnvoyMessage) -> RuntimeError:
@@ -112,5 +114,5 @@ def _unexpected(message: EnvoyMessage) -> RuntimeError:
 
 
 def refuse_trailers() -> RefusedRequest:
-    """Envoy sends a request that has trailers upstream with its body doubled when a retry policy is set."""
+    """With a retry policy, Envoy sends the body of a request with trailers upstream twice."""
     return RefusedRequest("Requests with trailers are not supported.", reason="request_trailers", status=400)

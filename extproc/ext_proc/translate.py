@@ -1,10 +1,9 @@
-"""The backend hop: one attempt on one provider, translated both ways; also the whole of one-hop mode.
+"""The backend hop: one attempt at one provider, translated both ways; also the whole of one-hop mode.
 
-Envoy's messages in, Envoy's messages out, a `Translation` in between. How the request goes out stands in `RequestHalf`;
-here stand the times, the answer and the ends. The response's head is withheld until the provider's first byte, because
-Envoy takes nothing of an answer's body before it has sent some itself (with a further attempt to come: until the first
-content or `commit_after`). What fails before that is a status, and fails over. Chooses no route, opens no socket, never
-ends without an answer.
+Envoy's messages in, Envoy's messages out, a `Translation` in between. `RequestHalf` sends the request; this module
+handles times, the response and its end. The response head is withheld until the provider's first byte, because Envoy
+accepts body chunks only after it has sent some itself (if a further attempt remains: until the first content or
+`commit_after`). A failure before that is a status and fails over. Every exchange ends with a response or an error.
 """
 
 from __future__ import annotations
@@ -28,21 +27,22 @@ from extproc.ext_proc.select import refuse_trailers
 from extproc.headers import LONGEST_FORWARDED_VALUE, REMOVED_FROM_RESPONSE, RESPONSE_TO_TRANSLATION
 
 TICK = 1.0
-"""Seconds between two looks at the clock, at least, while an answer is on its way."""
+"""The least number of seconds between two ticks while a response streams."""
 
 FIRST_TOKEN_TIMEOUT = "first_token_timeout"
-"""The reason, for the log, of an attempt that was given up for want of a first token."""
+"""The reason in the log of an attempt that got no first token in time."""
 
 STREAM_BROKEN = "stream_broken"
-"""The reason, for the log, of an answer whose connection to the provider broke. Envoy cuts it off at the client."""
+"""The reason in the log of a response whose connection to the provider broke. Envoy resets it at the client."""
 
 PROVIDER_CLOSE_TIMEOUT = 1.0
-"""Seconds for which a complete answer waits for the provider to close, so that its connection can be used again."""
+"""Seconds that a complete response waits for the provider to close, so that its connection can be reused."""
 
 
 class TranslateExchange(RequestHalf):
-    """One attempt. `backend` is the name in the filter's gRPC metadata; `one_hop`: no edge hop came before. `find`: the
-    configuration that knows the rule of a request that another one has routed."""
+    """One attempt. `backend`: the name in the filter's gRPC metadata. `one_hop`: there was no edge hop. `make`: makes
+    the Translation. `find_config`: id of a rule -> the configuration that has it, for requests that the edge hop routed
+    by an earlier configuration."""
 
     __slots__ = (
         "_body_seen",
@@ -76,7 +76,7 @@ class TranslateExchange(RequestHalf):
 
     @property
     def _is_retried(self) -> bool:
-        """The attempt failed, and there is another one."""
+        """True if the attempt failed and a further one remains."""
         choice = self._choice
         return self.record.outcome in ("error", "provider_error") and choice is not None and not choice.last
 
@@ -87,14 +87,14 @@ class TranslateExchange(RequestHalf):
     def set_closed_by(self, by: ClosedBy) -> None:
         record = self.record
         record.closed_by = by
-        # Before the provider's head Envoy answers for a connection that breaks, and the processor sees that.
+        # If the connection breaks before the provider's head, Envoy sends a reply that the processor sees.
         if by == "provider" or (by == "unknown" and self._phase is Phase.RESPONSE):
             record.outcome, record.failure, record.reason = "provider_error", "server", STREAM_BROKEN
             record.retried = self._is_retried and not self._head_sent
         elif by == "gateway":
             record.outcome, record.reason = "error", "gateway_stopped"
 
-    # -------------------------------------------------------------------------------------------------- steps and times
+    # ---------------------------------------------------------------------------------------------- messages and times
 
     def should_offload(self, last: BodyChunk) -> bool:
         if last.response:  # a response that is not streamed is decoded and encoded at its end
@@ -115,7 +115,7 @@ class TranslateExchange(RequestHalf):
             return due
         if self._phase is Phase.PROVIDER:
             due = self._sent_at + self.config.timeouts.idle
-            return due if self._first_token_at is None else min(due, self._first_token_at)
+            return due if self._first_token_deadline is None else min(due, self._first_token_deadline)
         return super().next_deadline
 
     def _handle_message(self, message: EnvoyMessage, now: float) -> Responses:
@@ -144,17 +144,17 @@ class TranslateExchange(RequestHalf):
         if self._commit_at is not None and now >= self._commit_at:
             self._commit_at = None
             self._commit()
-        answers = self._send_output(self._translation.tick(now), now)
+        out = self._send_output(self._translation.tick(now), now)
         self._next_tick = now + TICK
-        if self._head_sent:  # thousands of quiet streams need not be looked at every second
+        if self._head_sent:  # thousands of quiet streams need no tick every second
             self._next_tick = max(self._next_tick, self._translation.due)
-        return answers
+        return out
 
-    # ------------------------------------------------------------------------------------------------ before the answer
+    # ---------------------------------------------------------------------------------------------- before the response
 
     def _check_provider_timeouts(self, now: float) -> Responses:
-        """No response head came; a status may still be sent while Envoy waits for the provider."""
-        if self._first_token_at is not None and now >= self._first_token_at:
+        """No response head has arrived. A status can still be sent while Envoy waits for the provider."""
+        if self._first_token_deadline is not None and now >= self._first_token_deadline:
             failure = self._first_token_failure()
             self.record.set_failure(failure, "provider_error")
             return self._end_with_failure(failure, FIRST_TOKEN_TIMEOUT, now)
@@ -167,19 +167,19 @@ class TranslateExchange(RequestHalf):
 
     @property
     def _first_token_due(self) -> float | None:
-        """Until when the first token must be there; None once it is, or where there is no limit."""
-        if self._first_token_at is None:
+        """The deadline of the first token; None after it, or without a limit."""
+        if self._first_token_deadline is None:
             return None
         translation = self._translation
         waiting = translation is not None and not translation.received_output and not translation.done
-        return self._first_token_at if waiting else None
+        return self._first_token_deadline if waiting else None
 
     def _first_token_failure(self) -> Failure:
-        assert self._first_token_at is not None
-        seconds = round(self._first_token_at - self._sent_at, 3)
+        assert self._first_token_deadline is not None
+        seconds = round(self._first_token_deadline - self._sent_at, 3)
         return Failure(kind="timeout", status=504, message=f"The provider sent no token for {seconds:g} seconds.")
 
-    # ----------------------------------------------------------------------------------------------------------- answer
+    # --------------------------------------------------------------------------------------------------------- response
 
     def _response_head(self, message: HeadersMessage, now: float) -> Responses:
         headers = self._provider_headers = message.headers
@@ -196,21 +196,21 @@ class TranslateExchange(RequestHalf):
         if message.end:
             return self._respond_with_head_only(translation.finish(), now)
         if self._choice is None or self._choice.last:
-            # Any other body may still turn out to be an error.
+            # A body of another type may still be an error.
             self._commit_on_body = headers.get("content-type", "").strip().lower().startswith("text/event-stream")
         else:
-            self._commit_at = max(now + self.config.timeouts.commit_after, self._first_token_at or 0)
+            self._commit_at = max(now + self.config.timeouts.commit_after, self._first_token_deadline or 0)
         return self._send_output(translation.tick(now), now)
 
     def _commit(self) -> None:
-        """Nothing is withheld from now on, or from the first byte on."""
+        """Ends withholding, now or at the first byte of the body."""
         self._commit_on_body = True
         if self._body_seen and self._translation is not None:
             self._translation.commit()
 
     def _fail_first_token(self, now: float) -> Responses:
-        """A head came but no token: an error with a status where the head is still withheld, and so a further
-        attempt; else an error event."""
+        """The provider sent a head but no token. If the head is still withheld, the error is a status, which triggers a
+        further attempt; else it is an error event."""
         assert self._translation is not None
         self.record.reason = FIRST_TOKEN_TIMEOUT
         return self._send_output(self._translation.fail(self._first_token_failure()), now, end=True)
@@ -230,13 +230,13 @@ class TranslateExchange(RequestHalf):
 
     def _response_trailers(self, message: TrailersMessage, now: float) -> Responses:
         assert self._translation is not None
-        answer = messages.response_trailers(message.headers)
-        return self._send_output(self._translation.finish(), now, trailers=answer)
+        trailers = messages.response_trailers(message.headers)
+        return self._send_output(self._translation.finish(), now, trailers=trailers)
 
     def _send_output(self, data: bytes, now: float, *, end: bool = False,
-                trailers: bytes | None = None) -> Responses:
-        """Sends what the Translation gave. `end`: these are the last bytes; `trailers` follow them and end the answer
-        instead. A failure is always an end, whatever the provider still sends."""
+                     trailers: bytes | None = None) -> Responses:
+        """Sends the output of the Translation. `end`: these are the last bytes. `trailers`: an encoded message that
+        follows them and ends the response instead. A failure always ends it, whatever the provider still sends."""
         translation = self._translation
         assert translation is not None
         out: Responses = []
@@ -270,8 +270,8 @@ class TranslateExchange(RequestHalf):
         return out
 
     def _fail_before_body(self, data: bytes, now: float) -> Responses:
-        """The answer failed before the first byte of its body: chunks of ours would be refused by Envoy, which answers
-        with this instead."""
+        """The response failed before the first byte of its body. Envoy would refuse body chunks, so the error is an
+        immediate response."""
         translation = self._translation
         assert translation is not None
         assert translation.head is not None
@@ -281,7 +281,7 @@ class TranslateExchange(RequestHalf):
         return self.reply(translation.head.status, translation.head.headers, data, reason, now)
 
     def _respond_with_head_only(self, data: bytes, now: float) -> Responses:
-        """The provider sent a head only; no chunk can follow, so a body goes out together with the head."""
+        """The provider sent a head without a body. No chunk can follow, so a body is sent together with the head."""
         set_headers, remove = self._begin_response(now)
         out = [messages.response_head_with_body(set_headers, remove, data) if data
                else messages.response_head(set_headers, remove)]
@@ -290,7 +290,7 @@ class TranslateExchange(RequestHalf):
         return out
 
     def _begin_response(self, now: float) -> tuple[dict[str, str], Sequence[str]]:
-        """Headers for the client and the provider's that do not cross."""
+        """The headers for the client, and the names of the provider's headers that do not cross."""
         assert self._translation is not None
         head = self._translation.head
         if head is None:
@@ -306,9 +306,9 @@ class TranslateExchange(RequestHalf):
         return {":status": str(head.status), **head.headers}, remove
 
     def _local_reply(self, status: int, attributes: Mapping[str, str], now: float) -> Responses:
-        """Rewrites a reply of Envoy itself into the client's error shape. It may overtake a request that is still on
-        its way in. A filter before ours may also have refused the request (Envoy Gateway checks keys there): then no
-        part of the request came here, and only `attributes` tell its path."""
+        """Rewrites a local reply of Envoy into an error of the client's API. It may arrive before the request is
+        complete. If a filter before ours refused the request (Envoy Gateway checks keys there), no part of the request
+        came here, and only `attributes` have its path."""
         if not self.record.path and (target := attributes.get("request.path")):
             self.api = self.record.api = api_of(target, {})
             self.record.path = target.partition("?")[0][:200]
@@ -320,7 +320,7 @@ class TranslateExchange(RequestHalf):
         self.record.set_failure(failure, "error")
         return self._end_with_failure(failure, "local_reply", now)
 
-    # ------------------------------------------------------------------------------------------------------------- ends
+    # -------------------------------------------------------------------------------------------------------------- end
 
     def _end_with_failure(self, failure: Failure, reason: str, now: float) -> Responses:
         if not self._head_sent or self._translation is None:
@@ -330,12 +330,12 @@ class TranslateExchange(RequestHalf):
         try:
             data = self._translation.fail(failure)
         except Exception:
-            # Envoy cuts the answer off: a broken stream must not look finished.
+            # Envoy resets the response: a broken stream must not look finished.
             return super()._end_with_failure(failure, reason, now)
         return messages.body_chunks(messages.RESPONSE_BODY, data, end=True)
 
     def _complete(self, out: Responses) -> None:
-        """The last message is in `out`: it takes the exact figures along."""
+        """The last message is in `out`: adds the final figures to it."""
         self.done = True
         self._record_result()
         out[-1] = messages.append_metadata(out[-1], METADATA_NAMESPACE, self._final_figures())
@@ -367,7 +367,7 @@ class TranslateExchange(RequestHalf):
         record.dropped, record.hints = translation.dropped.losses, translation.dropped.hints
 
     def _final_figures(self) -> Figures:
-        """What was used, when all is over, and how it ended."""
+        """The tokens used, and the finish reason or the failure."""
         translation = self._translation
         assert translation is not None
         return self._accounting.final_figures(translation.usage, translation.failure)
