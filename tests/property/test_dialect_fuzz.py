@@ -34,11 +34,10 @@ TOOL_MAP = {entry["function"]["name"]: Tool(entry["function"]["name"], None, ent
 NAMES = [*sorted(DIALECTS), None]
 """None: a model that nobody knows."""
 
-OPENERS = sorted({opener for dialect in DIALECTS.values()
-                  for form in (*dialect.forms, *dialect.loose, *dialect.frames, *dialect.first,
-                               *(form for make in (*dialect.makers, *dialect.unknown_makers)
-                                 for form in make(TOOL_MAP)))
-                  for opener in form.openers})
+FORMS = [form for dialect in DIALECTS.values() for form in (
+    *dialect.forms, *dialect.loose, *dialect.frames, *dialect.first,
+    *(form for make in (*dialect.makers, *dialect.unknown_makers) for form in make(TOOL_MAP)))]
+OPENERS = sorted({opener for form in FORMS for opener in form.openers})
 THINK = sorted({tag for dialect in DIALECTS.values() for pair in dialect.think for tag in pair})
 NOISE = sorted({token for dialect in DIALECTS.values() for token in dialect.noise})
 BODIES = [
@@ -133,7 +132,7 @@ def is_part(text: str, of: str) -> bool:
 @given(data=st.data(), finish=st.sampled_from(["stop", "stop", "length", "tool_calls"]),
        field=st.sampled_from(["content", "content", "reasoning_content"]), open_=st.booleans(),
        mode=st.sampled_from(["repair", "repair", "as-is", "strict"]), cuts=st.lists(st.integers(0, 9999), max_size=6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_hostile_text(name, data, finish, field, open_, mode, cuts):
     text = data.draw(st.one_of(damaged(name), TEXTS) if SEEDS[name] else TEXTS, "text")
     options = {"arguments": mode, "reasoning_open": open_}
@@ -185,15 +184,16 @@ def summary(events: list[dict[str, Any]]) -> Any:
 
 BEHIND = ["", '{"name": "', '{"name": "read", "arguments": {"path": "', "read", ' name="read">', "[", "\n"]
 HOSTILE = ["[", "{", "<", "```\n", "<think>", " ", "\n", '"', "a", "<tool_call", "`<tool_call>", "`<tool_call>\n",
-           *(opener + body for opener in OPENERS for body in BEHIND)]
+           *(opener + body for opener in sorted({form.openers[0] for form in FORMS}) for body in BEHIND)]
+"""One opener of each form: the others lead to the same code."""
 
 
-def scanned(text: str, chunk: int, name: str | None = None) -> tuple[str, str]:
-    """The visible text that came out before the end, and all of it."""
-    sequencer = BlockSequencer(lambda number, _: f"c{number}", str, frozenset(TOOL_MAP), LIMIT)
-    look = look_for("nobody/knows-it", read=[] if name is None else [name], tools=True)
+def scanned(text: str, chunk: int, limit: int) -> tuple[str, str]:
+    """The visible text that came out before the end, and all of it. `limit`: characters that may be held back."""
+    sequencer = BlockSequencer(lambda number, _: f"c{number}", str, frozenset(TOOL_MAP), limit)
+    look = look_for("nobody/knows-it", tools=True)
     assert look is not None
-    scanner = Scanner(look, sequencer, TOOL_MAP, limits=Limits(held_back=LIMIT))
+    scanner = Scanner(look, sequencer, TOOL_MAP, limits=Limits(held_back=limit))
     for at in range(0, len(text), chunk):
         scanner.content(text[at:at + chunk])
     before = visible(sequencer)
@@ -202,19 +202,16 @@ def scanned(text: str, chunk: int, name: str | None = None) -> tuple[str, str]:
     return before, before + visible(sequencer)
 
 
-LIMIT = 4 * 1024
-SIZE = 40_000
-
-
 def visible(sequencer: BlockSequencer) -> str:
     return "".join(event.text for event in sequencer.take_events() if isinstance(event, TextDelta))
 
 
 def test_what_waits_is_bounded():
+    limit = 1024
     for unit in HOSTILE:
-        text = (unit * (SIZE // len(unit) + 1))[:SIZE]
-        before, whole = scanned(text, 4096)
-        assert len(whole) - len(before) <= LIMIT + 4096 + 512, unit
+        text = (unit * (4 * limit // len(unit) + 1))[:4 * limit]
+        before, whole = scanned(text, limit, limit)
+        assert len(whole) - len(before) <= 2 * limit + 512, unit
 
 
 def steps(work: Callable[[], object]) -> int:
@@ -234,11 +231,11 @@ def steps(work: Callable[[], object]) -> int:
 
 
 def test_the_cost_is_linear():
-    """Twice the text takes about twice the steps, also when something at its end shows that all of it is text."""
+    """Three times the text takes about three times the steps, also if its end shows that all of it is text."""
     for unit, end in itertools.product(HOSTILE, ["", " x y\n\n{"]):
         def cost(size: int, unit: str = unit, end: str = end) -> int:
             text = unit * (size // len(unit)) + end
-            return steps(lambda: scanned(text, 64))
+            return steps(lambda: scanned(text, 64, 4096))
 
-        small, large = cost(1000), cost(3000)
-        assert large <= 4 * small + 2000, (unit, end, small, large)
+        small, large = cost(500), cost(1500)
+        assert large <= 5 * small + 1000, (unit, end, small, large)

@@ -110,7 +110,7 @@ def test_p22_any_names_are_legal_distinct_and_restored(names):
     sent = [found.to_provider[name] for name in names]
     assert len(set(sent)) == len(names)
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in sent)
-    assert [found.client(name) for name in sent] == names
+    assert [found.client_name(name) for name in sent] == names
 
 
 @given(SCHEMAS)

@@ -105,7 +105,7 @@ def test_written_calls_are_read_back_at_any_cut(dialect, calls, prose, data):
 
 @pytest.mark.parametrize("dialect", READABLE)
 @given(st.lists(SAVED, min_size=1, max_size=2), SAVED, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_an_answer_that_breaks_off_where_a_call_has_begun_never_looks_finished(dialect, before, last, data):
     """No finish reason comes. What came behind a whole call only closes it, or the answer is broken."""
     calls = [*(("save", arguments) for arguments in before),
