@@ -164,7 +164,7 @@ class _Peer:
             return  # the client is gone, which the stream's task learns by itself
 
     def is_resumed(self) -> bool:
-        """True if the call accepts messages again. Resets the answer."""
+        """True if the call accepts messages again. Resets that state."""
         resumed, self._resumed = self._resumed, False
         return resumed or self.ended
 

@@ -63,7 +63,7 @@ class _HealthCall:
         try:
             self._service = health_pb2.HealthCheckRequest.FromString(data).service
         except DecodeError:
-            self._peer.end(Status.INVALID_ARGUMENT, "the message is no HealthCheckRequest")
+            self._peer.end(Status.INVALID_ARGUMENT, "the message is not a HealthCheckRequest")
             return True
         self._respond(self._service)
         return True

@@ -68,6 +68,22 @@ class Call(Protocol):
         Called exactly once, as the last method."""
 
 
+class _NoCall:
+    """Accepts and ignores everything."""
+
+    def message(self, data: bytes) -> bool:
+        return True
+
+    def half_closed(self) -> None:
+        """Ignored."""
+
+    def closed(self) -> None:
+        """Ignored."""
+
+
+NO_CALL: Call = _NoCall()
+"""The call of a stream that has none yet, or no longer."""
+
 Method = Callable[[Mapping[str, str], Peer], Call]
 """A new RPC: its metadata (lower-case names, no pseudo-headers, no binary fields) and its peer -> the call."""
 

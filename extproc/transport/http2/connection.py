@@ -13,12 +13,12 @@ from collections.abc import Callable
 from extproc.transport.http2 import control, opening
 from extproc.transport.http2.abuse_budget import COST_EMPTY, COST_LATE, COST_REFUSED, AbuseBudget, ConnectionLimits
 from extproc.transport.http2.connection_timers import ConnectionTimers
+from extproc.transport.http2.deferred_streams import DeferredStreams, ReceiveBudget
 from extproc.transport.http2.frame_scheduler import FrameScheduler
 from extproc.transport.http2.headers import HeaderReader
 from extproc.transport.http2.interfaces import HeaderBlock
-from extproc.transport.http2.receive_budget import ReceiveBudget
 from extproc.transport.http2.send_scheduler import SendScheduler
-from extproc.transport.http2.stream import NO_CALL, Stream
+from extproc.transport.http2.stream import Stream
 from extproc.transport.http2.wire import (
     ACK,
     CONTINUATION,
@@ -96,8 +96,7 @@ class Connection:
         self._window_threshold = limits.connection_window // 2
         self._stream_window_threshold = limits.stream_window // 2
         self._max_fast_message = min(SMALLEST_MAX_FRAME - PREFIX_SIZE, limits.message)
-        self._scheduled: list[Stream] = []
-        self._dropped: list[Stream] = []
+        self._deferred = DeferredStreams(self.receive_budget)
         self.out.parts.append(settings({
             MAX_CONCURRENT_STREAMS: limits.streams, INITIAL_WINDOW_SIZE: limits.stream_window,
             MAX_HEADER_LIST_SIZE: limits.header_list}))
@@ -120,8 +119,9 @@ class Connection:
             used = self._process_frames(data, self._skip_preface(data) if self._preface else 0)
             if used < len(data):
                 self._frame_scheduler.keep_partial_frame(data[used:])
-            if self._scheduled or self._dropped or self.receive_budget.stopped:
-                self._run_scheduled()
+            deferred = self._deferred
+            if deferred.scheduled or deferred.dropped or self.receive_budget.stopped:
+                deferred.run()
             if self.out.control_bytes > self.limits.control and self.out.paused:
                 raise ProtocolError(Code.ENHANCE_YOUR_CALM, "read what you asked for")
         except ProtocolError as error:
@@ -131,23 +131,24 @@ class Connection:
         """The bytes to write now, in one piece. Empty if there are none or the socket accepts none."""
         out = self.out
         out.flush_pending = True
-        if self._scheduled or self._dropped or self.receive_budget.stopped:
-            self._run_scheduled()
+        deferred = self._deferred
+        if deferred.scheduled or deferred.dropped or self.receive_budget.stopped:
+            deferred.run()
         if out.ready:
             out.cut_frames()
-            self._run_scheduled()
+            deferred.run()
         frames = self._frame_scheduler
         if frames.has_postponed and (data := frames.take_postponed(nothing_to_send=not out.parts)):
             self._process_data(data)
             out.cut_frames()
-            self._run_scheduled()
+            deferred.run()
         out.flush_pending = False
         return b"" if out.paused and not self.finished else out.take_output()
 
     @property
     def has_output(self) -> bool:
         """True if `take_output` would return more at once."""
-        return bool(self._scheduled) or self._frame_scheduler.has_postponed or self.out.has_output
+        return bool(self._deferred.scheduled) or self._frame_scheduler.has_postponed or self.out.has_output
 
     def on_timer(self, now: float) -> None:
         """`next_deadline` is over."""
@@ -163,7 +164,7 @@ class Connection:
         except ProtocolError as error:
             self._close_on_error(error)
         self.next_deadline = min([self.timers.due, *self.deadlines.values()])
-        self._run_scheduled()
+        self._deferred.run()
 
     def set_write_paused(self, paused: bool) -> None:
         """The socket's write buffer is full, or accepts data again (then call `take_output`)."""
@@ -193,7 +194,7 @@ class Connection:
         """The socket is closed."""
         self.out.flush_pending = True
         self.finish()
-        self._run_scheduled()
+        self._deferred.run()
 
     # -------------------------------------------------------------------------------------------------------- frames
 
@@ -344,17 +345,17 @@ class Connection:
         self.log("http2_connection", reason=str(error), code=error.code.name, streams=len(self.streams))
         self.out.parts.append(goaway(self.last_id, error.code, str(error)))
         self.finish()
-        self._run_scheduled()
+        self._deferred.run()
 
     # ------------------------------------------------------------------------------------------------------- streams
 
     def schedule(self, stream: Stream) -> None:
-        """This stream continues in `_run_scheduled`."""
-        self._scheduled.append(stream)
+        """The stream continues after the current step."""
+        self._deferred.scheduled.append(stream)
         self.out.request_flush()
 
     def drop(self, stream: Stream) -> None:
-        """Removes the stream. Its call learns of it in `_run_scheduled`."""
+        """Removes the stream. Its call is closed after the current step."""
         if stream.dropped:
             return
         stream.release()
@@ -363,7 +364,7 @@ class Connection:
         self.deadlines.pop(stream.id, None)
         self.receive_budget.forget(stream)
         self.out.forget(stream)
-        self._dropped.append(stream)
+        self._deferred.dropped.append(stream)
         self.out.request_flush()
         if not self.streams:
             self.timers.on_last_stream()
@@ -372,23 +373,6 @@ class Connection:
         """A call has raised, which its contract forbids."""
         self.log("call_crashed", reason=f"{type(error).__name__}: {error}")
         stream.fail(Status.UNKNOWN, "the call failed", Code.INTERNAL_ERROR)
-
-    def _run_scheduled(self) -> None:
-        """Does what must not happen inside a call: delivers messages that waited, and closes calls."""
-        while self._scheduled or self._dropped or self.receive_budget.stopped:
-            if (self.receive_budget.stopped and not self.receive_budget.release_one()
-                    and not (self._scheduled or self._dropped)):
-                return
-            scheduled, self._scheduled = self._scheduled, []
-            for stream in scheduled:
-                stream.continue_after_block()
-            dropped, self._dropped = self._dropped, []
-            for stream in dropped:
-                call, stream.call = stream.call, NO_CALL
-                try:
-                    call.closed()
-                except Exception as error:  # other streams must not suffer from it
-                    self.on_call_crashed(stream, error)
 
     # ---------------------------------------------------------------------------------------------------- the end
 

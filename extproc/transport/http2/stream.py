@@ -10,8 +10,8 @@ from collections import deque
 from typing import Protocol
 
 from extproc.transport.http2.abuse_budget import ConnectionLimits
+from extproc.transport.http2.deferred_streams import ReceiveBudget
 from extproc.transport.http2.headers import RESPONSE, trailers
-from extproc.transport.http2.receive_budget import ReceiveBudget
 from extproc.transport.http2.send_scheduler import SendScheduler
 from extproc.transport.http2.wire import (
     DATA,
@@ -24,30 +24,13 @@ from extproc.transport.http2.wire import (
     rst_stream,
     window_update,
 )
-from extproc.transport.rpc import Call, Status
+from extproc.transport.rpc import NO_CALL, Status
 
 _COPY_LIMIT = 16 * 1024
 """Larger messages are queued without a copy."""
 
-
 _NO_PIECES: deque[memoryview] = deque(maxlen=0)
 """Shared by all streams with nothing queued, which is the common case: a queue of its own takes 600 bytes."""
-
-
-class _NoCall:
-    """The call of a stream that has none yet, or no longer."""
-
-    def message(self, data: bytes) -> bool:
-        return True
-
-    def half_closed(self) -> None:
-        """Ignored."""
-
-    def closed(self) -> None:
-        """Ignored."""
-
-
-NO_CALL: Call = _NoCall()
 
 
 class StreamOwner(Protocol):
@@ -263,7 +246,7 @@ class Stream:
         if compressed == 1:
             self.end(Status.UNIMPLEMENTED, "compressed messages are not taken; grpc-encoding must be identity")
         else:
-            self.end(Status.INTERNAL, "no gRPC message")
+            self.end(Status.INTERNAL, "not a gRPC message")
 
     def _update_acceptance(self) -> None:
         """Updates the state after a delivery, and reports the end of the client's messages."""
@@ -311,6 +294,14 @@ class Stream:
             self._resumed = self._call_busy = False
         self.deliver_messages()
         self.grant_window()
+
+    def close_call(self) -> None:
+        """Tells the call of a dropped stream that it is gone."""
+        call, self.call = self.call, NO_CALL
+        try:
+            call.closed()
+        except Exception as error:  # other streams must not suffer from it
+            self._connection.on_call_crashed(self, error)
 
     def _schedule(self) -> None:
         if not self.scheduled:
