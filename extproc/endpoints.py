@@ -1,11 +1,11 @@
 """Every path that is served: at the gateway, at its admin port, and what each one offers.
 
-Also the API in whose shape requests for other paths are answered. Knows no configuration and no message.
+Also how a request for another path shows which API its client speaks. Knows no configuration and no message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
@@ -24,8 +24,32 @@ METRICS_PATH = "/metrics"
 """At the admin port: metrics in Prometheus' text format."""
 CHAT_PATH, MODELS_PATH = "/v1/chat/completions", "/v1/models"
 """At the gateway, and at the demo provider."""
-ANTHROPIC_PREFIX, OPENAI_PREFIX = "/anthropic", "/openai"
-"""Before any path of the gateway, for clients that expect a provider's base path."""
+
+ClientApiName = Literal["anthropic", "openai"]
+"""The APIs of clients, by the shape of their errors."""
+
+
+class ClientTraits(msgspec.Struct, frozen=True):
+    """How a request shows the API of its client where the path alone does not."""
+
+    prefix: str
+    """Before any path of the gateway, for clients that expect the base path of the API's provider."""
+    path_segments: frozenset[str]
+    """Segments of the API's paths, also of those that are not served."""
+    headers: frozenset[str] = frozenset()
+    """Only clients of this API send them."""
+    key_headers: frozenset[str] = frozenset()
+    """The API's own headers for a key."""
+
+
+CLIENT_TRAITS: dict[ClientApiName, ClientTraits] = {
+    "anthropic": ClientTraits("/anthropic", frozenset({"messages"}), headers=frozenset({"anthropic-version"}),
+                              key_headers=frozenset({"x-api-key"})),
+    "openai": ClientTraits("/openai", frozenset({"chat", "completions", "responses", "embeddings", "audio", "images",
+                                                 "events", "moderations"})),
+}
+FALLBACK_API: ClientApiName = "openai"
+"""For requests that show no API: the shape of its errors is the most widely understood one."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -33,14 +57,14 @@ class Endpoint(msgspec.Struct, frozen=True):
     that are not translated, the path at a backend of the same API, relative to its base path."""
 
     operation: Operation
-    api: Literal["anthropic", "openai"] | None
+    api: ClientApiName | None
     methods: tuple[str, ...]
     passes_to: str = ""
 
     @property
     def client(self) -> str:
         """The name of the client API that translates this path."""
-        return "events" if self.operation == "events" else self.api or "openai"
+        return "events" if self.operation == "events" else self.api or FALLBACK_API
 
     @property
     def asks_for(self) -> OperationName:
@@ -61,15 +85,13 @@ ENDPOINTS: dict[str, Endpoint] = {
     "/": Endpoint("root", None, ("GET", "HEAD")),
 }
 
-_OPENAI_WORDS = ("chat", "completions", "responses", "embeddings", "audio", "images", "events", "moderations")
-
 
 def plain_path(target: str) -> str:
-    """The path without query string, `/anthropic` or `/openai` prefix and trailing slash."""
+    """The path without query string, prefix (`ClientTraits`) and trailing slash."""
     path = target.partition("?")[0]
-    for prefix in (ANTHROPIC_PREFIX, OPENAI_PREFIX):
-        if path == prefix or path.startswith(prefix + "/"):
-            path = path[len(prefix):]
+    for traits in CLIENT_TRAITS.values():
+        if path == traits.prefix or path.startswith(traits.prefix + "/"):
+            path = path[len(traits.prefix):]
     return path.rstrip("/") or "/"
 
 
@@ -81,20 +103,23 @@ ENDPOINT_OF: BoundedCache[str, Endpoint | None] = BoundedCache(_find_endpoint, e
 """`ENDPOINT_OF[path]`: the endpoint of a `:path` with or without query string and prefix; None if it is not served."""
 
 
-def api_of(target: str, headers: Mapping[str, str]) -> Literal["anthropic", "openai"]:
+def api_of(target: str, headers: Mapping[str, str]) -> ClientApiName:
     """The API in whose shape the request is answered: the API of the path, else the one that the request resembles.
-    Envoy decides the same for its own replies (`envoy_config.local_replies`)."""
+    Envoy decides by path, prefix and headers too for its own replies (`envoy_config.local_replies`)."""
     endpoint = ENDPOINT_OF[target]
     if endpoint is not None and endpoint.api is not None:
         return endpoint.api
-    if "anthropic-version" in headers or target.startswith(ANTHROPIC_PREFIX):
-        return "anthropic"
-    if target.startswith(OPENAI_PREFIX) or endpoint is not None:
-        return "openai"
-    words = plain_path(target).split("/")
-    if any(word in _OPENAI_WORDS for word in words) or ("x-api-key" not in headers and "messages" not in words):
-        return "openai"
-    return "anthropic"
+    segments = plain_path(target).split("/")
+    return (_first_api(lambda traits: not traits.headers.isdisjoint(headers))
+            or _first_api(lambda traits: target.startswith(traits.prefix))
+            or (FALLBACK_API if endpoint is not None else None)
+            or _first_api(lambda traits: not traits.path_segments.isdisjoint(segments))
+            or _first_api(lambda traits: not traits.key_headers.isdisjoint(headers))
+            or FALLBACK_API)
+
+
+def _first_api(shows: Callable[[ClientTraits], bool]) -> ClientApiName | None:
+    return next((api for api, traits in CLIENT_TRAITS.items() if shows(traits)), None)
 
 
 def list_paths(apis: Mapping[str, object]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from extproc.apis import anthropic, gemini, openai
 from extproc.apis.base import Api, ClientApi, PassThrough, ProviderApi
+from extproc.endpoints import FALLBACK_API
 
 APIS: tuple[Api, ...] = (
     anthropic.API,
@@ -12,8 +13,8 @@ APIS: tuple[Api, ...] = (
 )
 
 CLIENT_APIS: dict[str, ClientApi] = {client.name: client for api in APIS for client in api.clients}
-FALLBACK_CLIENT_API = openai.API.clients[0]
-"""Its error shape is the most widely understood one: for clients whose API is unknown."""
+FALLBACK_CLIENT_API = CLIENT_APIS[FALLBACK_API]
+"""For clients whose API is unknown."""
 PROVIDER_APIS: dict[str, ProviderApi] = {api.name: api.provider for api in APIS}
 PASS_THROUGHS: dict[str, PassThrough] = {api.name: api.passthrough for api in APIS if api.passthrough is not None}
 """What forwards requests and responses where client and provider speak one API, by its name."""

@@ -185,6 +185,11 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             return self.auth == "bearer"
         return API_FACTS[self.api].takes_bearer(self.authority, self.base_path, self.provider)
 
+    @property
+    def invalid_key_is_400(self) -> bool:
+        """True if the endpoint refuses an invalid key with 400 (`ApiFacts.invalid_key_is_400`)."""
+        return API_FACTS[self.api].invalid_key_is_400(self.authority, self.base_path, self.provider)
+
 
 class Proxy(msgspec.Struct, frozen=True):
     """The parts of an outgoing proxy's URL. `login` is `USER:PASSWORD` or None."""

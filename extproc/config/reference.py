@@ -182,15 +182,15 @@ def _one_line(text: str) -> str:
 
 
 def _safety() -> str:
-    facts = API_FACTS["gemini"]
-    return f"""\
+    return """\
 ## Safety settings
 
-`safety` of a backend or of an attempt; each category of the attempt overrides that of the backend. Thresholds:
-{_listed(facts.safety_thresholds)}.
+`safety` of a backend or of an attempt; each category of the attempt overrides that of the backend.
+""" + "".join(f"""
+With `api: {name}`, thresholds: {', '.join(f'`{threshold}`' for threshold in facts.safety_thresholds)}.
 Categories (those of images and of jailbreaks on Vertex AI only):
 
-{_listed(facts.safety_categories)}"""
+{_listed(facts.safety_categories)}""" for name, facts in API_FACTS.items() if facts.safety_categories)
 
 
 def _listed(values: Iterable[str]) -> str:

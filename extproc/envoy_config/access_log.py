@@ -20,7 +20,7 @@ from envoy_data_plane.google import protobuf
 
 from extproc.config import Config
 from extproc.config.versions import plain_name
-from extproc.envoy_config.local_replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID, EDGE_IS_ANTHROPIC
+from extproc.envoy_config.local_replies import CLIENT_API, CLIENT_NAMESPACE, CLIENT_REQUEST_ID, EDGE_API
 from extproc.envoy_config.rendering import pack, request_header
 from extproc.headers import ROUTE_HEADER, TEAM_HEADER
 
@@ -63,7 +63,7 @@ _EDGE = {
     "hop": "edge",
     "request_id": "%STREAM_ID%",
     "path": "%PATH(NQ:ORIG_OR_PATH):200%",
-    "api": f"%CEL({EDGE_IS_ANTHROPIC} ? 'anthropic' : 'openai')%",
+    "api": f"%CEL({EDGE_API})%",
     "team": request_header(TEAM_HEADER),
     "rule": f"%METADATA(ROUTE:{RULE_METADATA}:rule)%",
     "outcome": _OUTCOME,

@@ -141,17 +141,12 @@ def keys_filters(name: str, backend: Backend, sources: Sources, *, with_secrets:
                for number, entry in enumerate(backend.key_entries, 1)]
     script = _SCRIPT.format(header=quoted(header.name), prefix=quoted(header.prefix),
                             place=quoted(f"backends.{name}.keys"), keys=",\n".join(entries), longest=LONGEST_KEY_FILE,
-                            other_key=OTHER_KEY_HEADER, reads_400="true" if _is_googles(backend) else "false",
+                            other_key=OTHER_KEY_HEADER, reads_400="true" if backend.invalid_key_is_400 else "false",
                             longest_error=_LONGEST_ERROR)
     return [hcm.HttpFilter(name="provider_keys", typed_config=pack(lua.Lua(
                 default_source_code=core.DataSource(inline_string=script)))),
             hcm.HttpFilter(name="envoy.filters.http.upstream_codec",
                            typed_config=pack(upstream_codec.UpstreamCodec()))]
-
-
-def _is_googles(backend: Backend) -> bool:
-    """Also its endpoint in OpenAI's format gives that answer."""
-    return backend.api == "gemini" or f".{backend.host}".endswith(".googleapis.com")
 
 
 def _entry(name: str, number: int, entry: ProviderKey, sources: Sources, *, with_secrets: bool) -> str:

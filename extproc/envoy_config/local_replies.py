@@ -1,11 +1,12 @@
 """Envoy's own error replies in the client's error shape.
 
 Envoy answers some requests itself: a missing key, a body over the limit, a provider that cannot be reached, a processor
-that does not run. As plain text those would break every client library, so both connection managers rewrite them here:
-at the edge by the path the client used, behind translation (where the path has changed) by the client's API, which
-`filters.remember_client` keeps as metadata.
+that does not run. Plain text would break every client library, so both connection managers rewrite these replies: at
+the edge by the client's path and headers, behind translation (where the path has changed) by the client's API, which
+`filters.remember_client` keeps as metadata. The client API itself writes the body (`ClientApi.encode_error`), with
+Envoy's format strings for the values that only Envoy knows.
 
-The processor's own replies are left alone; they carry details that begin with `extproc_`. The status never changes.
+The processor's own replies are left alone; their details begin with `extproc_`. The status never changes.
 """
 
 from __future__ import annotations
@@ -15,142 +16,150 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import msgspec
 from envoy_data_plane.envoy.config.accesslog import v3 as accesslog
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.access_loggers.filters.cel import v3 as cel
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.google import protobuf
 
-from extproc.endpoints import ANTHROPIC_PREFIX, ENDPOINTS
+from extproc.apis import CLIENT_APIS
+from extproc.endpoints import CLIENT_TRAITS, ENDPOINTS, FALLBACK_API, ClientApiName
 from extproc.envoy_config.provider_keys import NO_KEY_DETAILS
 from extproc.envoy_config.rendering import pack, request_header
-from extproc.errors import GATEWAY_REFUSALS
+from extproc.errors import GATEWAY_REFUSALS, Failure, FailureKind
 from extproc.headers import LIMIT_MESSAGE_HEADER, ROUTE_HEADER, TEAM_HEADER
 
 CLIENT_NAMESPACE, CLIENT_API, CLIENT_REQUEST_ID = "extproc.client", "api", "id"
 """Dynamic metadata of the backend hop that outlives the internal headers: its namespace and keys."""
 
 
-def _is_path_of(api: str) -> str:
+_OTHER_APIS = [api for api in CLIENT_TRAITS if api != FALLBACK_API]
+
+
+def _is_path_of(api: ClientApiName) -> str:
     return " || ".join(f"request.url_path.contains('{path}')"
                        for path, endpoint in ENDPOINTS.items() if endpoint.api == api)
 
 
-EDGE_IS_ANTHROPIC = (
-    f"({_is_path_of('anthropic')} || (!({_is_path_of('openai')})"
-    f" && (request.url_path.startsWith('{ANTHROPIC_PREFIX}/') || 'anthropic-version' in request.headers)))"
-)
-"""The rule of `extproc.endpoints.api_of` as an expression of Envoy's."""
-_HOP_IS_ANTHROPIC = f"metadata.filter_metadata['{CLIENT_NAMESPACE}']['{CLIENT_API}'] == 'anthropic'"
+def _speaks(api: ClientApiName) -> str:
+    """The rule of `extproc.endpoints.api_of` as an expression of Envoy's."""
+    traits = CLIENT_TRAITS[api]
+    foreign_path = " || ".join(_is_path_of(other) for other in CLIENT_TRAITS if other != api)
+    shown = " || ".join((f"request.url_path.startsWith('{traits.prefix}/')",
+                         *(f"'{header}' in request.headers" for header in sorted(traits.headers))))
+    return f"({_is_path_of(api)} || (!({foreign_path}) && ({shown})))"
+
+
+EDGE_API = "".join(f"{_speaks(api)} ? '{api}' : " for api in _OTHER_APIS) + f"'{FALLBACK_API}'"
+"""The client's API at the edge, as an expression of Envoy's."""
+_HOP_API = f"metadata.filter_metadata['{CLIENT_NAMESPACE}']['{CLIENT_API}']"
 _SERVED = [path for path in ENDPOINTS if path != "/"]
 _ENVOYS_OWN = "response.code >= 400 && !response.code_details.startsWith('extproc_')"
 
 
 @dataclass(frozen=True)
 class _Reply:
-    """One class of Envoy's replies: when, and what the client reads."""
+    """One class of Envoy's replies: when it applies, and the failure that the client reads."""
 
     when: str
-    anthropic: str
-    openai: str
+    kind: FailureKind
     message: str
     code: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    fallback_kind: FailureKind | None = None
+    """The kind in the shape of `FALLBACK_API`, if another one."""
 
 
 _REPLIES = [
-    _Reply("response.code == 401", "authentication_error", "invalid_request_error",
-           GATEWAY_REFUSALS["authentication"], "invalid_api_key"),
-    _Reply("response.code == 403", "permission_error", "invalid_request_error",
-           GATEWAY_REFUSALS["permission"]),
-    _Reply("response.code == 404", "not_found_error", "invalid_request_error",
+    # OpenAI itself refuses a wrong key as an invalid request, with this code.
+    _Reply("response.code == 401", "authentication", GATEWAY_REFUSALS["authentication"], "invalid_api_key",
+           fallback_kind="invalid_request"),
+    _Reply("response.code == 403", "permission", GATEWAY_REFUSALS["permission"], fallback_kind="invalid_request"),
+    _Reply("response.code == 404", "not_found",
            "Nothing is served here: %REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%. Served are "
            f"{', '.join(_SERVED[:-1])} and {_SERVED[-1]}.", "not_found"),
-    # The processor says the same where its clock rings first.
-    _Reply("response.code == 408", "timeout_error", "server_error", "The request did not arrive in time.", "timeout"),
-    _Reply("response.code == 413", "request_too_large", "invalid_request_error",
-           GATEWAY_REFUSALS["too_large"], "request_too_large"),
-    # Said by our own service of limits, and made of the numbers of another one.
-    _Reply(f"response.code == 429 && '{LIMIT_MESSAGE_HEADER}' in response.headers", "rate_limit_error",
-           "rate_limit_error", f"%RESP({LIMIT_MESSAGE_HEADER})%", "rate_limit_exceeded"),
-    _Reply("response.code == 429 && 'x-ratelimit-reset' in response.headers", "rate_limit_error", "rate_limit_error",
+    # The processor says the same if its own timeout ends first.
+    _Reply("response.code == 408", "timeout", "The request did not arrive in time.", "timeout"),
+    _Reply("response.code == 413", "too_large", GATEWAY_REFUSALS["too_large"], "request_too_large"),
+    # The first is a refusal by our own rate limit service; the second is made of the numbers of another one.
+    _Reply(f"response.code == 429 && '{LIMIT_MESSAGE_HEADER}' in response.headers", "rate_limit",
+           f"%RESP({LIMIT_MESSAGE_HEADER})%", "rate_limit_exceeded"),
+    _Reply("response.code == 429 && 'x-ratelimit-reset' in response.headers", "rate_limit",
            f'Rate limit reached: a limit of team "{request_header(TEAM_HEADER)}" is used up. The limit, and what '
            "all its limits are by window (w, in seconds): %RESP(X-RATELIMIT-LIMIT)%. It resets in "
            "%RESP(X-RATELIMIT-RESET)% seconds.",
            "rate_limit_exceeded", {"retry-after": "%RESP(X-RATELIMIT-RESET)%"}),
-    _Reply("response.code == 429", "rate_limit_error", "rate_limit_error",
-           GATEWAY_REFUSALS["rate_limit"], "rate_limit_exceeded"),
-    # 501 for a transfer encoding that Envoy does not know.
-    _Reply("response.code < 500 || response.code_details.startsWith('http1.')", "invalid_request_error",
-           "invalid_request_error", "The request is not valid HTTP for this gateway (%RESPONSE_CODE_DETAILS%)."),
-    _Reply("response.code_details == 'rate_limiter_error'", "overloaded_error", "server_error",
+    _Reply("response.code == 429", "rate_limit", GATEWAY_REFUSALS["rate_limit"], "rate_limit_exceeded"),
+    # 501 is the status for a transfer encoding that Envoy does not know.
+    _Reply("response.code < 500 || response.code_details.startsWith('http1.')", "invalid_request",
+           "The request is not valid HTTP for this gateway (%RESPONSE_CODE_DETAILS%)."),
+    _Reply("response.code_details == 'rate_limiter_error'", "overloaded",
            "The gateway cannot reach the service that counts the limits of teams. Please try again.",
            "limits_unavailable"),
-    _Reply("response.code_details == 'cluster_not_found'", "api_error", "server_error",
+    _Reply("response.code_details == 'cluster_not_found'", "server",
            f"Envoy has no route for the rule that the processor chose ({request_header(ROUTE_HEADER)}): their "
            "configurations differ. This Envoy needs a new one (extproc envoy-config).", "configurations_differ"),
-    _Reply(f"response.code_details == '{NO_KEY_DETAILS}'", "api_error", "server_error",
+    _Reply(f"response.code_details == '{NO_KEY_DETAILS}'", "server",
            "The gateway has no key for this provider: its key file is missing or empty.", "provider_key_missing"),
-    _Reply("response.code_details.startsWith('ext_proc_error')", "api_error", "server_error",
+    _Reply("response.code_details.startsWith('ext_proc_error')", "server",
            "The gateway's processor could not be reached or stopped answering. Please try again."),
-    _Reply("response.code_details.contains('no_healthy_upstream')", "overloaded_error", "server_error",
+    _Reply("response.code_details.contains('no_healthy_upstream')", "unavailable",
            "The provider's host name cannot be resolved, or none of its addresses answers. Please try again.",
            "provider_unreachable"),
-    _Reply("response.code_details.contains('connection_failure')", "overloaded_error", "server_error",
+    _Reply("response.code_details.contains('connection_failure')", "unavailable",
            "The provider cannot be reached: it refuses connections or its TLS certificate is not trusted. "
            "Please try again.", "provider_unreachable"),
-    _Reply("response.code_details.contains('connection_timeout')", "overloaded_error", "server_error",
+    _Reply("response.code_details.contains('connection_timeout')", "unavailable",
            "The provider did not accept a connection in time. Please try again.", "provider_unreachable"),
-    _Reply("response.code_details.contains('protocol_error')", "api_error", "server_error",
+    _Reply("response.code_details.contains('protocol_error')", "server",
            "The provider's response is not valid HTTP. Please try again.", "provider_unreadable"),
-    _Reply("response.code == 503", "overloaded_error", "server_error",
+    _Reply("response.code == 503", "unavailable",
            "The connection to the provider broke before it answered. Please try again.", "provider_unreachable"),
-    _Reply("response.code == 504", "timeout_error", "server_error",
+    _Reply("response.code == 504", "timeout",
            "The provider did not answer in time. Please try again.", "provider_timeout"),
-    _Reply("true", "api_error", "server_error", "The gateway could not complete the request. Please try again."),
+    _Reply("true", "server", "The gateway could not complete the request. Please try again."),
 ]
-"""The first that holds is used."""
+"""The first that applies is used."""
 
 
 @cache
 def edge_replies() -> hcm.LocalReplyConfig:
-    """For the edge listener: the shape follows from the client's path."""
-    return _mappers(EDGE_IS_ANTHROPIC, "%STREAM_ID%")
+    """For the edge listener: the shape follows from the client's path and headers."""
+    return _mappers({api: _speaks(api) for api in _OTHER_APIS}, "%STREAM_ID%")
 
 
 @cache
 def hop_replies() -> hcm.LocalReplyConfig:
-    """For the internal listeners, all of them the same: the shape follows from the remembered API of the client."""
-    return _mappers(_HOP_IS_ANTHROPIC, f"%DYNAMIC_METADATA({CLIENT_NAMESPACE}:{CLIENT_REQUEST_ID})%")
+    """For the internal listeners, the same for all: the shape follows from the remembered API of the client."""
+    return _mappers({api: f"{_HOP_API} == '{api}'" for api in _OTHER_APIS},
+                    f"%DYNAMIC_METADATA({CLIENT_NAMESPACE}:{CLIENT_REQUEST_ID})%")
 
 
-def _mappers(is_anthropic: str, request_id: str) -> hcm.LocalReplyConfig:
-    """A mapper for each class and shape. OpenAI's come last and ask nothing about the client, so that they also
-    catch a request too broken to have a path. `request_id`: Envoy's format for the id of the request."""
-    mappers = [_mapper(f"{_ENVOYS_OWN} && {is_anthropic} && ({reply.when})", _anthropic_body(reply, request_id),
-                       {"request-id": request_id, **reply.headers}) for reply in _REPLIES]
-    mappers += [_mapper(f"{_ENVOYS_OWN} && ({reply.when})", _openai_body(reply),
-                        {"x-request-id": request_id, **reply.headers}) for reply in _REPLIES]
+def _mappers(conditions: Mapping[ClientApiName, str], request_id: str) -> hcm.LocalReplyConfig:
+    """A mapper for each reply and API. Those of the fallback API come last and have no condition on the client, so that
+    they also apply to a request too broken to have a path. `conditions`: expressions for the other APIs. `request_id`:
+    Envoy's format for the id of the request."""
+    mappers = [_mapper(f"{_ENVOYS_OWN} && {condition} && ({reply.when})", api, reply, reply.kind, request_id)
+               for api, condition in conditions.items() for reply in _REPLIES]
+    mappers += [_mapper(f"{_ENVOYS_OWN} && ({reply.when})", FALLBACK_API, reply, reply.fallback_kind or reply.kind,
+                        request_id) for reply in _REPLIES]
     return hcm.LocalReplyConfig(mappers=mappers)
 
 
-def _mapper(expression: str, body: dict[str, Any], headers: dict[str, str]) -> hcm.ResponseMapper:
+def _mapper(expression: str, api: ClientApiName, reply: _Reply, kind: FailureKind,
+            request_id: str) -> hcm.ResponseMapper:
+    error = CLIENT_APIS[api].encode_error(Failure(kind=kind, message=reply.message, code=reply.code), request_id)
+    body: dict[str, Any] = msgspec.json.decode(error.body)
+    headers = {name: value for name, value in {**error.headers, **reply.headers}.items() if name != "content-type"}
     return hcm.ResponseMapper(
         filter=accesslog.AccessLogFilter(extension_filter=accesslog.ExtensionFilter(
             name="envoy.access_loggers.extension_filters.cel",
             typed_config=pack(cel.ExpressionFilter(expression=expression)))),
-        # As JSON, not as text: Envoy then escapes what it puts in.
+        # As JSON, not as text: Envoy then escapes the values that it inserts.
         body_format_override=core.SubstitutionFormatString(
             json_format=protobuf.Struct.from_dict(body), content_type="application/json"),
         headers_to_add=[core.HeaderValueOption(
-            header=core.HeaderValue(key=key, value=value),
+            header=core.HeaderValue(key=name, value=value),
             append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD)
-            for key, value in headers.items()])
-
-
-def _anthropic_body(reply: _Reply, request_id: str) -> dict[str, Any]:
-    return {"type": "error", "error": {"type": reply.anthropic, "message": reply.message}, "request_id": request_id}
-
-
-def _openai_body(reply: _Reply) -> dict[str, Any]:
-    return {"error": {"message": reply.message, "type": reply.openai, "param": None, "code": reply.code}}
+            for name, value in headers.items()])

@@ -26,6 +26,10 @@ def _always(authority: str, base_path: str, provider: str | None) -> bool:
     return True
 
 
+def _is_google_host(authority: str, base_path: str, provider: str | None) -> bool:
+    return f".{authority.partition(':')[0]}".endswith(".googleapis.com")
+
+
 class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One API of providers."""
 
@@ -37,6 +41,9 @@ class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
     """True if an endpoint expects `Authorization: Bearer KEY`, unless `auth` sets another form."""
     provider_names: tuple[str, ...]
     """The values of `provider` for this API."""
+    invalid_key_is_400: EndpointTest = _is_google_host
+    """True if an endpoint refuses an invalid key with 400 and the reason API_KEY_INVALID in the body. Google does so in
+    every API (`extproc.apis.shared.google_errors`)."""
     safety_categories: tuple[str, ...] = ()
     """The categories of `safety`; empty: the API has no such setting."""
     safety_thresholds: tuple[str, ...] = ()
@@ -90,6 +97,7 @@ API_FACTS: dict[str, ApiFacts] = {
         default_base_path="/v1beta",
         key_header="x-goog-api-key",
         takes_bearer=_is_vertex,
+        invalid_key_is_400=_always,
         provider_names=("gemini", "google", "aistudio", "vertex"),
         # The enums HarmCategory and HarmBlockThreshold of generateContent, without UNSPECIFIED, which is refused.
         safety_categories=tuple(f"HARM_CATEGORY_{name}" for name in (
