@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from extproc.apis import anthropic, gemini, openai
+from extproc.apis import anthropic, gemini, openai, responses
 from extproc.apis.base import Api, ClientApi, PassThrough, ProviderApi
 from extproc.endpoints import FALLBACK_API
 
 APIS: tuple[Api, ...] = (
     anthropic.API,
     openai.API,
+    responses.API,
     gemini.API,
 )
 

@@ -25,6 +25,7 @@ from extproc.config.values import (
     unreadable_reason,
 )
 from extproc.profiles.apis import API_FACTS, ApiName
+from extproc.profiles.responses import EndpointChoice
 
 DEMO_URL = "demo:"
 """Stands for the demo's address until it runs (`Config.with_backend_url`)."""
@@ -92,6 +93,10 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """An HTTP proxy on the way to this endpoint, such as `http://proxy.example:3128`, with a user name and password if
     it needs them. The proxy gets a CONNECT for the endpoint's host and alone resolves that name. TLS with the endpoint
     goes through it."""
+    endpoint: EndpointChoice = "auto"
+    """Only with `api: openai`: the API of the requests, `chat` (`/chat/completions`) or `responses` (`/responses`).
+    `auto`: Chat Completions, except for those models at api.openai.com and at Azure's `/openai/v1` that take function
+    tools beside reasoning on Responses only (gpt-5.4 and later, `-pro` and codex models)."""
     safety: dict[str, str] = {}
     """Only with `api: gemini`: thresholds of its safety filters by category, such as
     `{HARM_CATEGORY_HARASSMENT: BLOCK_ONLY_HIGH}` (see below). The provider's own threshold applies to all others."""
@@ -103,7 +108,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return (f"Backend(api={self.api!r}, url={self.url!r}, key={'***' if self.key else None}, "
                 f"key_file={self.key_file!r}, keys={len(self.keys)}, auth={self.auth!r}, provider={self.provider!r}, "
                 f"ca={self.ca!r}, trace={self.trace!r}, proxy={'***' if self.proxy else None}, "
-                f"safety={self.safety!r}, tools={self.tools!r})")
+                f"endpoint={self.endpoint!r}, safety={self.safety!r}, tools={self.tools!r})")
 
     @property
     def has_key(self) -> bool:
@@ -231,7 +236,14 @@ def backend_problems(path: str, backend: Backend, builtin: bool) -> Iterator[Pro
         reason = _proxy_problem(backend.proxy)
         if reason:
             yield f"{path}.proxy", reason
+    yield from endpoint_problems(f"{path}.endpoint", backend.endpoint, backend.api)
     yield from safety_problems(f"{path}.safety", backend.safety, backend.api)
+
+
+def endpoint_problems(path: str, endpoint: str | None, api: str | None) -> Iterator[Problem]:
+    """What is wrong with an `endpoint` for a backend of this API (None: not known)."""
+    if endpoint not in (None, "auto") and api not in (None, "openai"):
+        yield path, f"is for backends with api: openai, this one has api: {api}"
 
 
 def safety_problems(path: str, safety: Mapping[str, str], api: str | None) -> Iterator[Problem]:

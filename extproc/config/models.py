@@ -13,10 +13,11 @@ from functools import cached_property
 
 import msgspec
 
-from extproc.config.backends import Backend, safety_problems
+from extproc.config.backends import Backend, endpoint_problems, safety_problems
 from extproc.config.tools import ToolSettings
 from extproc.config.values import Problem, converted_entries, number_problems, pattern_problems
 from extproc.globs import covers, is_glob, matches, star_text
+from extproc.profiles.responses import EndpointChoice
 
 Names = list[str]  # the key `list` of a rule hides the builtin inside that class
 
@@ -43,6 +44,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Seconds that this attempt has for the first token of a streamed response; `timeouts.first_token` when unset.
     Where a further attempt remains, the response head is withheld for this time, whatever `timeouts.commit_after`
     says."""
+    endpoint: EndpointChoice | None = None
+    """`auto`, `chat` or `responses`, as for a backend, which it overrides."""
     tools: ToolSettings = ToolSettings()
     """How tools are offered to this model. Each key overrides that of the backend."""
     safety: dict[str, str] = {}
@@ -183,6 +186,7 @@ def _attempt_problems(path: str, attempt: Attempt, rule: ModelRule, backends: Ma
     if attempt.backend is not None and attempt.backend not in backends:
         yield f"{path}.backend", f'no backend "{attempt.backend}"; known: {", ".join(sorted(backends)) or "none"}'
     elif (backend := backends.get(attempt.backend)) is not None:
+        yield from endpoint_problems(f"{path}.endpoint", attempt.endpoint, backend.api)
         yield from safety_problems(f"{path}.safety", attempt.safety, backend.api)
     if attempt.model is not None:
         yield from pattern_problems(f"{path}.model", attempt.model)

@@ -6,6 +6,8 @@ Called by the request encoders of provider APIs and of dialects.
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -21,6 +23,16 @@ def arguments_text(arguments: str) -> str:
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return _repaired(arguments)
     return arguments
+
+
+def free_text(arguments: str) -> str:
+    """The input of a custom tool, from the object that represents it in the conversation (`Tool.custom`)."""
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        return arguments
+    text = value.get("input") if isinstance(value, dict) else None
+    return text if isinstance(text, str) else arguments
 
 
 def _repaired(arguments: str) -> str:

@@ -41,6 +41,8 @@ class AttemptTranslation(Protocol):
     done: bool
 
     @property
+    def provider_api(self) -> str: ...
+    @property
     def usage(self) -> Usage: ...
     @property
     def received_output(self) -> bool: ...
@@ -144,7 +146,8 @@ def _settings(config: Config, backend: Backend, attempt: Attempt, client: str) -
     labels = {name: (label.category, label.visibility) for name, label in config.events.tools.items()}
     options = ClientOptions(config.events.final_note, labels)
     return Settings(
-        client=client, upstream=backend.api, provider=backend.provider, url=backend.url, withhold=True,
+        client=client, upstream=backend.api, endpoint=attempt.endpoint or backend.endpoint, provider=backend.provider,
+        url=backend.url, withhold=True,
         lossy=config.lossy, max_output_tokens=attempt.max_output_tokens, limits=config.limits,
         tool_style=tools.style or "auto", tool_choice=tools.choice, parallel_tool_calls=tools.parallel,
         duplicates=tools.duplicates, max_tools=tools.max, only_tools=tools.only, read_dialects=tools.read or (),

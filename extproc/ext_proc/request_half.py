@@ -139,6 +139,7 @@ class RequestHalf(Exchange):
         translation = self._make_translation(self.config, self.api, backend, choice, routing_fields.model,
                                              self.record.request_id, self._endpoint)
         self._translation = translation
+        self.record.provider_api = translation.provider_api
         headers = self._headers
         given = {name: headers[name] for name in REQUEST_TO_TRANSLATION[tuple(headers)]}
         try:
@@ -181,7 +182,6 @@ class RequestHalf(Exchange):
             record.api, record.operation = endpoint.client, endpoint.asks_for
         backend = self.config.backends[self._backend]
         record.provider = telemetry_provider_name(backend.api, backend.host, backend.base_path, backend.provider)
-        record.provider_api = backend.api
         record.rule = choice.rule.match
         record.attempt = choice.number
         record.model_setting = choice.attempt.model

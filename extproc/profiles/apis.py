@@ -16,7 +16,7 @@ from extproc.profiles.anthropic import KNOWN_NAMES
 from extproc.profiles.gemini import VERTEX, find_gemini_endpoint
 
 ApiName = Literal["openai", "anthropic", "gemini"]
-"""The values of `api:` of a backend."""
+"""The values of `api:` of a backend. `openai` stands for Chat Completions and Responses (`profiles.responses`)."""
 
 EndpointTest = Callable[[str, str, str | None], bool]
 """(host, with its port if the URL has one; base path; `provider` in the configuration) -> bool."""
@@ -81,13 +81,20 @@ def _gemini_url_mistake(authority: str, base_path: str, provider: str | None) ->
     return None if base_path else "lacks the version, such as /v1beta"
 
 
+_OPENAI_FORMAT = tuple(name for known in PROVIDERS for name in (known.name, *known.aliases))
+
 API_FACTS: dict[str, ApiFacts] = {
     "openai": ApiFacts(
         default_base_path="/v1",
         key_header="api-key",  # OpenAI has no such header; this is Azure's
         takes_bearer=_always,
-        provider_names=tuple(name for known in PROVIDERS for name in (known.name, *known.aliases)),
+        provider_names=_OPENAI_FORMAT,
         has_reasoning_field=False),
+    "responses": ApiFacts(
+        default_base_path="/v1",
+        key_header="api-key",
+        takes_bearer=_always,
+        provider_names=_OPENAI_FORMAT),
     "anthropic": ApiFacts(
         default_base_path="/v1",
         key_header="x-api-key",

@@ -1,4 +1,4 @@
-"""api.openai.com, Chat Completions.
+"""api.openai.com: Chat Completions, and which models are served by Responses.
 
 The reasoning families (o-series, gpt-5 and all later ones) take `max_completion_tokens` only and refuse temperature,
 top_p, stop, penalties, logprobs and logit_bias with 400 (o3-mini takes stop); the others refuse `reasoning_effort` with
@@ -8,7 +8,8 @@ Custom tools and `allowed_tools` came with gpt-5.
 From gpt-5.4 on a request with function tools is a 400 ("Function tools with reasoning_effort are not supported for
 gpt-5.6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'"), even
 without an effort, since these models reason by default from gpt-5.5 on. gpt-6-astra and gpt-6.1-sol have no effort
-`none`, so they take no tools in this API. The effort `max` is taken by the Responses API only.
+`none`, so they take no tools in this API. All of these models are served by the Responses API, unless the configuration
+has `endpoint: chat`; so are those that Chat Completions does not have (`-pro`, codex, deep research).
 
 Source: the API reference and its error messages; for gpt-5.4 and later developers.openai.com/api/docs (deployment
 checklist, pages of the models), litellm #34569, livekit/agents #7169, bolna #1019 and litellm-docs #1173, which probed
@@ -51,21 +52,27 @@ _O_SERIES = replace(_REASONING, name="openai-o", parallel_tool_calls=False)
 _O3_MINI = replace(_O_SERIES, name="openai-o3-mini", refuses=_O_SERIES.refuses - {"stop"})
 _GPT_5 = replace(_REASONING, name="openai-gpt-5", efforts=("minimal", "low", "medium", "high"), custom_tools=True,
                  allowed_tools=True)
-_GPT_5_PRO = replace(_GPT_5, name="openai-gpt-5-pro", efforts=("high",))
+_ONLY_RESPONSES = "this model is on the Responses API only, which `endpoint: auto` chooses"
+_GPT_5_PRO = replace(_GPT_5, name="openai-gpt-5-pro", efforts=("high",), functions="refused",
+                     functions_advice=_ONLY_RESPONSES)
 # From 5.1 on "none" replaced "minimal" and is the default; from 5.2 on "xhigh" exists.
 _GPT_5_1 = replace(_GPT_5, name="openai-gpt-5.1", efforts=("none", "low", "medium", "high"), thinks="when_asked")
 _GPT_5_2 = replace(_GPT_5_1, name="openai-gpt-5.2", efforts=("none", "low", "medium", "high", "xhigh"))
 # A request with tool_choice none omits the tools, so that the model may reason.
-_GPT_5_4 = replace(_GPT_5_2, name="openai-gpt-5.4", functions="without_reasoning",
+_GPT_5_4 = replace(_GPT_5_2, name="openai-gpt-5.4", functions="without_reasoning", message_phase=True,
                    tool_choices=_GPT_5_2.tool_choices - {"none"})
 # From 5.5 on "medium" is the default.
 _NEWEST = replace(_GPT_5_4, name="openai-newest", thinks="by_default")
 _WITHOUT_TOOLS = replace(
     _NEWEST, name="openai-without-tools", efforts=("low", "medium", "high", "xhigh"), thinks="always",
     functions="refused",
-    functions_advice="gpt-5.2 and older models take tools there, gpt-5.4 to gpt-5.6, gpt-6-sol and gpt-6-luna take "
-                     "them without reasoning")
+    functions_advice="`endpoint: auto` chooses Responses, which takes them; gpt-5.2 and older models take tools there, "
+                     "gpt-5.4 to gpt-5.6, gpt-6-sol and gpt-6-luna take them without reasoning")
 _PRO = replace(_WITHOUT_TOOLS, name="openai-pro", efforts=("medium", "high", "xhigh"))
+_CODEX = replace(_GPT_5, name="openai-codex", efforts=("low", "medium", "high"), functions="refused",
+                 functions_advice=_ONLY_RESPONSES)
+_NEW_CODEX = replace(_CODEX, name="openai-new-codex", efforts=("low", "medium", "high", "xhigh"))
+_O_PRO = replace(_O_SERIES, name="openai-o-pro", functions="refused", functions_advice=_ONLY_RESPONSES)
 _CHAT = replace(PLAIN, name="openai-chat", max_tokens_field="max_completion_tokens")
 
 FAMILIES = (
@@ -73,7 +80,12 @@ FAMILIES = (
     ("chat-latest*", _CHAT),
     ("gpt-5-pro*", _GPT_5_PRO),
     ("gpt-[5-9]*-pro*", _PRO),
-    ("gpt-5-codex*", replace(_GPT_5, name="openai-codex", efforts=("low", "medium", "high"))),
+    ("gpt-5-codex*", _CODEX),
+    ("gpt-5.1-codex-max*", _NEW_CODEX),
+    ("gpt-5.1-codex*", _CODEX),
+    ("gpt-5.2-codex*", _NEW_CODEX),
+    ("gpt-[5-9]*-codex*", replace(_NEW_CODEX, message_phase=True)),
+    ("codex-mini*", replace(_O_PRO, name="openai-codex-mini")),
     ("gpt-5.1*", _GPT_5_1),
     ("gpt-5.[23]*", _GPT_5_2),
     ("gpt-5.4*", _GPT_5_4),
@@ -88,6 +100,8 @@ FAMILIES = (
     ("chatgpt-4*", PLAIN),
     ("gpt-*", _NEWEST),
     ("o3-mini*", _O3_MINI),
+    ("o[0-9]*-pro*", _O_PRO),
+    ("o[0-9]*-deep-research*", _O_PRO),
     ("o[0-9]*", _O_SERIES),
 )
 """An unknown `gpt-` model counts as one of the newest."""

@@ -128,6 +128,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     bridge_after_tools: str | None = None
     """Text of an assistant message that is inserted between a tool message and a user message, for servers that refuse
     this order. None: nothing is inserted."""
+    reasoning_summary: bool = True
+    """Responses API: True if a summary of the reasoning may be requested."""
+    message_phase: bool = False
+    """Responses API: True if an assistant message of the history takes its `phase`, commentary or final_answer."""
     prefill: Literal["plain", "prefix", "partial"] = "plain"
     """The mark of a last assistant message that the model continues: none, `prefix: true` or `partial: true`."""
     images: bool = True
@@ -160,8 +164,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """True if tools are taken at all. Otherwise they go into the prompt, unless the configuration sets another
     style."""
     functions: Literal["taken", "without_reasoning", "refused"] = "taken"
-    """When a request may offer tools: always, only with an explicit `reasoning_effort: none`, or never. "refused": a
-    request with tools is a 400 with `functions_advice`."""
+    """When a Chat Completions request may offer tools: always, only with an explicit `reasoning_effort: none`, or
+    never. "refused": a request with tools is a 400 with `functions_advice`. A model that is not "taken" is served by
+    the Responses API, unless the configuration has `endpoint: chat` (`profiles.responses`)."""
     functions_advice: str = ""
     """Advice for the user: the models of the endpoint that take tools. One clause."""
     max_tools: int | None = None

@@ -31,6 +31,8 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Target(AttemptSettings, frozen=True, kw_only=True):
     """The destination of a request: the provider's model, its profile and the attempt's settings."""
 
+    api: str = "openai"
+    """The name of the provider's API in the registry."""
     model: str
     """The provider's name of it."""
     profile: Profile

@@ -91,11 +91,11 @@ class Translation(ClientResponse):
         return made
 
     def _set_up(self, settings: Settings, model: str, request_id: str | None) -> None:
-        client, self._provider, self._pass_through = settings.apis()
+        self._target = settings.target(model)
+        client, self._provider, self._pass_through = settings.apis(self._target)
         super().__init__(client, Scrubber(settings.secrets), request_id, withhold=settings.withhold)
         self._settings = settings
         self._limits = settings.limits
-        self._target = settings.target(model)
         self._call_reader = CallReader(settings)
         self._status = 0
         self._patched = False
@@ -179,6 +179,11 @@ class Translation(ClientResponse):
         if patched is not None:
             self.dropped = dropped
         return patched
+
+    @property
+    def provider_api(self) -> str:
+        """The name of the provider's API. An endpoint in OpenAI's format has two of them."""
+        return self._target.api
 
     @property
     def text_calls(self) -> int:

@@ -17,6 +17,7 @@ from extproc.bounds import Limits
 from extproc.dialects.call_writer import ArgumentsMode
 from extproc.profiles import find_profile
 from extproc.profiles.apis import API_FACTS
+from extproc.profiles.responses import EndpointChoice, at_responses, select_api
 from extproc.profiles.target import AttemptSettings, Target
 
 
@@ -26,7 +27,9 @@ class Settings(AttemptSettings, frozen=True, kw_only=True):
     client: str
     """The client's API: a name of `CLIENT_APIS`."""
     upstream: str
-    """The provider's API: a name of `PROVIDER_APIS`."""
+    """The provider's API: a name of `PROVIDER_APIS`. For "openai", `endpoint` chooses between its two APIs."""
+    endpoint: EndpointChoice = "auto"
+    """The API of an endpoint in OpenAI's format: "chat", "responses", or "auto", by the model's profile."""
     url: str | None = None
     """The backend's URL: its path and host count. None: the API's usual path."""
     dialect: str | None = None
@@ -63,22 +66,26 @@ class Settings(AttemptSettings, frozen=True, kw_only=True):
         if self.upstream not in PROVIDER_APIS:
             raise ValueError(f"unknown upstream API {self.upstream!r}; known: {', '.join(sorted(PROVIDER_APIS))}")
 
-    def apis(self) -> tuple[ClientApi, ProviderApi, PassThrough | None]:
+    def apis(self, target: Target) -> tuple[ClientApi, ProviderApi, PassThrough | None]:
         """The client's API, the provider's, and the pass-through where both are the same."""
-        passthrough = PASS_THROUGHS.get(self.client) if self.client == self.upstream else None
-        return self.client_api or CLIENT_APIS[self.client], PROVIDER_APIS[self.upstream], passthrough
+        passthrough = PASS_THROUGHS.get(self.client) if self.client == target.api else None
+        return self.client_api or CLIENT_APIS[self.client], PROVIDER_APIS[target.api], passthrough
 
     def target(self, model: str) -> Target:
-        """`model`: the provider's name of it."""
-        facts = API_FACTS.get(self.upstream)
+        """`model`: the provider's name of it. The API of the attempt is chosen here."""
         url = urlsplit(self.url) if self.url else None
-        profile = find_profile(self.provider, url.hostname if url else None, model)
+        host = url.hostname if url else None
+        profile = find_profile(self.provider, host, model)
+        base_path = url.path.rstrip("/") if url else API_FACTS[self.upstream].default_base_path
+        api = select_api(self.upstream, self.endpoint, profile, self.provider, host, base_path)
+        if api == "responses":
+            profile = at_responses(profile)
+        facts = API_FACTS.get(api)
         if facts is None or facts.has_reasoning_field:
             profile = msgspec.structs.replace(profile, splits_reasoning=True)
         most = self.limits.tools
         return Target(
-            model=model, profile=profile,
-            base_path=url.path.rstrip("/") if url else API_FACTS[self.upstream].default_base_path,
+            api=api, model=model, profile=profile, base_path=base_path,
             endpoint=url.netloc.rpartition("@")[2].lower() if url else "",
             parallel_tool_calls=False if self.parallel_tool_calls == "enforce" else self.parallel_tool_calls,
             max_tools=most if self.max_tools is None else min(self.max_tools, most),

@@ -27,7 +27,7 @@ class UntranslatedExchange(Translation):
     __slots__ = ("_path",)
 
     def __init__(self, client: str, model: str, path: str, **settings: Any) -> None:
-        super().__init__(client, client, model, **settings)
+        super().__init__(client, client, model, endpoint="chat", **settings)
         self._path = path
 
     def _request(self, body: bytes, headers: Mapping[str, str]) -> ProviderRequest:

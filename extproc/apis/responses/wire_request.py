@@ -350,6 +350,7 @@ class ProviderBody(msgspec.Struct, omit_defaults=True, kw_only=True):
     parallel_tool_calls: bool | None = None
     prompt_cache_key: Any = None
     safety_identifier: str | None = None
+    user: str | None = None
     service_tier: Any = None
     tool_choice: ToolChoiceField | None = None
     tools: list[AnyTool] = []

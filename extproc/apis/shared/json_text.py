@@ -81,3 +81,14 @@ def position(body: bytes, offset: int) -> str:
     line = body.count(b"\n", 0, offset) + 1
     column = offset - (body.rfind(b"\n", 0, offset) + 1) + 1
     return f"line {line}, column {column} (byte {offset})"
+
+
+def without_surrogates(value: object) -> object:
+    """The same value with lone surrogates in its strings replaced by U+FFFD."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {str(without_surrogates(key)): without_surrogates(item) for key, item in value.items()}
+    return value

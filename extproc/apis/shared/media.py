@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 
 from extproc.conversation.model import Media
 from extproc.conversation.unsupported import Dropped
@@ -17,6 +18,8 @@ IMAGE_TYPES = {"image/png": "image/png", "image/jpeg": "image/jpeg", "image/jpg"
 """Media types of images as clients write them -> as they are called."""
 _BASE64_HEADS = (("iVBOR", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
 """How the base64 text of each image format begins."""
+_DETAILS = frozenset({"auto", "low", "high"})
+_ODD_IN_FILENAMES = re.compile(r"[^\w .()-]+")
 
 
 def text_of_media(media: Media) -> str | None:
@@ -46,6 +49,38 @@ def image_type(media: Media) -> str | None:
         return IMAGE_TYPES.get(media.media_type.lower())
     data = media.data or ""
     return next((found for head, found in _BASE64_HEADS if data.startswith(head)), None)
+
+
+def media_url(media: Media, media_type: str, *, urls: bool) -> str | None:
+    """A web URL, if `urls`, or a data URL."""
+    if media.data is not None:
+        return f"data:{media_type};base64,{media.data}"
+    return web_url(media) if urls else None
+
+
+def web_url(media: Media) -> str | None:
+    return media.url if media.url is not None and media.url.startswith(("https://", "http://")) else None
+
+
+def image_url(media: Media, *, urls: bool) -> str | None:
+    """A web URL of an image, if `urls`, or a data URL; None for an image of an unknown format."""
+    if urls and (url := web_url(media)) is not None:
+        return url
+    if media.url is not None and media.url.startswith("data:image/"):
+        return media.url
+    kind = None if media.data is None else image_type(media)
+    return None if kind is None else f"data:{kind};base64,{media.data}"
+
+
+def image_detail(media: Media) -> str | None:
+    """OpenAI's `detail` of an image."""
+    return media.detail if media.detail in _DETAILS else None
+
+
+def pdf_filename(title: str | None) -> str:
+    """A legal file name made of a title."""
+    name = _ODD_IN_FILENAMES.sub("_", title or "").strip(" ._")[:120] or "document"
+    return name if name.lower().endswith(".pdf") else name + ".pdf"
 
 
 def _decoded_text(media: Media) -> str | None:

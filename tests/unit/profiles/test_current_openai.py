@@ -1,4 +1,5 @@
-"""OpenAI's current models on Chat Completions: the fields that they take, and tools beside reasoning.
+"""OpenAI's current models on Chat Completions (`endpoint: chat`): the fields that they take, and tools beside
+reasoning.
 
 The strict scripted provider refuses what the service refuses, so every request here is one that it answers.
 """
@@ -34,7 +35,7 @@ OFF: dict[str, dict[str, Any]] = {
 def ask(client: str, model: str, *, url: str = OPENAI, lossy: str = "report",
         **fields: Any) -> tuple[dict[str, Any], str]:
     """The body at the provider, which the provider accepts, and the losses."""
-    talk = Translation(client, "openai", model, url=url, lossy=lossy)
+    talk = Translation(client, "openai", model, url=url, endpoint="chat", lossy=lossy)
     body = {"model": "m", "max_tokens": 32_000, "messages": [{"role": "user", "content": "hi"}], **fields}
     got: dict[str, Any] = json.loads(talk.request(json.dumps(body).encode()).body)
     refused = refusal(got, "azure" if url == AZURE else "openai")
@@ -150,7 +151,7 @@ def test_tool_choice_none_keeps_reasoning_and_removes_the_tools(client: str, mod
 
 
 def test_tools_in_the_prompt_leave_reasoning_on() -> None:
-    talk = Translation("anthropic", "openai", "gpt-6-astra", url=OPENAI, tool_style="prompted")
+    talk = Translation("anthropic", "openai", "gpt-6-astra", url=OPENAI, endpoint="chat", tool_style="prompted")
     got = json.loads(talk.request(json.dumps({
         "model": "m", "max_tokens": 9000, "messages": [{"role": "user", "content": "hi"}], "tools": TOOLS["anthropic"],
         **HARD["anthropic"]}).encode()).body)

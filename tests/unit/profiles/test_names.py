@@ -27,4 +27,5 @@ def test_every_name_and_alias_means_one_endpoint():
 
 
 def test_the_facts_of_provider_apis_name_those_of_the_registry() -> None:
-    assert set(API_FACTS) == set(get_args(ApiName)) == set(PROVIDER_APIS)
+    """Responses has no name of its own in the configuration: `api: openai` stands for both of OpenAI's APIs."""
+    assert set(API_FACTS) == set(PROVIDER_APIS) == {*get_args(ApiName), "responses"}

@@ -13,7 +13,7 @@ import msgspec
 
 from extproc.apis.openai.provider.signatures import ANTHROPIC
 from extproc.apis.openai.wire_response import OpenAIChunk, OpenAIDelta
-from extproc.apis.shared.json_text import HalfPair, ends_in_half
+from extproc.apis.shared.json_text import HalfPair, ends_in_half, without_surrogates
 from extproc.conversation.model import Usage
 
 
@@ -53,7 +53,7 @@ def _decode_oddity(payload: bytes, problem: Exception) -> OpenAIChunk | None:
     if value.get("error"):  # an error, whatever the shape of the rest
         return OpenAIChunk(error=value["error"])
     try:
-        return msgspec.convert(_shaped(_without_surrogates(value)), OpenAIChunk)
+        return msgspec.convert(_shaped(without_surrogates(value)), OpenAIChunk)
     except (msgspec.ValidationError, RecursionError) as shape:
         raise JsonChunk(str(shape)) from None
 
@@ -88,16 +88,6 @@ def _objects(value: object) -> list[dict[str, object]]:
 
 def _object_or_none(value: object) -> dict[str, object] | None:
     return value if isinstance(value, dict) else None
-
-
-def _without_surrogates(value: object) -> object:
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    if isinstance(value, dict):
-        return {str(_without_surrogates(key)): _without_surrogates(item) for key, item in value.items()}
-    return value
 
 
 ReasoningPiece = tuple[Literal["text", "signature", "redacted"], str] | tuple[Literal["item"], dict[str, Any]]

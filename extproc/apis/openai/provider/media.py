@@ -6,8 +6,6 @@ profile allows them. Nothing is fetched. Called by the message encoder.
 
 from __future__ import annotations
 
-import re
-
 from extproc.apis.openai.wire_messages import (
     Audio,
     AudioPart,
@@ -21,7 +19,15 @@ from extproc.apis.openai.wire_messages import (
     Url,
     VideoPart,
 )
-from extproc.apis.shared.media import image_type, lost_media, text_of_media
+from extproc.apis.shared.media import (
+    image_detail,
+    image_url,
+    lost_media,
+    media_url,
+    pdf_filename,
+    text_of_media,
+    web_url,
+)
 from extproc.conversation.model import Media
 from extproc.conversation.unsupported import Dropped
 from extproc.profiles.profile import Profile
@@ -29,8 +35,6 @@ from extproc.profiles.profile import Profile
 _PDF = "application/pdf"
 _AUDIO_FORMATS = {"mpeg": "mp3", "mp4": "m4a", "pcm": "pcm16", "wave": "wav"}
 """Audio media types whose `format` has another name."""
-_DETAILS = frozenset({"auto", "low", "high"})
-_ODD_IN_FILENAMES = re.compile(r"[^\w .()-]+")
 
 
 def parts_of_media(media: Media, profile: Profile, dropped: Dropped) -> list[Part]:
@@ -59,25 +63,25 @@ def _part_of(media: Media, profile: Profile) -> Part | None:
     if media.kind == "audio" and profile.audio != "none":
         return _audio(media, profile)
     if media.kind == "video" and profile.videos:
-        source = _source(media, media.media_type or "video/mp4", urls=True)
+        source = media_url(media, media.media_type or "video/mp4", urls=True)
         return None if source is None else VideoPart(Url(source))
     return None
 
 
 def _document(media: Media, profile: Profile) -> Part | None:
-    source = _source(media, _PDF, urls=profile.document_urls)
+    source = media_url(media, _PDF, urls=profile.document_urls)
     if source is None:
         return None
     if profile.document_part == "document_url":
         return DocumentUrlPart(source, media.title or None)
     if profile.document_part == "file_url":
         return FileUrlPart(Url(media.data or source), media.title or None)
-    return FilePart(File(_filename(media.title), source))
+    return FilePart(File(pdf_filename(media.title), source))
 
 
 def _audio(media: Media, profile: Profile) -> Part | None:
     if profile.audio == "text":
-        text = media.data or _web_url(media)
+        text = media.data or web_url(media)
         return None if text is None else AudioPart(text)
     kind = (media.media_type or "").lower().partition("/")[2].partition(";")[0].removeprefix("x-")
     if media.data is None or not kind:
@@ -85,29 +89,6 @@ def _audio(media: Media, profile: Profile) -> Part | None:
     return AudioPart(Audio(media.data, _AUDIO_FORMATS.get(kind, kind)))
 
 
-def _source(media: Media, media_type: str, *, urls: bool) -> str | None:
-    """A web URL, if `urls`, or a data URL."""
-    if media.data is not None:
-        return f"data:{media_type};base64,{media.data}"
-    return _web_url(media) if urls else None
-
-
-def _web_url(media: Media) -> str | None:
-    return media.url if media.url is not None and media.url.startswith(("https://", "http://")) else None
-
-
 def _image(media: Media, profile: Profile) -> Part | None:
-    detail = media.detail if media.detail in _DETAILS else None
-    if profile.image_urls and (url := _web_url(media)) is not None:
-        return ImagePart(Url(url, detail))
-    if media.url is not None and media.url.startswith("data:image/"):
-        return ImagePart(Url(media.url, detail))
-    if media.data is None:
-        return None
-    kind = image_type(media)
-    return None if kind is None else ImagePart(Url(f"data:{kind};base64,{media.data}", detail))
-
-
-def _filename(title: str | None) -> str:
-    name = _ODD_IN_FILENAMES.sub("_", title or "").strip(" ._")[:120] or "document"
-    return name if name.lower().endswith(".pdf") else name + ".pdf"
+    url = image_url(media, urls=profile.image_urls)
+    return None if url is None else ImagePart(Url(url, image_detail(media)))

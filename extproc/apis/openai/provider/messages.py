@@ -7,7 +7,6 @@ message. Called by the request encoder with turns whose calls are already paired
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -33,7 +32,7 @@ from extproc.apis.shared.media import lost_media, text_of_media
 from extproc.conversation.ids import ProviderIds
 from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult, longest_mark
 from extproc.conversation.notes import ERROR_PREFIX, NO_OUTPUT
-from extproc.conversation.past_arguments import arguments_text
+from extproc.conversation.past_arguments import arguments_text, free_text
 from extproc.conversation.tool_names import NameMap
 from extproc.conversation.tool_results import Exchange, Turn
 from extproc.conversation.unsupported import Dropped
@@ -173,7 +172,7 @@ class _Encoder:
         name = self._names.get(call.name, call.name)
         call_id = self._ids.next_id(call.id, name)
         if call.name in self._custom:
-            return CustomCall(call_id, CustomInput(name, _free_text(call.arguments)))
+            return CustomCall(call_id, CustomInput(name, free_text(call.arguments)))
         return Call(call_id, FunctionCall(name, arguments_text(call.arguments)))
 
     # ----------------------------------------------------------------------------------------------------- results
@@ -297,13 +296,3 @@ def allowed_mark(cache: CacheMark, profile: Profile, dropped: Dropped) -> CacheC
             dropped.hint("cache_control.ttl")
         cache = True  # a plain mark lives five minutes
     return sent_mark(cache)
-
-
-def _free_text(arguments: str) -> str:
-    """The input of a custom tool, from the object that represents it in the conversation."""
-    try:
-        value = json.loads(arguments)
-    except ValueError:
-        return arguments
-    text = value.get("input") if isinstance(value, dict) else None
-    return text if isinstance(text, str) else arguments

@@ -1,0 +1,56 @@
+"""The Responses API at endpoints in OpenAI's format: which models are served by it, and what differs there.
+
+An endpoint in OpenAI's format has one base URL and up to two APIs, `/chat/completions` and `/responses`. One attempt
+uses one of them (`select_api`), chosen once, when the target of the attempt is made. The profile of the model is that
+of Chat Completions; `at_responses` removes what holds only there.
+
+Source: developers.openai.com/api/docs (Migrate to Responses, Function calling), the API reference.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from extproc.profiles import find_provider
+from extproc.profiles.profile import Profile
+
+EndpointChoice = Literal["auto", "chat", "responses"]
+"""The values of `endpoint` in the configuration."""
+
+
+def select_api(upstream: str, endpoint: EndpointChoice, profile: Profile, provider: str | None, host: str | None,
+               base_path: str) -> str:
+    """The API of an attempt: `upstream` itself, or `responses` in place of `openai`. `provider`: the name in the
+    configuration; `host` of the backend's URL, None for the provider's own.
+
+    `auto`: a model that takes function tools only without reasoning on Chat Completions, or not at all, is served by
+    Responses, at the provider's own host. A proxy before it may lack this API. So does Azure's classic endpoint, which
+    names deployments.
+    """
+    if upstream != "openai" or endpoint == "chat":
+        return upstream
+    if endpoint == "auto":
+        own_host = host is None or find_provider(None, host) is find_provider(provider, host)
+        plain_paths = profile.deployment_api_version is None or base_path.endswith("/v1")
+        if profile.functions == "taken" or not own_host or not plain_paths:
+            return upstream
+    return "responses"
+
+
+def at_responses(profile: Profile) -> Profile:
+    """The profile of a model for the Responses API. Tools may stand beside reasoning, PDFs may be URLs, and OpenAI's
+    limit of 40 characters for tool call ids is 64."""
+    return replace(
+        profile,
+        functions="taken",
+        tool_choices=profile.tool_choices | {"none"} if profile.functions != "taken" else profile.tool_choices,
+        tool_call_id_max=64 if profile.tool_call_id_max == 40 else profile.tool_call_id_max,
+        document_urls=True,
+        refuses=profile.refuses | NOT_IN_RESPONSES,
+    )
+
+
+NOT_IN_RESPONSES = frozenset({"top_k", "seed", "stop", "presence_penalty", "frequency_penalty", "logprobs"})
+"""Parameters that the API does not have."""
