@@ -47,7 +47,9 @@ def test_it_comes_back(gateway: Gateway) -> None:
     while b"glob/three" not in request(gateway.base_url, "GET", "/v1/models").body:
         assert time.monotonic() < end, gateway.output
         threading.Event().wait(0.02)
-    assert gateway.terminate() == 0
+    [envoy] = gateway.envoy_pids()
+    os.kill(envoy, signal.SIGKILL)
+    assert gateway.terminate() == 0, "a signal to stop is heeded while Envoy is away"
 
 
 def test_one_that_never_lives_long_is_given_up(gateway: Gateway) -> None:
@@ -59,9 +61,3 @@ def test_one_that_never_lives_long_is_given_up(gateway: Gateway) -> None:
         threading.Event().wait(0.05)
     assert gateway.process.wait(10) == 1
     assert gateway.said("that was 6 times within 60 s: giving up")
-
-
-def test_a_signal_to_stop_is_heeded_while_it_is_away(gateway: Gateway) -> None:
-    [envoy] = gateway.envoy_pids()
-    os.kill(envoy, signal.SIGKILL)
-    assert gateway.terminate() == 0

@@ -6,6 +6,9 @@ One kill for all rows: ten clients stand in each phase when it happens, some on 
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +18,7 @@ import pytest
 from tests.e2e.gateway import Gateway, configuration
 from tests.e2e.odd_clients import LOST, Case, Raw, body, head, seen, sends
 from tests.e2e.test_lifecycle import kill, wait_until
-from tests.e2e.wire import payload, post
+from tests.e2e.wire import ANTHROPIC, payload, post
 from tests.providers.http import Gate, Reply
 from tests.providers.openai import JSON, OpenAIProvider, Seen, completion, raw, stall, text
 from tests.providers.openai import stream as deltas
@@ -153,3 +156,62 @@ def test_a_killed_worker(gateway: Gateway, provider: OpenAIProvider, case: Case,
         return case.sees
     assert len(broken) == 1, found
     return broken.pop()
+
+
+class Upload:
+    """A request that is sent in two parts; its text says at every place which place it is."""
+
+    def __init__(self, gateway: Gateway, number: int, first: int, rest: int, *, chunked: bool) -> None:
+        marks = (f"{number:03d}-{place:07d}," for place in range((first + rest) // 12))
+        self.text = "".join(marks)
+        self.first = first
+        self._chunked = chunked
+        self._body = json.dumps(payload(messages=[{"role": "user", "content": self.text}])).encode()
+        self._connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=30)
+        self._connection.putrequest("POST", "/v1/messages")
+        framing = ("transfer-encoding", "chunked") if chunked else ("content-length", str(len(self._body)))
+        for name, value in (*ANTHROPIC.items(), framing):
+            self._connection.putheader(name, value)
+        self._connection.endheaders()
+        self._send(self._body[:first])
+
+    def finish(self) -> int:
+        """Sends the rest; the status of the answer, which must be whole."""
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # refused already: the answer is there
+                self._send(self._body[self.first:])
+                if self._chunked:
+                    self._connection.send(b"0\r\n\r\n")
+            answer = self._connection.getresponse()
+            found = json.loads(answer.read())
+            assert found["type"] == ("message" if answer.status == 200 else "error"), found
+            return answer.status
+        finally:
+            self._connection.close()
+
+    def _send(self, data: bytes) -> None:
+        for at in range(0, len(data), 16384):
+            part = data[at:at + 16384]
+            self._connection.send(b"%x\r\n%s\r\n" % (len(part), part) if self._chunked else part)
+
+
+def test_no_provider_gets_a_damaged_upload(gateway: Gateway, provider: OpenAIProvider) -> None:
+    """Envoy sends what a killed worker had received once more, to another one. It keeps 64 KB for that: an upload that
+    is longer fails; it must never go on with a hole in it or with a part sent twice."""
+    wait_until(lambda: gateway.envoy_stat("cluster.processor.membership_healthy") == 2, 15, "Envoy uses both workers")
+    provider.always(text("fine"))
+    sizes = [(2_000, 2_000), (30_000, 10_000), (30_000, 400_000), (70_000, 1_000), (300_000, 300_000)]
+    uploads = [Upload(gateway, number, *size, chunked=bool(number % 2))
+               for number, size in enumerate(sizes * 4)]
+    # Another client's answer shows that the gateway is through with what came before it.
+    assert post(gateway.base_url, payload()).status == 200
+    before = len(provider.seen)
+    kill(gateway.worker_pids()[0])
+    statuses = [upload.finish() for upload in uploads]
+    by_text = {upload.text: number for number, upload in enumerate(uploads)}
+    arrived = sorted(by_text.get(seen.messages[0]["content"], -1) for seen in provider.seen[before:])
+    assert arrived == [number for number, status in enumerate(statuses) if status == 200], "whole, once, and answered"
+    assert set(statuses) <= {200, 502, 503}
+    short = [status for upload, status in zip(uploads, statuses, strict=True) if len(upload.text) < 60_000]
+    assert short == [200] * 8, "what fits into the memory of a retry is served"
+    assert set(statuses) != {200}, "some were on the killed worker and too long to be sent again"

@@ -125,12 +125,11 @@ def appending(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
-both_transports = pytest.mark.parametrize("transport", ["native", "grpcio"])
-both_ways = pytest.mark.parametrize("way", ["up", "serve"])
+both = pytest.mark.parametrize(("way", "transport"), [("up", "native"), ("serve", "grpcio")])
+"""Both ways to run and both transports: neither depends on the other."""
 
 
-@both_transports
-@both_ways
+@both
 def test_a_full_disk_stops_no_request(way: str, transport: str, disk: Path, tmp_path: Path,
                                       started: list[Running]) -> None:
     """Envoy's own log is on that disk as well, in a file of its own where it runs elsewhere."""
@@ -157,8 +156,7 @@ def test_a_full_disk_stops_no_request(way: str, transport: str, disk: Path, tmp_
     os.close(envoy_stdout)
 
 
-@both_transports
-@both_ways
+@both
 def test_a_reader_that_stalls_holds_up_no_request(way: str, transport: str, tmp_path: Path,
                                                   started: list[Running]) -> None:
     """Long lines, so that all queues between a worker and the reader are full soon. An Envoy elsewhere has a pipe of
@@ -187,11 +185,9 @@ def test_a_reader_that_stalls_holds_up_no_request(way: str, transport: str, tmp_
     os.close(envoys_reader)
 
 
-@both_ways
-def test_a_gateway_whose_log_nobody_reads_ends_when_it_is_told_to(way: str, tmp_path: Path,
-                                                                  started: list[Running]) -> None:
+def test_a_gateway_whose_log_nobody_reads_ends_when_it_is_told_to(tmp_path: Path, started: list[Running]) -> None:
     reader, writer = os.pipe()
-    running = Running(way, tmp_path, "native", writer, writer)
+    running = Running("up", tmp_path, "native", writer, writer)
     started.append(running)
     os.close(writer)
     running.ask(400)

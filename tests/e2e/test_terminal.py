@@ -49,7 +49,7 @@ def ready(up: Terminal) -> str:
     return up.wait_for_line(READY, START_SECONDS)[1]
 
 
-def test_what_an_operator_sees(terminal: OpenTerminal, provider: OpenAIProvider) -> None:
+def test_what_an_operator_sees_until_ctrl_c(terminal: OpenTerminal, provider: OpenAIProvider) -> None:
     up = terminal("up", "--port", str(free_port()))
     url = ready(up)
     provider.script(text("hello"), calls(("call_1", "now", "{}")), status(429, {"error": {"message": "Slow down"}}))
@@ -80,11 +80,8 @@ def test_what_an_operator_sees(terminal: OpenTerminal, provider: OpenAIProvider)
     pasted = [line for line in up.lines if "export" in line]
     assert all(len(line) <= 80 for line in up.lines if line not in pasted), "nothing wraps"
 
-
-def test_ctrl_c_finishes_the_running_answer(terminal: OpenTerminal, provider: OpenAIProvider) -> None:
-    """The terminal signals its foreground process group: only the parent may be in it."""
-    up = terminal("up", "--port", str(free_port()), workers=1)
-    url = ready(up)
+    # Ctrl-C finishes the running answer. The terminal signals its foreground process group: only the parent may be in
+    # it.
     children = descendants(up.process.pid)
     gate = Gate()
     provider.script(deltas([{"content": "before "}, gate, {"content": "after"}]))

@@ -83,8 +83,8 @@ NO_WORKER = "workers: none answers its health check"
 NO_COUNTING = "limits: the process that counts does not answer its health check"
 
 
-def test_what_is_missing_is_named(gateway: Gateway) -> None:
-    """The process itself is alive all the while."""
+def test_what_is_missing_is_named(gateway: Gateway, provider: OpenAIProvider) -> None:
+    """The process itself is alive all the while. At last it stops: it is not ready while responses still run."""
     assert readyz(gateway) == READY
     assert metric(gateway) == "extproc_ready 1"
     one, _ = children(gateway, WORKER)
@@ -93,6 +93,7 @@ def test_what_is_missing_is_named(gateway: Gateway) -> None:
     until(gateway, missing(NO_WORKER), without=WORKER)
     assert metric(gateway) == "extproc_ready 0" or readyz(gateway) == READY  # its successor may be there already
     assert request(f"http://{gateway.admin}", "GET", "/healthz", headers={}).body == b"ok\n"
+    assert request(f"http://{gateway.admin}", "GET", "/elsewhere", headers={}).status == 404
     until(gateway, READY)
 
     assert len(children(gateway, COUNTING)) == 1
@@ -105,9 +106,6 @@ def test_what_is_missing_is_named(gateway: Gateway) -> None:
     os.kill(envoy, signal.SIGCONT)
     until(gateway, READY)
 
-
-def test_a_gateway_that_stops_is_not_ready(gateway: Gateway, provider: OpenAIProvider) -> None:
-    """As soon as it is told to, while its answers go on."""
     gate = Gate()
     provider.script(deltas([{"content": "before "}, gate, {"content": "after"}]))
     with stream(gateway.base_url) as answer:

@@ -65,6 +65,7 @@ def test_a_taken_port(tmp_path: Path, which: str) -> None:
         message = started(tmp_path, "up", settings(**{"listen": f"127.0.0.1:{free_port()}",
                                                       which: f"127.0.0.1:{port}"}))
     assert message.startswith(f"extproc: port {port} is taken")
+    assert which == "admin" or "--port" in message
     assert len(message.splitlines()) == 1
 
 
@@ -79,6 +80,8 @@ def test_serve_on_a_taken_port(tmp_path: Path) -> None:
 def test_a_worker_that_cannot_start(tmp_path: Path, ups: list[Up]) -> None:  # noqa: F811
     ups.append(up := Up(tmp_path, 1, sys.executable, "-c", "raise SystemExit('no such thing')"))
     assert up.exit_code() == 1
+    assert up.line("extproc: the worker ended with exit code 1")
+    assert "    no such thing" in up.lines
     assert not [line for line in up.lines if "Traceback" in line]
     assert sum(line.startswith("extproc:") for line in up.lines) == 1
     assert list(up.temporary.iterdir()) == []

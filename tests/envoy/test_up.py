@@ -1,13 +1,15 @@
-"""`extproc up` as a process: ready, served, watched, drained, gone. The workers are stand-ins."""
+"""`extproc up` as a process: ready, served, gone. The workers are stand-ins.
+
+Stops and crashes under requests are in tests/e2e (test_lifecycle, test_terminal, test_envoy_dies, test_hostile_crash),
+starts that fail in test_start_errors.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -151,50 +153,8 @@ def test_ready_means_that_the_first_request_succeeds_and_an_idle_gateway_ends_at
     assert list(up.temporary.iterdir()) == []
 
 
-def test_a_running_answer_is_finished_before_the_end(tmp_path: Path, ups: list[Up]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as slow:
-        ups.append(up := Up(tmp_path, slow.getsockname()[1]).ready())
-        answers: list[tuple[int, bytes]] = []
-        asking = threading.Thread(target=lambda: answers.append(up.ask()))
-        asking.start()
-        connection, _ = slow.accept()
-        with connection:
-            connection.recv(65536)
-            up.send(signal.SIGINT)
-            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")
-            with pytest.raises(subprocess.TimeoutExpired):
-                up.process.wait(0.5)  # it waits for the answer
-            connection.sendall(b"whole")
-            asking.join(10)
-        assert answers == [(200, b"whole")]
-        assert up.exit_code() == 0
-
-
-def test_a_second_signal_ends_at_once(tmp_path: Path, ups: list[Up]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as slow:
-        ups.append(up := Up(tmp_path, slow.getsockname()[1]).ready())
-        connection = http.client.HTTPConnection("127.0.0.1", up.port, timeout=20)
-        connection.request("POST", "/v1/messages", b'{"model": "m"}')
-        with slow.accept()[0] as provider_side:
-            provider_side.recv(65536)
-            up.send(signal.SIGTERM)
-            with pytest.raises(subprocess.TimeoutExpired):
-                up.process.wait(0.3)
-            children = up.children()
-            up.send(signal.SIGTERM)
-            assert up.exit_code() == 0
-        connection.close()
-        wait_gone(children)
-
-
-def test_children_die_with_a_killed_parent(tmp_path: Path, provider: Provider, ups: list[Up]) -> None:
-    ups.append(up := Up(tmp_path, provider.port).ready())
-    children = up.children()
-    up.send(signal.SIGKILL)
-    wait_gone(children)
-
-
-def test_the_next_start_removes_what_a_killed_parent_left(tmp_path: Path, provider: Provider, ups: list[Up]) -> None:
+def test_children_die_with_a_killed_parent_and_the_next_start_removes_what_it_left(
+        tmp_path: Path, provider: Provider, ups: list[Up]) -> None:
     """The directory holds keys. That of a gateway which runs beside it stays."""
     ups.append(killed := Up(tmp_path, provider.port).ready())
     ups.append(beside := Up(tmp_path, provider.port).ready())
@@ -209,70 +169,3 @@ def test_the_next_start_removes_what_a_killed_parent_left(tmp_path: Path, provid
     assert len(now) == 2
     assert len(now & both) == 1
     assert beside.ask()[0] == 200
-
-
-def test_a_worker_that_dies_is_started_again(tmp_path: Path, provider: Provider, ups: list[Up]) -> None:
-    ups.append(up := Up(tmp_path, provider.port).ready())
-    first = up.child("stand_in")
-    os.kill(first, signal.SIGKILL)
-    assert "starting it again" in up.line("extproc: the worker was ended by SIGKILL")
-    end = time.monotonic() + 20
-    while True:
-        with contextlib.suppress(OSError):
-            if up.ask()[0] == 200:
-                break
-        assert time.monotonic() < end, "\n".join(up.lines)
-        time.sleep(0.05)
-    assert up.child("stand_in") != first
-
-
-def test_an_envoy_that_keeps_dying_ends_the_program_with_its_last_words(tmp_path: Path, provider: Provider,
-                                                                        ups: list[Up]) -> None:
-    """Each time but the last it is started again."""
-    ups.append(up := Up(tmp_path, provider.port).ready())
-    worker = up.child("stand_in")
-    killed: set[int] = set()
-    while up.process.poll() is None:
-        with contextlib.suppress(AssertionError, StopIteration, ProcessLookupError):
-            if (envoy := up.child("bootstrap.json")) not in killed:
-                os.kill(envoy, signal.SIGKILL)
-                killed.add(envoy)
-        time.sleep(0.05)
-    assert up.exit_code() == 1
-    assert len(killed) == 6
-    assert up.line("extproc: Envoy was ended by SIGKILL")
-    wait_gone([worker])
-    assert list(up.temporary.iterdir()) == []
-
-
-def test_a_worker_that_does_not_start_ends_the_program(tmp_path: Path, provider: Provider, ups: list[Up]) -> None:
-    ups.append(up := Up(tmp_path, provider.port, sys.executable, "-c", "raise SystemExit('no such thing')"))
-    assert up.exit_code() == 1
-    assert up.line("extproc: the worker ended with exit code 1")
-    assert "    no such thing" in up.lines
-    assert list(up.temporary.iterdir()) == []
-
-
-def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path, ups: list[Up]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        ups.append(up := Up(tmp_path, 1, port=port))
-        assert up.exit_code() == 1
-    [line] = up.lines
-    assert line.startswith(f"extproc: port {port} is taken")
-    assert "--port" in line
-
-
-def test_the_admin_port(tmp_path: Path, provider: Provider, ups: list[Up]) -> None:
-    port = free_port()
-    ups.append(Up(tmp_path, provider.port, admin=f"127.0.0.1:{port}").ready())
-
-    def get(path: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().status
-        finally:
-            connection.close()
-
-    assert [get(path) for path in ("/healthz", "/readyz", "/metrics", "/elsewhere")] == [200, 200, 200, 404]
