@@ -32,8 +32,8 @@ class EnvoyAdmin:
         connection = self._connection()
         try:
             connection.request(method, path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
+            response = connection.getresponse()
+            return response.status, response.read().decode()
         finally:
             connection.close()
 

@@ -126,17 +126,17 @@ class Workers:
         return not waiting
 
     async def any_serves(self) -> bool:
-        """True if at least one worker responses that it serves. Returns with the first that does: a hanging one would
-        take two seconds, too long for many probes."""
+        """True if at least one worker reports SERVING. Returns with the first that does: a hanging one would take two
+        seconds, too long for many probes."""
         probes = [asyncio.ensure_future(_is_serving(address, "")) for address in self._addresses]
         try:
-            for answer in asyncio.as_completed(probes):
-                if await answer:
+            for probe in asyncio.as_completed(probes):
+                if await probe:
                     return True
             return False
         finally:
-            for probe in probes:
-                probe.cancel()
+            for pending in probes:
+                pending.cancel()
 
     async def is_generation_in_use(self, generation: int) -> bool:
         """True if a stream runs on this generation of the configuration, or may run: on a worker that is being replaced
@@ -299,15 +299,15 @@ def _point_link(address: str, socket_address: str) -> None:
 
 
 async def _is_serving(address: str, service: str, *, unknown: bool = False) -> bool:
-    """True if the worker's health service responses SERVING about this service; `unknown` if it does not answer."""
+    """True if the worker's health service reports SERVING for this service; `unknown` if it does not answer."""
     async with grpc.aio.insecure_channel(address) as channel:
         status = await _health_status(channel, service, 2)
     return unknown if status is None else status == _SERVING
 
 
 async def _health_status(channel: grpc.aio.Channel, service: str, seconds: float) -> int | None:
-    """The answer of the worker's health service; None if there is none in time. The event loop has a timeout besides
-    gRPC's: a call that never ended would block a reload forever."""
+    """The status that the worker's health service reports; None if it does not respond in time. The event loop has a
+    timeout besides gRPC's: a call that never ended would block a reload forever."""
     request = health_pb2.HealthCheckRequest(service=service)
     try:
         async with asyncio.timeout(seconds + 1):
@@ -318,7 +318,7 @@ async def _health_status(channel: grpc.aio.Channel, service: str, seconds: float
 
 
 async def _wait_until_healthy(child: ChildProcess, address: str) -> None:
-    """Waits until the worker responses SERVING, which it does once it accepts streams."""
+    """Waits until the worker reports SERVING, which it does once it accepts streams."""
     end = time.monotonic() + START_PATIENCE
     async with grpc.aio.insecure_channel(address, options=[("grpc.initial_reconnect_backoff_ms", 50),
                                                            ("grpc.max_reconnect_backoff_ms", 100),

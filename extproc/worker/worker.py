@@ -96,8 +96,8 @@ class Worker:
                        transport=self._transport)
 
     def _health_of(self, service: str) -> bool | None:
-        """What the health service answers: about the worker, and the questions of the parent process during a reload.
-        """
+        """The status of a health check service: of the worker itself, or one that the parent process checks during a
+        reload."""
         if service in ("", SERVICE):
             return self._serving
         if service.startswith(ACCEPTED):

@@ -1,7 +1,7 @@
-"""The bytes of a request before anyone looks at its fields: valid UTF-8, valid JSON, not nested too deep.
+"""The body of a request before its fields are read: valid UTF-8, valid JSON, not nested too deep.
 
-Called by the request decoders of the client APIs. Most bodies are what an API's records expect: `in_one_pass` reads
-them so. Every other body is `checked`, which turns it into one that every later decoder accepts, or into a 400 that
+Called by the request decoders of the client APIs. Most bodies match an API's records, and `in_one_pass` decodes them at
+once. Other bodies go through `checked`, which returns a body that every later decoder accepts, or raises a 400 that
 names the place.
 """
 
@@ -22,15 +22,14 @@ _NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'"[]{}')
 T = TypeVar("T")
 
 LARGE = 8 * 1024 * 1024
-"""Bytes past which a body is asked how many values it holds before it is decoded."""
+"""Bytes. The values in a larger body are counted before it is decoded."""
 MAX_CONTAINERS = 1_000_000
-"""Objects and lists in a large body: each takes some sixty bytes once it is decoded, a few in the body."""
+"""The most objects and lists in a large body. Each takes a few bytes there, and some sixty once it is decoded."""
 
 
 def in_one_pass(body: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
-    """The body as a record. None: it needs a closer look (`checked`), which also finds the words for what is wrong with
-    it. The parts that the record holds as `msgspec.Raw` are valid JSON, but nothing is known of their depth
-    and their numbers (`check_parts`)."""
+    """The body as a record. None: it must be `checked`, which also reports its errors. Parts that the record keeps as
+    `msgspec.Raw` are valid JSON, but their depth and their numbers are not checked (`check_parts`)."""
     if len(body) > LARGE:
         _check_containers(body)
     _check_utf8(body)
@@ -41,7 +40,7 @@ def in_one_pass(body: bytes, decoder: msgspec.json.Decoder[T]) -> T | None:
 
 
 def check_parts(parts: Iterable[bytes | msgspec.Raw], level: int, depth: int) -> None:
-    """Parts of a body that begin `level` levels deep in it and were not looked into. Raises BadRequest."""
+    """Checks raw parts of a body, which begin `level` levels deep in it. Raises BadRequest."""
     left = depth - level
     for part in parts:
         raw = bytes(part)
@@ -51,7 +50,7 @@ def check_parts(parts: Iterable[bytes | msgspec.Raw], level: int, depth: int) ->
             raise _too_deep(depth) from None
         except msgspec.DecodeError as error:  # a number out of range
             raise BadRequest(malformed(raw, str(error))) from None
-        # Each level takes two bytes, so that most parts are too short to be too deep.
+        # Each level takes two bytes: most parts are too short to be too deep.
         if len(raw) > 2 * left and raw.count(b"{") + raw.count(b"[") > left:
             _check_depth([value], left + 1, depth)
 
@@ -86,18 +85,17 @@ def _check_utf8(body: bytes) -> None:
 
 
 def _check_containers(body: bytes) -> None:
-    """Most brackets of a large body stand in its texts; only if there are very many they are looked at closely."""
+    """Most brackets of a large body are in its texts, so an exact count is only made if there are very many."""
     if body.count(b"[") + body.count(b"{") > MAX_CONTAINERS and containers(body) > MAX_CONTAINERS:
         raise BadRequest(f"the body holds more than {MAX_CONTAINERS} objects and lists: send fewer of them")
 
 
 def containers(body: bytes) -> int:
-    """How many objects and lists valid JSON holds, without decoding it: what stands in strings is taken out, in a few
-    passes in C."""
-    if b"\\" in body:  # one byte is found far faster than two are
+    """The number of objects and lists in valid JSON, without decoding it: strings are removed in a few passes in C."""
+    if b"\\" in body:  # searching one byte is far faster than two
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     structure = body.translate(_BRACKETS, _NOT_STRUCTURE)
-    # A pair of neighbouring quotes changes for no bracket whether it stands inside a string: most strings go here.
+    # Two adjacent quotes can be removed: every bracket stays inside or outside of a string. Most strings go here.
     return sum(part.count(b"[") for part in structure.replace(b'""', b"").split(b'"')[::2])
 
 
@@ -112,7 +110,7 @@ def _repaired(body: bytes, error: msgspec.DecodeError) -> tuple[bytes, object]:
 
 
 def _check_depth(level: list[Any], levels: int, limit: int) -> None:
-    """Level by level, so that a body of any depth costs no recursion. `levels`: so many may there be."""
+    """Level by level, so that no body causes deep recursion. `levels`: the number of levels allowed."""
     for _ in range(levels):
         level = [child for node in level for child in (node.values() if type(node) is dict else node)
                  if type(child) is dict or type(child) is list]

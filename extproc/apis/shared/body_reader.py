@@ -1,7 +1,7 @@
 """A provider's response body in any cut -> the events of a stream, or one whole body.
 
-Which of the two it is says its first byte, not what was asked or what the content type claims. Base of everything that
-reads answers; a subclass says what an event, a whole body and the end of a stream mean. Knows no API.
+The first byte decides which of the two it is, not the request or the content type. The base of all decoders of
+responses; a subclass interprets events, whole bodies and the end of a stream. Knows no API.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class BodyReader:
-    """`feed` in any cut, `finish` once; both return what came out."""
+    """`feed` takes the body in any cut, `finish` is called once. Both return events."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -30,7 +30,7 @@ class BodyReader:
         self._out: list[Event] = []
         self._ended = False
         self._deliver: Callable[[bytes, bytes], None] = self._event
-        """Takes the next event of a stream."""
+        """Handles the next event of a stream."""
 
     # -------------------------------------------------------------------------------------------- for the subclasses
 
@@ -39,22 +39,22 @@ class BodyReader:
         raise NotImplementedError
 
     def _whole(self, body: bytes) -> None:
-        """A whole body, which begins with `{`, `[` or `<`. It ends the answer."""
+        """A whole body, which begins with `{`, `[` or `<`. It ends the response."""
         raise NotImplementedError
 
     def _end_of_stream(self) -> None:
-        """The provider closed its stream and the answer has no end yet: it gets one, or fails."""
+        """The provider closed its stream, and the response has not ended yet: ends it, or fails."""
         raise NotImplementedError
 
-    def _last_event_came(self) -> None:
-        """No event follows: what waited for one goes on without it."""
+    def _on_last_event(self) -> None:
+        """No event follows. An event that waited for the next one is handled now."""
 
     def _is_closed(self) -> bool:
-        """The answer has its end: nothing more is read."""
+        """True if the response has ended. Nothing more is read."""
         return self._ended
 
-    def _take(self) -> list[Event]:
-        """Hands over what came out so far."""
+    def _take_events(self) -> list[Event]:
+        """Returns the events so far, and forgets them."""
         out, self._out = self._out, []
         return out
 
@@ -63,30 +63,30 @@ class BodyReader:
             self._ended = True
             self._out.append(failure)
 
-    # ------------------------------------------------------------------------------------------------ the contract
+    # ---------------------------------------------------------------------------------------------- ResponseDecoder
 
     def feed(self, data: bytes) -> list[Event]:
         if not self._streaming:
             if self._body is not None:
                 if not self._is_closed():
                     self._collect(data)
-                return self._take()
+                return self._take_events()
             opening = self._decide(data)
             if opening is None:
-                return self._take()
+                return self._take_events()
             data = opening
         for name, payload in self._sse.feed(data):
             if self._is_closed():
-                return self._take()
+                return self._take_events()
             self._deliver(name, payload)
         if self._sse.too_long and not self._is_closed():
             self._fail(Failure("server", f"The provider sent a line of more than {self._limits.sse_line} bytes in its "
                                          "event stream."))
-        return self._take()
+        return self._take_events()
 
     def finish(self) -> list[Event]:
         if self._is_closed():
-            return self._take()
+            return self._take_events()
         if self._body is not None:
             self._whole(b"".join(self._body))
         elif not self._streaming:
@@ -95,21 +95,21 @@ class BodyReader:
             for name, payload in self._sse.finish():
                 if not self._is_closed():
                     self._deliver(name, payload)
-            self._last_event_came()
+            self._on_last_event()
             if not self._is_closed():
                 self._end_of_stream()
-        return self._take()
+        return self._take_events()
 
     def close(self) -> None:
-        # Its parts call back: rings, which would keep the whole answer until the garbage collector comes by.
+        # Reference cycles would keep the whole response until the next garbage collection.
         vars(self).clear()
 
-    # ------------------------------------------------------------------------------------- stream or whole, by look
+    # ------------------------------------------------------------------------------------------- stream or whole body
 
     def _decide(self, data: bytes) -> bytes | None:
-        """The first byte that is not white space tells a JSON body (or a page of HTML) from an event stream. Returns
-        the bytes that the stream reader gets, None while undecided or when it is a whole body. White space may come
-        for minutes: some servers keep the connection of a whole answer open with it."""
+        """Decides by the first byte that is not white space: a JSON body (or an HTML page), or an event stream. Returns
+        the bytes for the stream reader; None while it is undecided or if it is a whole body. White space may arrive
+        for minutes: some servers keep the connection open with it until their whole body is ready."""
         if not self._undecided and data.startswith((b"data:", b"event:")):
             self._streaming = True
             return data

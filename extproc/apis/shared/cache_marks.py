@@ -1,8 +1,8 @@
 """Marks of a prompt cache: `cache_control` of a client -> `CacheMark` -> `cache_control` of a provider.
 
 The mark is Anthropic's (`{"type": "ephemeral", "ttl": "1h"}`); OpenAI clients send it too, since OpenRouter and
-DashScope take it on parts. Called by the decoders of the client APIs and by the encoders of both formats that carry
-marks. A `ttl` is "5m" or "1h"; a mark with any other one, or none, is a plain mark, which lives five minutes.
+DashScope accept it on parts. Called by the decoders of the client APIs and by the encoders of both formats that carry
+marks. A `ttl` is "5m" or "1h"; a mark with any other value, or none, is a plain mark, which lasts five minutes.
 
 Source: platform.claude.com/docs, "Prompt caching": the values of `ttl`, and that in one request (tools, system prompt,
 messages) longer ones come before shorter ones, or it is refused.
@@ -21,7 +21,7 @@ Raw = msgspec.Raw
 
 
 class CacheControl(msgspec.Struct, tag_field="type", tag="ephemeral", frozen=True, gc=False, omit_defaults=True):
-    """A mark as it is sent."""
+    """A mark in a provider's request."""
 
     ttl: Literal["5m", "1h"] | None = None
 
@@ -44,7 +44,7 @@ _SENT: dict[CacheMark, CacheControl] = {True: _PLAIN, "5m": CacheControl("5m"), 
 
 
 def read_mark(raw: Raw) -> CacheMark:
-    """The mark in a client's `cache_control`; absent and null are none, and whatever else it holds is one."""
+    """The mark in a client's `cache_control`. Absent and null are no mark; any other value is one."""
     if raw in (_ABSENT, _NULL):
         return False
     try:
@@ -55,13 +55,14 @@ def read_mark(raw: Raw) -> CacheMark:
 
 
 def sent_mark(mark: CacheMark) -> CacheControl:
-    """The mark on the wire; `mark` is one."""
+    """The mark for a provider's request. `mark` is not False."""
     return _SENT[mark]
 
 
 def put_in_order(carriers: Iterable[Carrier]) -> bool:
-    """Makes a long mark behind a shorter one a plain one, as that order is refused. It comes about where the provider's
-    format has another order than the client's (a system message in the middle, tools). Returns whether it did."""
+    """Shortens each long mark after a shorter one to a plain one, because providers refuse that order. It arises if the
+    provider's format has another order than the client's (a system message in the middle, tools). Returns True if a
+    mark changed."""
     shorter = changed = False
     for carrier in carriers:
         if carrier.cache_control is None:

@@ -1,7 +1,5 @@
-"""What every writer of answers for clients needs: the events of an answer that does not stream, the prompt's estimate,
-asked for once, and the arguments of a call as an object.
-
-Called by the answer encoders of the client APIs. Knows no wire format.
+"""Parts that the response encoders of all client APIs share: responses that are not streamed, the estimate of prompt
+tokens, and the arguments of a call as an object. Knows no wire format.
 """
 
 from __future__ import annotations
@@ -17,12 +15,12 @@ _decode_object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(d
 
 
 class WholeResponse:
-    """Base of the encoders of answers that do not stream: nothing comes out until the Finish, then all of it."""
+    """The base of the encoders of responses that are not streamed: all bytes come with the Finish."""
 
     _ended = False
 
     def encode_events(self, events: Iterable[Event]) -> bytes:
-        """b"" until the Finish, then the answer."""
+        """b"" until the Finish, then the response."""
         out = b""
         for event in events:
             if self._ended:
@@ -31,32 +29,33 @@ class WholeResponse:
         return out
 
     def ping(self) -> bytes:
-        """A JSON body has no room for one."""
+        """b"": a JSON body has no place for a keep-alive."""
         return b""
 
     def _event(self, event: Event) -> bytes:
-        """One event; the Finish, or a Failure, sets `_ended`."""
+        """Handles one event. A Finish or a Failure sets `_ended`."""
         raise NotImplementedError
 
 
 class Estimate:
-    """The prompt estimate, asked for at most once: it costs a run of the tokenizer."""
+    """The estimate of prompt tokens, computed at most once, by `compute`."""
 
-    def __init__(self, ask: Callable[[], int]) -> None:
-        self._ask = ask
+    def __init__(self, compute: Callable[[], int]) -> None:
+        self._compute = compute
         self._tokens: int | None = None
 
     def __call__(self) -> int:
         if self._tokens is None:
-            self._tokens = max(0, self._ask())
+            self._tokens = max(0, self._compute())
         return self._tokens
 
 
 def call_input(arguments: str, at_limit: bool, *, last: bool) -> msgspec.Raw | dict[str, str] | None:
-    """The `input` of a call: the provider's own JSON, {} for none. `at_limit`: a limit or a filter ended the answer;
-    then arguments that are not a complete object are a truncated call, and so is a `last` call that has none yet: None,
-    never a shorter call. Otherwise arguments that are no JSON object are wrapped, so that the client sees them and can
-    complain."""
+    """The `input` of a call: the provider's own JSON, {} for none.
+
+    `at_limit`: a limit or a filter ended the response. Incomplete arguments are then a truncated call, and so is a
+    `last` call without arguments: None, never a shorter call. Otherwise arguments that are not a JSON object are
+    wrapped, so that the client sees them and can report the error."""
     if not arguments.strip():
         return None if at_limit and last else {}
     if _is_object(arguments):
@@ -73,7 +72,7 @@ def _is_object(text: str) -> bool:
 
 
 def _is_object_of_halves(text: str) -> bool:
-    """Half of a surrogate pair, written as an escape, is JSON that only the standard library's parser reads."""
+    """Half of a surrogate pair as an escape is JSON that only the standard library's parser accepts."""
     try:
         return isinstance(json.loads(text, parse_constant=_refuse), dict)
     except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""What the provider APIs do alike with limits, reasoning efforts and structured output: pure functions of the client's
-wish and of what a model takes.
+"""Output limits, reasoning efforts and structured output for all provider APIs: pure functions of the client's request
+and the model's profile.
 
 Called by the parameter modules of the request encoders. Nothing here knows an API.
 """
@@ -24,15 +24,15 @@ _MEDIUM_BUDGET = 16384
 
 
 def output_limit(wanted: int | None, most: int | None) -> int | None:
-    """The client's limit, clamped to the attempt's; None when the client set none."""
+    """The client's limit, clamped to the attempt's; None if the client set none."""
     if wanted is None:
         return None
     return max(1, wanted if most is None else min(wanted, most))
 
 
 def limit_at(wanted: int | None, target: Target, dropped: Dropped) -> int | None:
-    """The client's output limit, clamped to the attempt's and the model's; providers answer 400 to more than the
-    model's."""
+    """The client's output limit, clamped to the attempt's and the model's: providers refuse more than the model's
+    with 400."""
     limit, most = output_limit(wanted, target.max_output_tokens), target.profile.max_output_tokens
     if limit is not None and most is not None and limit > most:
         dropped.hint("max_tokens")
@@ -48,8 +48,8 @@ def effort_of_budget(budget: int | None) -> Effort | None:
 
 
 def nearest_effort(wanted: str, known: Sequence[str]) -> str:
-    """`wanted` when it is known, else the next one below it, else the lowest one above it. Only "none" itself
-    becomes "none". An effort nobody knows counts as "high"."""
+    """`wanted` if it is known, else the next one below it, else the lowest one above it. Only "none" itself becomes
+    "none". An unknown effort counts as "high"."""
     if wanted in known:
         return wanted
     rank = _EFFORTS.index(wanted) if wanted in _EFFORTS else _EFFORTS.index("high")
@@ -92,8 +92,8 @@ def known_effort(wanted: str, profile: Profile) -> str | None:
 
 
 def format_in_words(wanted: OutputFormat, *, schema_sent: bool) -> str | None:
-    """The instruction for the system text where no field carries the wish whole. `schema_sent`: the provider gets
-    the schema, if there is one, in a field of its own."""
+    """The instruction for the system text if no field of the API expresses the whole format. `schema_sent`: the
+    provider gets the schema, if there is one, in a field of its own."""
     if wanted.schema is None:
         return "Answer with one JSON object and nothing else."
     if schema_sent:

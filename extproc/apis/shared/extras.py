@@ -1,8 +1,8 @@
-"""Fields of a client's own API that only a provider of that API understands: what it means that they are not sent.
+"""Fields of a client's API that only a provider of that API understands: whether their omission is a loss or a hint.
 
-A client API puts them into `Request.extra`. A provider of another API calls `name_extras`; one of the same API asks
-`name_extra` for each field that its endpoint does not take. A table says what changes what the model sees or does (a
-loss); every other field, known or not, is a hint: it asks for storage, routing, caching or a service level.
+A client API puts them into `Request.extra`. A provider of another API calls `name_extras`; one of the same API calls
+`name_extra` for each field that its endpoint refuses. A field in `LOSSES` changes what the model sees or does. Any
+other field, known or not, is a hint: it concerns storage, routing, caching or a service level.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LOSSES = frozenset({
     "repeat_penalty", "repetition_penalty", "stop_token_ids", "tfs_z", "top_a", "typical_p", "use_beam_search",
     # constrained output: vLLM, llama.cpp
     "grammar", "guided_choice", "guided_grammar", "guided_json", "guided_regex", "json_schema", "structured_outputs",
-    # what is put into the prompt: vLLM's templates, OpenRouter's and Perplexity's search, xAI's search, DashScope
+    # content of the prompt: vLLM's templates, OpenRouter's and Perplexity's search, xAI's search, DashScope
     "chat_template", "chat_template_kwargs", "documents", "enable_search", "plugins", "safe_prompt",
     "search_domain_filter", "search_parameters", "search_recency_filter", "transforms", "web_search",
 })
 """Fields that change what the model sees or does."""
 
 _NEUTRAL: dict[str, tuple[bytes, ...]] = {
-    "usage": (b'{"include":true}', b'{"include":false}'),  # figures are told as the client's API has it
+    "usage": (b'{"include":true}', b'{"include":false}'),  # figures are sent in the form of the client's API
     "modalities": (b'["text"]',),
     "verbosity": (b'"medium"',),
     "service_tier": (b'"auto"', b'"default"'),
@@ -41,19 +41,19 @@ _NEUTRAL: dict[str, tuple[bytes, ...]] = {
     "repeat_penalty": (b"1", b"1.0"),
     "length_penalty": (b"1", b"1.0"),
 }
-"""Values that ask for what happens anyway."""
+"""Values that equal the default behaviour."""
 
 _SWITCHES = frozenset({"enable_thinking", "thinking"})
-"""Members of `chat_template_kwargs` that speak of reasoning, which every provider is told in its own way
-(`Request.thinking`), as is all of Ollama's `think`."""
+"""Members of `chat_template_kwargs` about reasoning, which every provider gets in its own form (`Request.thinking`).
+The same holds for Ollama's `think`."""
 
 _NOTHING = (b"null", b"false", b"{}", b"[]", b'""')
 _ASKED_BY_PRESENCE = frozenset({"web_search_options"})
-"""Fields that ask for something even when they are empty."""
+"""Fields that have an effect even if they are empty."""
 
 
 def name_extra(name: str, value: msgspec.Raw, dropped: Dropped) -> None:
-    """Names one field that is not sent, unless its value asks for nothing."""
+    """Names one field that is not sent, unless its value has no effect."""
     if name == "think" or (name == "chat_template_kwargs" and _members_of(value) <= _SWITCHES):
         return
     compact = bytes(value).translate(None, b" \t\r\n")
@@ -67,7 +67,7 @@ def name_extra(name: str, value: msgspec.Raw, dropped: Dropped) -> None:
 
 
 def name_extras(request: Request, dropped: Dropped) -> None:
-    """Names all of them: for a provider of another API than the client's."""
+    """Names all of them, for a provider of another API than the client's."""
     for name, value in request.extra.items():
         name_extra(name, value, dropped)
 

@@ -1,7 +1,7 @@
-"""What Google tells in an error beside its message: the `details` of google.rpc -> facts, and what they mean.
+"""Google's errors: the `details` of google.rpc -> facts, and the kind of error that reasons and messages imply.
 
-Called by `provider_errors` for every error, since Google's errors also come through its OpenAI-style endpoint and
-through proxies. Only what Google says in these words is touched: everything else keeps the meaning of its status.
+Called by `provider_errors` for every error, since Google's errors also arrive through its OpenAI-compatible endpoint
+and through proxies. Only errors with Google's reasons or wording are changed; others keep the meaning of their status.
 
 Sources: google.rpc error_details.proto (RetryInfo, ErrorInfo, BadRequest); the reasons of google.api ErrorReason;
 messages as AI Studio and Vertex AI send them.
@@ -19,14 +19,13 @@ import msgspec
 from extproc.errors import FailureKind
 
 _LONGEST_WAIT = 30 * 86_400
-"""Seconds; a longer delay is no advice."""
+"""Seconds. Longer delays are ignored."""
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _RETRY_IN = re.compile(r"retry in ((?:\d+(?:\.\d+)?(?:h|ms|m|s))+)", re.IGNORECASE)
 
 
 class Details(msgspec.Struct):
-    """`retry_after` in whole seconds, `reasons` the machine-readable words, `violations` the complaints
-    as (field, description)."""
+    """`retry_after`: whole seconds. `reasons`: the machine-readable words. `violations`: (field, description)."""
 
     retry_after: int | None = None
     reasons: list[str] = []
@@ -34,7 +33,7 @@ class Details(msgspec.Struct):
 
 
 def read_details(value: object) -> Details:
-    """The `details` of an error object, of any shape."""
+    """Reads the `details` of an error object, in any form."""
     found = Details()
     for detail in _objects(value):
         kind = str(detail.get("@type", "")).rpartition("/")[2].rpartition(".")[2]
@@ -49,8 +48,8 @@ def read_details(value: object) -> Details:
 
 
 def seconds(duration: object) -> int | None:
-    """Whole seconds of a delay, rounded up, so that nobody comes too early: "34.07s", "1h2m", {"seconds": 34}. None
-    for anything else, and for no delay at all."""
+    """A delay in whole seconds, rounded up, so that no client retries too early: "34.07s", "1h2m", {"seconds": 34}.
+    None for anything else, and for no delay."""
     if isinstance(duration, dict):
         whole, nanos = duration.get("seconds", 0), duration.get("nanos", 0)
         duration = f"{whole}s" if not nanos else f"{whole}.{nanos:09d}s" if isinstance(nanos, int) else ""
@@ -65,13 +64,13 @@ def seconds(duration: object) -> int | None:
 
 
 def delay_in_words(message: str) -> int | None:
-    """The delay that the message names, where no RetryInfo came along: "Please retry in 47.43s."."""
+    """The delay in a message, for errors without RetryInfo: "Please retry in 47.43s."."""
     found = _RETRY_IN.search(message)
     return seconds(found.group(1)) if found is not None else None
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """What an error means where its status tells too little. `status` None: it keeps its own."""
+    """The kind of an error whose status is not specific. `status` None: the error keeps its own."""
 
     kind: FailureKind
     status: int | None = None
@@ -110,8 +109,8 @@ _WORDS = tuple((re.compile(words, re.IGNORECASE), means) for words, means in (
 ))
 
 
-def meaning(message: str, reasons: Iterable[str]) -> Meaning | None:
-    """What such an error means, None where its status says it."""
+def find_meaning(message: str, reasons: Iterable[str]) -> Meaning | None:
+    """The meaning of an error; None if its status has it."""
     for reason in reasons:
         if reason in _REASONS:
             return _REASONS[reason]

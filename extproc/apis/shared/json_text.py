@@ -1,8 +1,7 @@
-"""The JSON text of a request or of an event: where it is malformed, and the one damage that is put right: halves of
-surrogate pairs.
+"""The JSON text of a request or an event: the place of an error, and the repair of halves of surrogate pairs.
 
-Called by everyone who decodes a client's body, so that the edge and the translation take the same bodies and complain
-in the same words, and by the decoders of answers. Decodes nothing itself.
+Called by all decoders of a client's body, so that the edge and the translation accept the same bodies and report the
+same errors, and by the decoders of responses. Decodes nothing itself.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-
 
 
 def without_half_pairs(body: bytes) -> bytes:
-    """The body with every lone half of a surrogate pair replaced, at its length; the same object when there is none.
+    """The body with every lone half of a surrogate pair replaced, at the same length; the same object if there is none.
 
-    JavaScript clients cut strings between the halves of an emoji and send `\\ud83d` alone, which no UTF-8 text can
-    carry: it becomes U+FFFD, as anywhere else where text is decoded with replacement.
+    JavaScript clients cut strings between the halves of an emoji and send `\\ud83d` alone, which UTF-8 cannot encode.
+    It becomes U+FFFD, as in any text that is decoded with replacement.
     """
     if b"\\u" not in body:
         return body
@@ -30,15 +29,15 @@ class HalfPair(Exception):  # noqa: N818 - the state of the bytes
 
 
 def ends_in_half(payload: bytes) -> bool:
-    """Whether a string of this JSON text ends in the first half of a surrogate pair."""
+    """True if a string of this JSON text ends in the first half of a surrogate pair."""
     return b"\\u" in payload and bool(_halves(payload, at_end=True))
 
 
 def joined_halves(first: bytes, second: bytes) -> tuple[bytes, bytes]:
-    """Two events of which the second may begin with the halves that the first one's strings end in: both with whole
-    pairs, which stand in the first. Halves that find no other half become U+FFFD."""
+    """Joins halves of surrogate pairs at the ends of strings in `first` with those at the beginnings of strings in
+    `second`. Returns both events, with the whole pairs in the first. Halves without a partner become U+FFFD."""
     ends, begins = _halves(first, at_end=True), _halves(second, at_end=False)
-    if len(ends) != len(begins):  # it cannot be told which belong together
+    if len(ends) != len(begins):  # the pairs are ambiguous
         return without_half_pairs(first), second
     whole: list[bytes] = []
     rest: list[bytes] = []
@@ -54,7 +53,7 @@ def _halves(payload: bytes, *, at_end: bool) -> list[re.Match[bytes]]:
     """The first halves that end a string, or the second halves that begin one."""
     found: list[re.Match[bytes]] = []
     former = 0
-    """Where the escape before ended: its quote opens no string."""
+    """The end of the previous escape: a quote in it opens no string."""
     for escape in _ESCAPE.finditer(payload):
         half = escape.group(1)
         if half is not None and (half[2:3] in b"89abAB") is at_end:
@@ -67,17 +66,17 @@ def _halves(payload: bytes, *, at_end: bool) -> list[re.Match[bytes]]:
 
 
 def malformed(body: bytes, problem: str) -> str:
-    """What is wrong with a body that is no JSON, and where. `problem` is the decoder's text."""
+    """The error message for a body that is not JSON, with the place. `problem`: the decoder's text."""
     if match := re.search(r"\(byte (\d+)\)", problem):
         what = problem[:match.start()].removeprefix("JSON is malformed:").strip()
         return f"the body is not valid JSON: {position(body, int(match.group(1)))}: {what}"
-    if "out of range" in problem:  # the decoder tells no place, but for a field that it knows
+    if "out of range" in problem:  # the decoder reports a place only for known fields
         return "the body holds a number that is out of range"
     return f"the body is not valid JSON: it ends too early, after {position(body, len(body))}"
 
 
 def position(body: bytes, offset: int) -> str:
-    """A place in a body for people."""
+    """A place in a body, for error messages."""
     line = body.count(b"\n", 0, offset) + 1
     column = offset - (body.rfind(b"\n", 0, offset) + 1) + 1
     return f"line {line}, column {column} (byte {offset})"

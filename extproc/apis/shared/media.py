@@ -1,7 +1,7 @@
-"""What every provider API does with media: text documents as text, kinds of images by their bytes, a note in words for
-what cannot be carried.
+"""Media in requests of all provider APIs: text documents as text, image types by their first bytes, and a note to the
+model for media that cannot be sent.
 
-Called by the request encoders. Nothing is fetched; base64 is never decoded, except that of a small text file.
+Called by the request encoders. Nothing is fetched. Base64 is not decoded, except that of text documents.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from extproc.conversation.unsupported import Dropped
 
 IMAGE_TYPES = {"image/png": "image/png", "image/jpeg": "image/jpeg", "image/jpg": "image/jpeg",
                "image/gif": "image/gif", "image/webp": "image/webp"}
-"""Media types of images as clients write them -> as they are called."""
+"""Media types of images as clients write them -> the registered names."""
 _BASE64_HEADS = (("iVBOR", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
-"""How the base64 text of each image format begins."""
+"""The beginning of the base64 text of each image format."""
 _DETAILS = frozenset({"auto", "low", "high"})
 _ODD_IN_FILENAMES = re.compile(r"[^\w .()-]+")
 
 
 def text_of_media(media: Media) -> str | None:
-    """The text that carries a text document whole, None for all other media."""
+    """The complete text of a text document; None for all other media."""
     text = media.text
     if text is None and media.kind == "document" and media.data is not None:
         text = _decoded_text(media)
@@ -35,7 +35,7 @@ def text_of_media(media: Media) -> str | None:
 
 
 def lost_media(media: Media, dropped: Dropped) -> str:
-    """Names the loss, and returns what tells the model that it does not get these media."""
+    """Names the loss, and returns the note that tells the model about the missing media."""
     dropped.loss(f"messages.{media.kind}" + _source(media))
     what = " ".join(filter(None, [media.kind, repr(media.title) if media.title else "", f"({media.media_type})"
                                   if media.media_type else ""]))
@@ -44,7 +44,7 @@ def lost_media(media: Media, dropped: Dropped) -> str:
 
 
 def image_type(media: Media) -> str | None:
-    """The media type of an image with data: as it says, else by its first bytes; None for one that is not known."""
+    """The media type of an image with data: the stated one, else by its first bytes. None if it is unknown."""
     if media.media_type is not None:
         return IMAGE_TYPES.get(media.media_type.lower())
     data = media.data or ""

@@ -1,8 +1,8 @@
-"""Context overflow, recognised in the words of the servers that report it.
+"""Recognises errors about context overflow by the wording of each server.
 
-Clients compact their conversation only when they are told in words they know that it is too long, so an overflow must
-not pass as any other error. The table holds the wording of each server with the figures it gives; `recognise` is
-called by the error decoder with a text of bounded length.
+Clients compact their conversation only if an error says in known words that it is too long, so an overflow must not
+look like another error. The table has the wording of each server, with the figures in it. The error decoder calls
+`find_overflow` with a text of bounded length.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Overflow(msgspec.Struct, frozen=True, gc=False):
 
 CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded",
                    "model_context_window_exceeded", "3051", "too_many_prompt_tokens", "requested_too_many_tokens"})
-"""Error codes and types that say it all: OpenAI, llama.cpp, proxies, Mistral, Perplexity."""
+"""Error codes and types that always mean an overflow: OpenAI, llama.cpp, proxies, Mistral, Perplexity."""
 
-# In each pattern: p prompt, m the requested output, t both together, c the limit. The first match wins.
+# Groups: p prompt, m requested output, t both together, c the limit. The first match counts.
 _PATTERNS = tuple(re.compile(pattern.replace("#", r"[\d,]+"), re.IGNORECASE | re.DOTALL) for pattern in (
-    # vLLM, with figures of prompt and output apart
+    # vLLM, with separate figures of prompt and output
     r"'max_(?:completion_)?tokens'.{0,40}too large: (?P<m>#).{0,20}maximum context length is (?P<c>#) tokens and your "
     r"request has (?P<p>#) input tokens",
     r"passed (?P<p>#) input tokens and requested (?P<m>#) output tokens.{0,60}context length is only (?P<c>#)",
@@ -90,12 +90,12 @@ _WORDS = re.compile(
     # Ollama Cloud; Perplexity, where its code is lost on the way
     r"|prompt too long|exceed\w* max(?:imum)? context length|user input tokens exceeds? [\d,]+ tokens"
     r"|following a prompt of length [\d,]+, which exceeds|total length of all messages is too long"
-    r"|contextwindowexceeded|max_tokens must be at least 1, got -\d",  # older vLLM: less than no room for an answer
+    r"|contextwindowexceeded|max_tokens must be at least 1, got -\d",  # older vLLM: a negative rest for the output
     re.IGNORECASE | re.DOTALL)
 
 
-def recognise(message: str, code: str | None = None) -> Overflow | None:
-    """The figures when this error is a context overflow, else None. `code` is the error's code or type."""
+def find_overflow(message: str, code: str | None = None) -> Overflow | None:
+    """The figures of a context overflow; None for any other error. `code`: the error's code or type."""
     if code not in CODES and not _WORDS.search(message):
         return None
     for pattern in _PATTERNS:
@@ -108,7 +108,7 @@ def recognise(message: str, code: str | None = None) -> Overflow | None:
 def _figures(found: dict[str, int]) -> Overflow:
     prompt, output, total = found.get("p"), found.get("m"), found.get("t")
     if total is not None and prompt is not None and output is not None:
-        # The parts in parentheses may leave tools out: the total is the truth.
+        # The parts in parentheses may omit tools; the total is right.
         prompt = max(prompt, total - output)
     elif total is not None and prompt is None:
         prompt = total if output is None else total - output

@@ -1,8 +1,8 @@
-"""Errors of providers, whatever API they speak, in every shape they come, as failures of the conversation model.
+"""Errors of providers, of every API and in every form, as failures of the conversation model.
 
-`decode_error` reads a non-2xx answer, `failure_from_chunk` an error object inside a 200 answer (a stream that broke,
-or a whole body). Whatever arrives, the result has a status, a kind and a message for people: bounded, without markup
-and without stack traces. Called by the answer side; never raises.
+`decode_error` decodes a response that is not 2xx, `failure_from_chunk` an error object inside a 200 response (in a
+stream or a whole body). The result always has a status, a kind and a message for people: bounded, without markup and
+stack traces. Called by the response decoders; never raises.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from extproc.apis.shared.google_errors import delay_in_words, meaning, read_details
+from extproc.apis.shared.google_errors import delay_in_words, find_meaning, read_details
 from extproc.apis.shared.json_text import without_half_pairs
-from extproc.apis.shared.overflow import recognise
+from extproc.apis.shared.overflow import find_overflow
 from extproc.errors import Failure, FailureKind
 
 MESSAGE_LIMIT = 2048
 """Longest message, in characters."""
 _READ_LIMIT = 256 * 1024
-"""An error body is read up to here, in bytes."""
+"""Bytes of an error body that are read."""
 
 _KINDS: dict[int, FailureKind] = {
     401: "authentication", 402: "billing", 403: "permission", 404: "not_found", 408: "timeout", 409: "conflict",
@@ -44,12 +44,12 @@ _CODES: dict[str, int] = {
     "overloaded": 529, "overloaded_error": 529, "provider_overloaded": 529, "server_overloaded": 529,
     "engine_overloaded_error": 529, "engine_overloaded": 529,
 }
-"""Codes and types that name a status, for errors that come inside a 200 answer."""
+"""Codes and types that imply a status, for errors inside a 200 response."""
 
 _NOT_OVERFLOW = frozenset({401, 402, 403, 408, 429, 503, 504, 529})
-"""Statuses under which words about token limits mean something else (a quota per minute, for instance)."""
-_PASSING: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "unavailable", "server", "timeout"})
-"""Kinds of failures that may be over after a while: only then is a delay in the body an advice."""
+"""Statuses with which words about token limits mean something else, such as a quota per minute."""
+_TEMPORARY: frozenset[FailureKind] = frozenset({"rate_limit", "overloaded", "unavailable", "server", "timeout"})
+"""Kinds of failures that may pass: only for these the delay in a body becomes `retry-after`."""
 _OVERLOADED = re.compile(r"overloaded|over capacity|at capacity|no capacity|server is busy|too busy", re.IGNORECASE)
 _STACK_TRACE = re.compile(r"Traceback \(most recent call last\)|\n\s+at [\w.$<>]+\s?\(|\n\s+File \"")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]+")
@@ -61,7 +61,7 @@ _HTML_HEADS = ("<!doctype", "<html", "<head", "<body", "<?xml", "<h1", "<center"
 
 
 class _Facts(msgspec.Struct):
-    """What an error object says. `codes` holds code, type and status words, the most telling first."""
+    """The facts of an error object. `codes`: code, type and status words, the most specific first."""
 
     message: str = ""
     codes: list[str] = []
@@ -71,12 +71,12 @@ class _Facts(msgspec.Struct):
     reasons: list[str] = []
     """Google's machine-readable reasons."""
     retry_after: int | None = None
-    """Seconds that the body says, where no header does."""
+    """Seconds given in the body."""
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """Any non-2xx answer. The status is kept where it is an error status (a redirect becomes 502), except that a
-    context overflow is always 400. `headers` are looked up in lower case."""
+    """Decodes a response that is not 2xx. An error status is kept (a redirect becomes 502), except that a context
+    overflow is always 400. `headers`: names in lower case."""
     kept = status if 400 <= status <= 599 else 502
     retry_after = headers.get("retry-after")
     facts = _read(status, body)
@@ -87,8 +87,8 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> Failur
 
 
 def failure_from_chunk(obj: Mapping[str, object]) -> Failure:
-    """An error object inside a 200 answer: `{"error": ...}`, `{"object": "error", ...}` and the like. Its code (a
-    number, or a word that means one) gives the status; without one it is a server error, 502."""
+    """Decodes an error object inside a 200 response: `{"error": ...}`, `{"object": "error", ...}` and the like. Its
+    code (a number, or a word that implies one) gives the status; without one it is a server error, 502."""
     facts = _facts(obj)
     status = facts.status or next((_CODES[code.lower()] for code in facts.codes if code.lower() in _CODES), 502)
     if not facts.message:
@@ -97,8 +97,8 @@ def failure_from_chunk(obj: Mapping[str, object]) -> Failure:
 
 
 def complaint_of(payload: bytes) -> dict[str, object] | None:
-    """The error object in the bytes of something that has no choices: servers and proxies also write it without the
-    key `error`, with `message`, `detail` or `errors` at the top. None when these bytes complain of nothing."""
+    """The error object in the JSON of a body or event without content. Servers and proxies also write it without the
+    key `error`, with `message`, `detail` or `errors` at the top. None if it is not an error."""
     try:
         value = json.loads(without_half_pairs(payload).decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -115,23 +115,23 @@ def _failure(status: int, facts: _Facts) -> Failure:
     message = readable(facts.message)
     code = next((code[:64] for code in facts.codes if not code.isdigit()), None) or next(iter(facts.codes), None)
     if status not in _NOT_OVERFLOW:
-        overflow = recognise(message, next((code for code in facts.codes if recognise("", code)), None))
+        overflow = find_overflow(message, next((code for code in facts.codes if find_overflow("", code)), None))
         if overflow is not None:
             return Failure(kind="context_length", message=message, status=400, code="context_length_exceeded",
                            prompt_tokens=overflow.prompt_tokens or facts.prompt_tokens,
                            context_limit=overflow.context_limit or facts.context_limit,
                            max_tokens=overflow.max_tokens)
-    found = meaning(message, facts.reasons)
+    found = find_meaning(message, facts.reasons)
     if found is not None:
         return Failure(kind=found.kind, message=message, status=found.status or status, code=code)
     kind = _kind(status, message, facts.codes)
-    wait = (facts.retry_after or delay_in_words(message)) if kind in _PASSING else None
+    wait = (facts.retry_after or delay_in_words(message)) if kind in _TEMPORARY else None
     return Failure(kind=kind, message=message, status=status, code=code,
                    retry_after=None if wait is None else str(wait))
 
 
 def kind_of_status(status: int) -> FailureKind:
-    """The kind of failure that an HTTP status of 400 or more stands for by itself."""
+    """The kind of failure for an HTTP status of 400 or more."""
     return _KINDS.get(status, "invalid_request" if status < 500 else "server")
 
 
@@ -147,9 +147,9 @@ def _kind(status: int, message: str, codes: list[str]) -> FailureKind:
 
 
 def _read(status: int, body: bytes) -> _Facts:
-    """The facts of a body that may be anything."""
+    """The facts of any body."""
     text = body[:_READ_LIMIT].decode("utf-8", "replace").lstrip("\ufeff").strip()
-    text = text.removeprefix("data:").lstrip()  # the answer to a stream that failed at once, in the framing of one
+    text = text.removeprefix("data:").lstrip()  # the response to a request for a stream may have its framing
     if not text:
         return _Facts(message=f"the provider answered {status} without a message")
     if text[:20].lower().startswith(_HTML_HEADS):
@@ -171,7 +171,7 @@ def _read(status: int, body: bytes) -> _Facts:
 
 
 def _page(status: int, text: str) -> str:
-    """An HTML page in a sentence: only its title is worth reading."""
+    """A sentence about an HTML page, with its title."""
     title = _TITLE.search(text)
     named = _SPACE_RUNS.sub(" ", html.unescape(_TAGS.sub("", title.group(1)))).strip() if title else ""
     return f"the provider answered {status} with an HTML page" + (f": {named}" if named else "")
@@ -187,7 +187,7 @@ def _unparsed(status: int, text: str) -> _Facts:
 
 
 def _facts(obj: Mapping[str, object]) -> _Facts:
-    """The facts of an error object: the OpenAI form, or one of those that servers use instead."""
+    """The facts of an error object in OpenAI's form, or in one of the other forms of servers."""
     inner = obj.get("error")
     if isinstance(inner, str) and inner:
         facts = _Facts(message=inner)
@@ -229,14 +229,14 @@ def _add_code(facts: _Facts, value: object) -> None:
 
 
 def _add_figures(facts: _Facts, error: Mapping[str, object]) -> None:
-    """llama.cpp gives the figures of an overflow as fields."""
+    """llama.cpp sends the figures of an overflow as fields."""
     prompt, limit = error.get("n_prompt_tokens"), error.get("n_ctx")
     if isinstance(prompt, int) and isinstance(limit, int):
         facts.prompt_tokens, facts.context_limit = prompt, limit
 
 
 def _add_metadata(facts: _Facts, metadata: Mapping[str, object]) -> None:
-    """OpenRouter tells in `metadata` what its own provider said, and why a moderator refused."""
+    """OpenRouter's `metadata` has the error of its own provider, and the reasons of a moderation."""
     for name in ("error_type", "provider_code"):
         _add_code(facts, metadata.get(name))
     raw = metadata.get("raw")
@@ -254,7 +254,7 @@ def _add_metadata(facts: _Facts, metadata: Mapping[str, object]) -> None:
 
 
 def _add_details(facts: _Facts, value: object) -> None:
-    """Google's details: when to come back, why in one word, and which fields are wrong."""
+    """Google's details: the delay, the reason in one word, and the wrong fields."""
     details = read_details(value)
     facts.retry_after = details.retry_after
     facts.reasons = details.reasons
@@ -265,7 +265,7 @@ def _add_details(facts: _Facts, value: object) -> None:
 
 
 def _unwrap(facts: _Facts) -> None:
-    """The message is the JSON of an error once more (relays of Google's errors): what that one says counts."""
+    """If the message is the JSON of another error (relays of Google's errors), that error's facts count."""
     try:
         value = msgspec.json.decode(facts.message)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -283,7 +283,7 @@ def _unwrap(facts: _Facts) -> None:
 
 
 def _words(value: object, depth: int = 0) -> str:
-    """Text from what stands where a message should: a string, a list of complaints with their places, an object."""
+    """Text from the value of a message field: a string, a list of errors with their places, or an object."""
     if isinstance(value, str):
         return value
     if depth > 4:

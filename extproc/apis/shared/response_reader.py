@@ -1,8 +1,8 @@
-"""What all decoders of provider answers share: the sequencer of blocks, the dialects' scanner, the ids of calls, usage.
+"""The base of the decoders of responses: the sequencer of blocks, the dialects' scanner, the ids of calls, usage.
 
-A subclass reads the fields of its API and calls `_content`, `_reasoned` and the sequencer; the framing is that of
-`BodyReader`. Servers cut their text between the halves of a surrogate pair: an event that ends in half of one waits for
-the next event (`_wait_for_half`). This module knows no API's fields.
+A subclass reads the fields of its API and calls `_content`, `_reasoning_text` and the sequencer; `BodyReader` does the
+framing. Some servers cut text between the halves of a surrogate pair: an event that ends in half of one waits for the
+next event (`_wait_for_half`). This module knows no API's fields.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from extproc.conversation.sequencer import BlockSequencer
 from extproc.errors import Failure
 
 _ERROR = re.compile(rb'"error"\s*:\s*[{"]')
-"""Every API's field of errors, when it holds something; quotes inside of a text are escaped."""
+"""The error field of every API, if it has a value. (Quotes inside a text are escaped.)"""
 
 
 class ResponseReader(BodyReader):
-    """Base of an `ResponseDecoder` (see apis/base.py). `_content` and `_reasoned` take the model's text and
+    """The base of a `ResponseDecoder` (see apis/base.py). `_content` and `_reasoning_text` take the model's text and
     reasoning."""
 
     def __init__(self, context: DecodeContext) -> None:
@@ -39,31 +39,31 @@ class ResponseReader(BodyReader):
         self._seq.report_dropped_call = context.dropped.loss
         self._scanner = context.scanner(self._seq)
         self._content = self._seq.text if self._scanner is None else self._scanner.content
-        self._reasoned = self._seq.thinking if self._scanner is None else self._scanner.reasoning
+        self._reasoning_text = self._seq.thinking if self._scanner is None else self._scanner.reasoning
         self._got_usage = False
         self._halved: tuple[bytes, bytes] | None = None
         """The event that waits for the second half of a surrogate pair: its name and its JSON."""
 
     def _may_list_sources(self, reason: FinishReason, said_text: bool) -> bool:
-        """Whether a list of sources has a place at the end of the text. Nothing may stand behind calls, and structured
-        output is to be parsed."""
+        """True if a list of sources may be appended to the text: not after calls, and not to structured output, which
+        the client parses."""
         return (reason in ("stop", "length") and said_text and not self._seq.has_calls
                 and self._context.request.output_format is None)
 
     # --------------------------------------------------------------------------------------------- halves of a pair
 
     def _wait_for_half(self, name: bytes, payload: bytes) -> None:
-        """A string of this event ends in half of a surrogate pair: it waits for the next event, which may begin with
-        the other half. An error does not wait: often nothing follows it, though the connection stays open."""
+        """Keeps an event with a string that ends in half of a surrogate pair; the next event may begin with the other
+        half. An error is not kept: often nothing follows it, although the connection stays open."""
         if name == b"error" or _ERROR.search(payload):
             self._event(name, without_half_pairs(payload))
             return
         self._halved = name, payload
-        self._deliver = self._behind_half
+        self._deliver = self._on_event_after_half
 
-    def _behind_half(self, name: bytes, payload: bytes) -> None:
-        """The event behind one that waits."""
-        if name == b"ping" or not payload or payload.isspace():  # means nothing, and may stand anywhere
+    def _on_event_after_half(self, name: bytes, payload: bytes) -> None:
+        """The event after one that waits."""
+        if name == b"ping" or not payload or payload.isspace():  # has no content, and may come at any place
             return
         assert self._halved is not None
         waited, text = self._halved
@@ -74,7 +74,7 @@ class ResponseReader(BodyReader):
         if not self._is_closed():
             self._event(name, payload)
 
-    def _last_event_came(self) -> None:
+    def _on_last_event(self) -> None:
         if self._halved is not None:
             (name, payload), self._halved = self._halved, None
             self._deliver = self._event
@@ -91,12 +91,12 @@ class ResponseReader(BodyReader):
         return self._seq.received_output or (self._scanner is not None and self._scanner.received_output)
 
     def _set_usage(self, usage: Usage | None) -> None:
-        if usage is not None:  # figures are cumulative: the last ones win, they are never added
+        if usage is not None:  # figures are cumulative: the last ones count
             self.usage = usage
             self._got_usage = True
 
     def _end(self, ended_by: EndedBy, facts: EndFacts) -> None:
-        """The response ends here, complete or failed, as the table in endings.py says."""
+        """Ends the response, complete or failed, by the table in `endings`."""
         failure = failure_at_end(ended_by, facts)
         if failure is None:
             self._complete()
@@ -104,13 +104,13 @@ class ResponseReader(BodyReader):
             self._seq.fail(failure)
 
     def _complete(self) -> None:
-        """Sends what is held back, and then the end by `_finish`."""
+        """Sends held-back text, and then the end with `_finish`."""
         raise NotImplementedError
 
     def _finish(self, reason: FinishReason, *, truncated: bool, stop_sequence: str | None = None,
                 citations: Citations | None = None, refusal: Refusal | None = None) -> None:
-        """Ends a complete response. `truncated`: its last call broke off. Usage is an estimate where the provider sent
-        no figures."""
+        """Ends a complete response. `truncated`: its last call broke off. Usage is estimated if the provider sent no
+        figures."""
         if not self._got_usage:
             self.usage = Usage(input=self._context.prompt_estimate(), output=self._seq.characters // 4,
                                estimated=True)
@@ -125,9 +125,9 @@ class ResponseReader(BodyReader):
     def _is_closed(self) -> bool:
         return self._seq.closed
 
-    def _take(self) -> list[Event]:
+    def _take_events(self) -> list[Event]:
         return self._seq.take_events()
 
     def _fail(self, failure: Failure) -> None:
-        self._last_event_came()
+        self._on_last_event()
         self._seq.fail(failure)

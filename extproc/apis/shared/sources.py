@@ -1,19 +1,19 @@
-"""The pages that an answer rests on -> a short list in words.
+"""The sources of a response -> a short list at the end of its text.
 
-For clients whose API has no place for them: the list goes to the end of the text. Called by the answer decoders of the
-providers that search, which decide whether a list fits there. Places in the text are not carried.
+For clients whose API has no field for sources. Called by the response decoders of providers that search, which decide
+whether a list may be appended. Positions in the text are not carried.
 """
 
 from __future__ import annotations
 
 MOST = 50
-"""Sources that are listed; an answer with more says how many were left out."""
+"""The most sources in a list. If there are more, the list ends with the number of omitted ones."""
 _LONGEST_TITLE = 300
 _LONGEST_URI = 2048
 
 
 class SourceList:
-    """The sources of one answer, each once, in the order in which they came."""
+    """The sources of one response, each once, in order of arrival."""
 
     def __init__(self) -> None:
         self._titles: dict[str, str] = {}
@@ -22,7 +22,7 @@ class SourceList:
         return bool(self._titles)
 
     def add(self, uri: object, title: object) -> bool:
-        """Returns whether it is a source. A title that comes later counts where there was none."""
+        """Returns False if this is not a source. A later title replaces a missing one."""
         if not isinstance(uri, str) or not uri or len(uri) > _LONGEST_URI:
             return False
         uri = uri.replace(" ", "%20").replace("\n", "%0A").replace(")", "%29")

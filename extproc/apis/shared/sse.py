@@ -1,9 +1,9 @@
 """Server-sent events: bytes in any cut -> (event name, data) pairs.
 
-Used by every decoder of a streamed answer. It knows the framing of the WHATWG specification (LF, CRLF, lone CR, a byte
-order mark, comments, several data lines, fields without a space) and two habits of providers: a last event without
-its blank line, and bare JSON on lines of its own (an error that bypassed the framing; Google's spans several lines). It
-never parses the data. Each byte is looked at once: the cost is linear whatever the cut.
+Used by every decoder of a streamed response. It reads the framing of the WHATWG specification (LF, CRLF, lone CR, a
+byte order mark, comments, several data lines, fields without a space) and two deviations of providers: a last event
+without its blank line, and bare JSON on lines of its own (an error that bypassed the framing; Google's spans several
+lines). It never parses the data. Each byte is read once: the cost is linear whatever the cut.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from __future__ import annotations
 from extproc.bounds import Limits
 
 LF, _CR = 0x0A, 0x0D
-"""As numbers: `bytes in bytes` makes an exception first and takes six times as long."""
+"""As numbers: `bytes in bytes` raises an exception internally first and takes six times as long."""
 _BOM = b"\xef\xbb\xbf"
 _JSON_BEGINS = (b"{", b"[")
-_JSON_GOES_ON = (b" ", b"\t", b"}", b"]", b'"')
-"""How the further lines of pretty-printed JSON begin; no field of an event does."""
+_JSON_CONTINUES = (b" ", b"\t", b"}", b"]", b'"')
+"""The first characters of further lines of pretty-printed JSON. No field of an event begins with them."""
 
 SseEvent = tuple[bytes, bytes]
 """(event name, b"" when absent; data, lines joined by LF)"""
 
 
 class SseReader:
-    """One stream. `feed` and `finish` return the events that became complete. Once a line, together with the data
-    lines of its event before it, is longer than the limit, `too_long` is set and nothing further is read: what came
-    before it is still returned, so that the cut of the chunks changes nothing."""
+    """One stream. `feed` and `finish` return the events that became complete. If a line, together with the data lines
+    of its event before it, is longer than the limit, `too_long` is set and nothing more is read. Events before it are
+    still returned, so that the cut of the chunks changes nothing."""
 
     __slots__ = ("_bare", "_data", "_event", "_held", "_limit", "_possible_bom", "_skip_lf", "_tail", "_tail_size",
                  "cut_off", "too_long")
@@ -41,7 +41,7 @@ class SseReader:
         self._possible_bom = True
         self.too_long = False
         self.cut_off = False
-        """The stream ended inside of a line that was going to be an event."""
+        """The stream ended inside a line of an event."""
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         if self._possible_bom:
@@ -64,8 +64,8 @@ class SseReader:
         return out
 
     def _whole_events(self, chunk: bytes) -> list[SseEvent] | None:
-        """The usual case: nothing but whole events of one data line each, all with their name before it or all without
-        one. None: some other case."""
+        """The usual case: only whole events of one data line each, all with a name before it or all without one. None
+        in any other case."""
         ending = b"\r\n\r\n" if _CR in chunk else b"\n\n"
         if not chunk.endswith(ending):
             return None
@@ -152,7 +152,7 @@ class SseReader:
             self._held += len(line)
         elif line.startswith(b"event:"):
             self._event = line[6:].strip()
-        elif line[:1] in _JSON_BEGINS or (self._bare and line[:1] in _JSON_GOES_ON):
+        elif line[:1] in _JSON_BEGINS or (self._bare and line[:1] in _JSON_CONTINUES):
             self._bare = True
             self._data.append(line)
             self._held += len(line)
@@ -167,7 +167,7 @@ class SseReader:
 
 
 def _named_events(blocks: list[bytes]) -> list[SseEvent] | None:
-    """Of blocks of two lines each; None when one of them is of another form."""
+    """The events of blocks of two lines each; None if one of them has another form."""
     events: list[SseEvent] = []
     for block in blocks:
         name, _, data = block.partition(b"\n")

@@ -1,8 +1,8 @@
-"""The definition of a tool as bytes -> what it was decoded to the last time.
+"""A cache of decoded tool definitions, by their bytes.
 
-A coding client sends the same tools with every request, tens of kilobytes of them. A decoder of a client API reads each
-definition once; for the same bytes it gives the same object again, which nobody may change (nobody does: encoders copy
-what they rewrite). What was dropped of it is named every time. Bounded in bytes; it knows no API and no client.
+A coding client sends the same tools with every request, tens of kilobytes of them. Each definition is decoded once; the
+same bytes give the same object, which must not be changed (encoders copy what they rewrite). Dropped parts of it are
+named every time. Bounded in bytes; it knows no API and no client.
 """
 
 from __future__ import annotations
@@ -16,56 +16,56 @@ from extproc.conversation.model import ServerTool, Tool
 from extproc.conversation.unsupported import Dropped
 
 LARGEST = 64 * 1024
-"""Bytes of a definition that is kept; decoded it takes some times as much."""
-ALL = 4 * 1024 * 1024
-"""Bytes of all of them; past it everything is read anew."""
+"""Bytes of the largest definition that is cached. Decoded, it takes several times as much."""
+TOTAL = 4 * 1024 * 1024
+"""Bytes of all definitions. Past it the cache is cleared."""
 
 _LEVEL = 3
 """The level of a tool in a request: below the body and its list of tools."""
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _Entry(msgspec.Struct, frozen=True):
     tool: Tool | ServerTool
     dropped: Dropped
     depth: int
-    """It is nested no deeper than a request with this limit may be."""
+    """The definition fits into a request with this limit of nesting."""
 
 
 class ToolDefinitionCache:
-    """`decode` reads one definition: bytes, its place, what is dropped. Safe in several threads: two that miss at the
-    same moment both do the work."""
+    """`decode` decodes one definition: bytes, its place, dropped parts. Thread-safe: two threads that miss at the same
+    moment both decode."""
 
     def __init__(self, decode: Callable[[msgspec.Raw, str, Dropped], Tool | ServerTool], largest: int = LARGEST,
-                 size: int = ALL) -> None:
+                 size: int = TOTAL) -> None:
         self._decode = decode
         self._bounds = (largest, size)
-        self._kept: dict[bytes, _Kept] = {}
+        self._entries: dict[bytes, _Entry] = {}
         self._size = 0
 
     def read(self, raw: msgspec.Raw, path: str, dropped: Dropped, depth: int) -> Tool | ServerTool:
-        """`depth`: how deep the request may be nested. Raises BadRequest, as `decode` does; that is not kept."""
+        """`depth`: the limit of nesting of the request. Raises BadRequest, as `decode` does; errors are not cached."""
         source = bytes(raw)
-        kept = self._kept.get(source)
-        if kept is None or kept.depth != depth:
+        entry = self._entries.get(source)
+        if entry is None or entry.depth != depth:
             check_parts([source], _LEVEL, depth)
-            told = Dropped()
-            kept = _Kept(self._decode(msgspec.Raw(source), path, told), told, depth)
-            self._keep(source, kept)
-        for name in kept.dropped.losses:
+            tool_dropped = Dropped()
+            entry = _Entry(self._decode(msgspec.Raw(source), path, tool_dropped), tool_dropped, depth)
+            self._store(source, entry)
+        for name in entry.dropped.losses:
             dropped.loss(name)
-        for name in kept.dropped.hints:
+        for name in entry.dropped.hints:
             dropped.hint(name)
-        return kept.tool
+        return entry.tool
 
-    def _keep(self, source: bytes, kept: _Kept) -> None:
+    def _store(self, source: bytes, entry: _Entry) -> None:
         largest, size = self._bounds
         if len(source) > largest:
             return
-        if source in self._kept:  # for another depth
-            self._kept[source] = kept
+        if source in self._entries:  # with another depth
+            self._entries[source] = entry
             return
         if self._size + len(source) > size:
-            self._kept = {}
+            self._entries = {}
             self._size = 0
-        self._kept[source] = kept
+        self._entries[source] = entry
         self._size += len(source)

@@ -1,16 +1,15 @@
-"""Tool results whose call is not named, or not by an id of the history: found by name, by order, or refused.
+"""Matches tool results to calls if their ids are missing or unknown: by tool name, by order, or not at all.
 
-Called by the client APIs once all messages are read. Clients lose ids on the way: legacy functions have none, some
-servers send none, and some clients write ids anew for another provider. A result goes to a call that still waits for
-one:
+Called by the client APIs when all messages are decoded. Clients lose ids: legacy functions have none, some servers send
+none, and some clients write new ids for another provider. A result is matched to a call that has no result yet:
 
-* by the id, where the history has it (also of a call that comes later: `pairing` puts that right);
-* else by the name of the tool, the nearest turn first, in call order;
-* else by order, when ids are missing (not foreign) and exactly as many results came as calls wait in the last turn; or
-  when one result came and one call waits.
+* by the id, if the history has it (also to a later call: `conversation.tool_results` reorders these);
+* else by the name of the tool, in the nearest turn first, in call order;
+* else by order, if ids are missing (not foreign) and the number of results is the number of open calls in the last
+  turn; or if there is one result and one open call.
 
-A result without an id that fits nowhere is refused with its place. One with an unknown id stays as it is: `pairing`
-refuses it by that id. Both refusals have the code `INVALID_TOOL_RESULTS`.
+A result without an id that matches no call is refused with its place. One with an unknown id stays unchanged, and
+`conversation.tool_results` refuses it by that id. Both refusals have the code `INVALID_TOOL_RESULTS`.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from extproc.conversation.unsupported import Dropped
 from extproc.errors import INVALID_TOOL_RESULTS, BadRequest
 
 
-class Sent(msgspec.Struct):
-    """A tool message, number `at` of the request. `call_id` is "" where the client sent none; `legacy`: it answers a
+class SentResult(msgspec.Struct):
+    """A tool message, number `at` of the request. `call_id` is "" if the client sent none. `legacy`: the result of a
     `function_call`."""
 
     at: int
@@ -38,9 +37,10 @@ class Sent(msgspec.Struct):
         return ToolResult(self.call_id, self.content, name=self.name, cache=self.cache)
 
 
-def matched(entries: list[Message | list[Sent]], dropped: Dropped, *, strays: bool = False) -> list[Message]:
-    """The conversation: each run of tool messages becomes one user message of results. `strays`: a result without an id
-    that fits nowhere keeps none. Raises BadRequest."""
+def match_results(entries: list[Message | list[SentResult]], dropped: Dropped, *,
+                  strays: bool = False) -> list[Message]:
+    """The conversation, with each run of tool messages as one user message of results. `strays`: a result without an id
+    that matches no call is kept without one. Raises BadRequest."""
     known = {block.id for entry in entries if not isinstance(entry, list) for block in entry.content
              if type(block) is ToolCall}
     waiting: list[list[ToolCall]] = []
@@ -56,16 +56,16 @@ def matched(entries: list[Message | list[Sent]], dropped: Dropped, *, strays: bo
     return messages
 
 
-def matched_in_place(messages: list[Message], dropped: Dropped) -> list[Message]:
-    """The same for a client API whose results are blocks of user messages, with ids that are never empty. The very same
-    list where every result has its call."""
+def match_result_blocks(messages: list[Message], dropped: Dropped) -> list[Message]:
+    """The same for a client API whose results are blocks of user messages, with ids that are never empty. Returns the
+    same list object if every result has its call."""
     known = {block.id for message in messages for block in message.content if type(block) is ToolCall}
     if all(block.call_id in known for message in messages for block in message.content if type(block) is ToolResult):
         return messages
     waiting: list[list[ToolCall]] = []
     out: list[Message] = []
     for at, message in enumerate(messages):
-        group = [Sent(at, block.call_id, block.name, block.content) for block in message.content
+        group = [SentResult(at, block.call_id, block.name, block.content) for block in message.content
                  if type(block) is ToolResult]
         if group:
             _match(group, known, waiting, dropped, strays=True)
@@ -79,50 +79,50 @@ def matched_in_place(messages: list[Message], dropped: Dropped) -> list[Message]
     return out
 
 
-def _match(group: list[Sent], known: set[str], waiting: list[list[ToolCall]], dropped: Dropped, *,
+def _match(group: list[SentResult], known: set[str], waiting: list[list[ToolCall]], dropped: Dropped, *,
            strays: bool) -> None:
-    """Gives each result of one run of tool messages its id; `waiting` holds the unanswered calls of each turn."""
-    stray: list[Sent] = []
+    """Sets the ids of the results in one run of tool messages. `waiting`: the calls of each turn without a result."""
+    stray: list[SentResult] = []
     for sent in group:
         if sent.call_id in known:
-            _answered(sent.call_id, waiting)
+            _remove_call(sent.call_id, waiting)
         else:
             stray.append(sent)
     if not stray:
         return
-    rest = [sent for sent in stray if not _by_name(sent, waiting, dropped)]
+    rest = [sent for sent in stray if not _match_by_name(sent, waiting, dropped)]
     if not rest:
         return
     last = next((calls for calls in reversed(waiting) if calls), [])
     nameless = all(sent.name is None for sent in rest)
     if nameless and len(rest) == len(last) and (len(rest) == 1 or not any(sent.call_id for sent in rest)):
         for sent, call in zip(rest, list(last), strict=True):
-            _take(sent, call, waiting, dropped)
+            _assign(sent, call, waiting, dropped)
         return
     for sent in rest:
         if not sent.call_id and not strays:
             raise BadRequest(f"messages[{sent.at}].tool_call_id: {_no_call(sent.name)}", code=INVALID_TOOL_RESULTS)
 
 
-def _by_name(sent: Sent, waiting: list[list[ToolCall]], dropped: Dropped) -> bool:
+def _match_by_name(sent: SentResult, waiting: list[list[ToolCall]], dropped: Dropped) -> bool:
     if sent.name is None:
         return False
     for calls in reversed(waiting):
         for call in calls:
             if call.name == sent.name:
-                _take(sent, call, waiting, dropped)
+                _assign(sent, call, waiting, dropped)
                 return True
     return False
 
 
-def _take(sent: Sent, call: ToolCall, waiting: list[list[ToolCall]], dropped: Dropped) -> None:
+def _assign(sent: SentResult, call: ToolCall, waiting: list[list[ToolCall]], dropped: Dropped) -> None:
     if not sent.legacy:
         dropped.hint("tool_result.id")
     sent.call_id = call.id
-    _answered(call.id, waiting)
+    _remove_call(call.id, waiting)
 
 
-def _answered(call_id: str, waiting: list[list[ToolCall]]) -> None:
+def _remove_call(call_id: str, waiting: list[list[ToolCall]]) -> None:
     for calls in reversed(waiting):
         for call in calls:
             if call.id == call_id:

@@ -1,8 +1,8 @@
-"""Records of a client's request: raw JSON in, typed records out, every complaint with its place.
+"""Records of a client's request: raw JSON in, typed records out, every error with its place.
 
-Called by the request decoders of the client APIs. Lenient where an API grows: an unknown field is handed back as a
-name, never an error. Strict where a wrong type would fail obscurely further down. Nothing here knows an API or the
-conversation model, and what only passes through stays the client's own bytes as `msgspec.Raw`.
+Called by the request decoders of the client APIs. Lenient, because APIs grow: the names of unknown fields are returned,
+never refused. Strict if a wrong type would cause an obscure error later. Nothing here knows an API or the conversation
+model. Values that are only forwarded stay the client's own bytes, as `msgspec.Raw`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Head(msgspec.Struct):
-    """What every typed object has."""
+    """The member that every typed object has."""
 
     type: str
 
 
 class Shape(Generic[T]):
-    """Reads one record. `read` returns it with the names of the fields it does not know. A record with
-    `forbid_unknown_fields` makes the common case one pass: only an object that has an unknown field is read twice."""
+    """Decodes one record. `read` returns it with the names of unknown fields. A record with `forbid_unknown_fields`
+    makes the common case one pass: only an object with an unknown field is decoded twice."""
 
     def __init__(self, record: type[T]) -> None:
         self.record: type = get_origin(record) or record
@@ -72,21 +72,21 @@ _ABSENT, _NULL = Raw(), Raw(b"null")
 
 
 def given(raw: Raw) -> bool:
-    """Whether an optional raw field holds something (absent and null are the same here)."""
+    """True if an optional raw field has a value. Absent and null are the same here."""
     return raw != _ABSENT and raw != _NULL
 
 
 def is_string(raw: Raw) -> bool:
-    """Whether a raw value is a JSON string."""
+    """True if a raw value is a JSON string."""
     return first_byte(raw) == b'"'
 
 
 def first_byte(raw: Raw) -> bytes:
-    """It says what a JSON value is."""
+    """The first byte of a JSON value, which identifies its type."""
     return bytes(memoryview(raw)[:1])
 
 
-# -------------------------------------------------------------------------------------------------- where it is wrong
+# ----------------------------------------------------------------------------------------------- places of errors
 
 _MISSING = re.compile(r"Object missing required field `([^`]*)`")
 _PLACE = re.compile(r"^(.*?)(?: - at `(.*)`)?$", re.DOTALL)

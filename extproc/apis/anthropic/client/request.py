@@ -32,7 +32,7 @@ from extproc.apis.anthropic.wire import (
 from extproc.apis.shared.body import check_parts, checked, in_one_pass
 from extproc.apis.shared.cache_marks import read_mark
 from extproc.apis.shared.tool_definition_cache import ToolDefinitionCache
-from extproc.apis.shared.tool_results import matched_in_place
+from extproc.apis.shared.tool_results import match_result_blocks
 from extproc.apis.shared.wire import Shape, given, refused
 from extproc.bounds import Limits
 from extproc.conversation.model import (
@@ -205,7 +205,7 @@ def _messages(messages: Sequence[KnownMessage | msgspec.Raw], dropped: Dropped) 
             raise refused(f"messages[{position}].role",
                           f"unknown role {turn.role!r}: expected user, assistant or system")
         decoded.append(Message(role, read_content(turn.content, role, position, dropped)))
-    return matched_in_place(decoded, dropped)
+    return match_result_blocks(decoded, dropped)
 
 
 def _read_message(raw: msgspec.Raw, path: str, dropped: Dropped) -> KnownMessage | ClientMessage:

@@ -220,7 +220,7 @@ class AnthropicResponseDecoder(ResponseReader):
 
     def _add_thinking(self, block: _OpenBlock, text: str) -> None:
         block.shown = block.shown or not text.isspace()
-        self._reasoned(text)
+        self._reasoning_text(text)
 
     def _stop_block(self, block: _OpenBlock) -> None:
         call = block.call

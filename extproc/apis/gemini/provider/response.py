@@ -163,7 +163,7 @@ class GeminiResponseDecoder(ResponseReader):
         elif isinstance(text, str) and (text or part.thought_signature is not None):
             if part.thought is True:
                 if text:
-                    self._reasoned(text)
+                    self._reasoning_text(text)
                 self._embed_signature(part.signature, self._thought_origin)
             else:
                 self._embed_signature(part.signature, self._origin)

@@ -27,7 +27,7 @@ from extproc.apis.openai.wire_messages import (
     KnownMessage,
 )
 from extproc.apis.shared.cache_marks import read_mark
-from extproc.apis.shared.tool_results import Sent, matched
+from extproc.apis.shared.tool_results import SentResult, match_results
 from extproc.apis.shared.wire import Shape, given, is_string, refused
 from extproc.conversation.model import Block, Media, Message, Opaque, Text, Thinking, ToolCall, longest_mark
 from extproc.conversation.signatures import extract_from_id
@@ -59,7 +59,7 @@ def decode_messages(messages: Sequence[KnownMessage | msgspec.Raw], dropped: Dro
         if turn.name:
             voices.setdefault(turn.role, set()).add(turn.name)
     system: list[Text] = []
-    entries: list[Message | list[Sent]] = []
+    entries: list[Message | list[SentResult]] = []
     for at, turn in enumerate(turns):
         if turn.role in ("tool", "function"):
             _add_result(entries, _read_result(turn, at, dropped))
@@ -73,7 +73,7 @@ def decode_messages(messages: Sequence[KnownMessage | msgspec.Raw], dropped: Dro
                 system += texts
                 continue
         entries.append(message)
-    return system, matched(entries, dropped, strays=strays)
+    return system, match_results(entries, dropped, strays=strays)
 
 
 def _path(at: int) -> str:
@@ -132,7 +132,7 @@ def _with_mark(blocks: list[Block], turn: AnyMessage) -> list[Block]:
 # ------------------------------------------------------------------------------------------------------------- results
 
 
-def _read_result(turn: AnyMessage, at: int, dropped: Dropped) -> Sent:
+def _read_result(turn: AnyMessage, at: int, dropped: Dropped) -> SentResult:
     content: list[Text | Media] = []
     cache = read_mark(turn.cache_control)
     for block in read_content(turn.content, "tool", at, dropped):
@@ -146,10 +146,10 @@ def _read_result(turn: AnyMessage, at: int, dropped: Dropped) -> Sent:
     if legacy and not turn.name:
         raise refused(f"{_path(at)}.name", "this field is required in a message of the role function")
     call_id = "" if legacy else _id_or_empty(extract_from_id(turn.tool_call_id or "")[0])
-    return Sent(at, call_id, turn.name or None, content, cache=cache, legacy=legacy)
+    return SentResult(at, call_id, turn.name or None, content, cache=cache, legacy=legacy)
 
 
-def _add_result(entries: list[Message | list[Sent]], sent: Sent) -> None:
+def _add_result(entries: list[Message | list[SentResult]], sent: SentResult) -> None:
     if entries and isinstance(entries[-1], list):
         entries[-1].append(sent)
     else:

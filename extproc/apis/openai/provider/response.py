@@ -162,7 +162,7 @@ class OpenAIResponseDecoder(ResponseReader):
         """Content that Google's endpoint marks as a thought, with or without tags. In a whole response the text follows
         the closing tag."""
         thought, closed, text = content.rpartition(_THOUGHT[1])
-        self._reasoned((thought if closed else text).replace(_THOUGHT[0], ""))
+        self._reasoning_text((thought if closed else text).replace(_THOUGHT[0], ""))
         if closed and text:
             self._add_text(text)
 
@@ -194,7 +194,7 @@ class OpenAIResponseDecoder(ResponseReader):
             elif kind == "signature":
                 self._seq.signature(text)
             elif kind == "thinking":
-                self._reasoned(text)
+                self._reasoning_text(text)
             else:
                 self._add_text(text, beside=beside)
 
@@ -214,7 +214,7 @@ class OpenAIResponseDecoder(ResponseReader):
     def _read_reasoning(self, delta: OpenAIDelta) -> None:
         for thought in read_reasoning(delta):
             if thought[0] == "text":
-                self._reasoned(thought[1])
+                self._reasoning_text(thought[1])
             elif thought[0] == "signature":
                 self._seq.signature(thought[1])
             elif thought[0] == "redacted":
@@ -297,7 +297,7 @@ class OpenAIResponseDecoder(ResponseReader):
             trial.flush(clean=True)
         self._scanner = self._context.scanner(self._seq)
         if self._scanner is not None:
-            self._content, self._reasoned = self._scanner.content, self._scanner.reasoning
+            self._content, self._reasoning_text = self._scanner.content, self._scanner.reasoning
         return trial.calls > 0 and not any(isinstance(event, TextDelta) for event in trial.take_events())
 
     def _done(self) -> None:

@@ -108,7 +108,7 @@ class ResponsesDecoder(ResponseReader):
         self._content(text)
 
     def write_reasoning(self, text: str) -> None:
-        self._reasoned(text)
+        self._reasoning_text(text)
 
     def begin_call(self) -> None:
         if self._scanner is not None:

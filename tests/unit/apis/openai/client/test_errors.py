@@ -7,7 +7,7 @@ import json
 import pytest
 
 from extproc.apis.openai.client import API
-from extproc.apis.shared.overflow import recognise
+from extproc.apis.shared.overflow import find_overflow
 from extproc.errors import BadRequest, Failure, FailureKind
 
 
@@ -62,7 +62,7 @@ def test_p13_an_overflow_uses_openais_words(failure: Failure, figures: tuple[int
     body = json.loads(error.body)["error"]
     assert (error.status, body["code"], body["param"]) == (400, "context_length_exceeded", "messages")
     assert "maximum context length" in body["message"]
-    found = recognise(body["message"])
+    found = find_overflow(body["message"])
     assert found is not None
     assert (found.prompt_tokens, found.context_limit, found.max_tokens) == figures
 
