@@ -1,7 +1,8 @@
 """The command line: reads options, calls the part of the program that does the work, and reports problems in words.
 
-Commands stand in modules by what they do: `running`, `configuring`, `translating`. What a command needs is imported
-inside it, because most of the program is not needed by most commands and starting must be quick.
+Commands that run something are in `running`, those that check or print a configuration in `configuring`, those that
+translate without a gateway in `translating`. A command imports what it needs inside its function, because most commands
+need little of the program and must start quickly.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import typer
 
 import extproc
 from extproc.cli import configuring, running, translating
-from extproc.cli.options import DEFAULT_ADMIN, DEFAULT_LIMITS, DEFAULT_PROCESSOR
+from extproc.cli.shared import DEFAULT_ADMIN, DEFAULT_PROCESSOR
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
 
-__all__ = ["DEFAULT_ADMIN", "DEFAULT_LIMITS", "DEFAULT_PROCESSOR", "app", "main"]
+__all__ = ["DEFAULT_ADMIN", "DEFAULT_PROCESSOR", "app", "main"]
 
 app = typer.Typer(name="extproc", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   help="Lets any LLM client talk to any LLM provider, through Envoy.")
@@ -33,38 +34,38 @@ app.add_typer(translate_app, name="translate")
 def main() -> None:
     """The entry point of the command `extproc`."""
     for stream in (sys.stdout, sys.stderr):
-        # Names may hold any character; a terminal or a log that cannot show one is no reason to fail.
+        # A name may contain characters that the terminal or the log cannot show.
         cast("TextIOWrapper", stream).reconfigure(errors="backslashreplace")
-    with _quietly():
+    with _quiet_end():
         app()
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """Ctrl-C and a closed pipe end the program without a word."""
+def _quiet_end() -> Iterator[None]:
+    """Ctrl-C and a closed pipe end the program without a message."""
     try:
         yield
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The interpreter would complain once more when it flushes standard output at exit.
+        # The interpreter would report the same error again when it flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"extproc {extproc.__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version,
+def _options(version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version,
                                                    is_eager=True)] = False) -> None:
     """Options before any command."""
 
 
-# In the order in which the help lists them; hidden ones it leaves out.
+# In the order of the help, which omits hidden ones.
 app.command()(running.up)
 app.command()(running.serve)
 app.command("limits")(running.limits_service)

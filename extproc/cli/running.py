@@ -1,5 +1,5 @@
-"""Commands that run something until it is told to stop, or ask what runs elsewhere: `up`, `serve`, `limits`, `ready`,
-`drain`, and the hidden one by which `up` starts the demo provider.
+"""Commands that run until they are stopped (`up`, `serve`, `limits`, and the hidden `demo`, which `up` starts), and
+commands for something that runs elsewhere (`ready`, `drain`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ from typing import Annotated
 
 import typer
 
-from extproc.cli.options import DEFAULT_ADMIN, DEFAULT_LIMITS, DEFAULT_PROCESSOR, ConfigOption, OptionalConfig
-from extproc.cli.problems import fail, problems_printed
+from extproc.cli.shared import DEFAULT_ADMIN, DEFAULT_PROCESSOR, ConfigOption, exit_on_problems, fail
+from extproc.envoy_config.layout import DEFAULT_LIMITS_ADDRESS
+
+OptionalConfig = Annotated[Path | None, typer.Option(
+    "--config", show_default=False,
+    help="The configuration file (YAML or JSON). Without one: the model `demo`, which works offline, and "
+         "`<provider>/*` for each provider whose usual environment key is set.")]
 
 
 def up(config: OptionalConfig = None,
@@ -23,7 +28,7 @@ def up(config: OptionalConfig = None,
     from extproc.gateway import run_up
 
     _check_transport()
-    with problems_printed():
+    with exit_on_problems():
         code = run_up(config, port, env=os.environ)
     raise typer.Exit(code)
 
@@ -34,20 +39,21 @@ def serve(config: ConfigOption,
               help=f"HOST:PORT or unix:/path of one worker; repeat it for more. Default: {DEFAULT_PROCESSOR}")] = None,
           limits: Annotated[str, typer.Option(
               "--limits", help="HOST:PORT or unix:/path of the process that counts, where teams have limits and no "
-                               "limits_service.address is configured.")] = DEFAULT_LIMITS,
+                               "limits_service.address is configured.")] = DEFAULT_LIMITS_ADDRESS,
           ) -> None:
     """Run the workers alone, for an Envoy that runs elsewhere."""
     from extproc.gateway import run_serve
 
     _check_transport()
-    with problems_printed():
+    with exit_on_problems():
         code = run_serve(config, listen or [DEFAULT_PROCESSOR], limits=limits)
     raise typer.Exit(code)
 
 
 def limits_service(config: Annotated[Path | None, typer.Option(
                        "--config", help="The configuration file (YAML or JSON).", show_default=False)] = None,
-                   listen: Annotated[str, typer.Option("--listen", help="HOST:PORT or unix:/path.")] = DEFAULT_LIMITS,
+                   listen: Annotated[str, typer.Option(
+                       "--listen", help="HOST:PORT or unix:/path.")] = DEFAULT_LIMITS_ADDRESS,
                    counters: Annotated[Path | None, typer.Option(
                        "--counters", show_default=False,
                        help="A file that keeps the counters over a restart; limits_service.counters comes first.",
@@ -72,11 +78,15 @@ def limits_service(config: Annotated[Path | None, typer.Option(
         from prometheus_client import start_http_server
 
         start_http_server(metrics, "127.0.0.1", observer.registry)
-    with problems_printed():
+    with exit_on_problems():
         code = run_rate_limit_server((lambda: load_config(source, os.environ)) if accepted is None
                                      else lambda: Accepted.read(source)[0].serving.config,
                                      source, listen, counters=counters, observer=observer)
     raise typer.Exit(code)
+
+
+_LONGEST_READINESS = 10_000
+"""Bytes of a readiness report that are read."""
 
 
 def ready(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT where /readyz is served.")] = DEFAULT_ADMIN,
@@ -90,24 +100,24 @@ def ready(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT where /r
     try:
         connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=3)
         connection.request("GET", READY_PATH)
-        answer = connection.getresponse()
-        said = answer.read(10_000)
+        response = connection.getresponse()
+        body = response.read(_LONGEST_READINESS)
     except (OSError, http.client.HTTPException, ValueError) as error:
         fail(f"{admin}: {error}")
-    if answer.status != 200:
+    if response.status != 200:
         try:
-            fail("; ".join(json.loads(said)["missing"]))
+            fail("; ".join(json.loads(body)["missing"]))
         except (ValueError, KeyError, TypeError):
-            fail(f"{admin} answers {answer.status} to {READY_PATH}")
+            fail(f"{admin} answers {response.status} to {READY_PATH}")
     typer.echo("ready")
 
 
 def drain(admin: Annotated[str, typer.Option("--admin", help="HOST:PORT or unix:/path of Envoy's admin endpoint.")],
           patience: Annotated[float, typer.Option("--patience", min=0,
-                                                  help="Seconds that running answers may take.")] = 600,
+                                                  help="Seconds that running responses may take.")] = 600,
           settle: Annotated[float, typer.Option("--settle", min=0,
-                                                help="Seconds for which it goes on taking requests first, until load "
-                                                     "balancers have noticed that it goes.")] = 0) -> None:
+                                                help="Seconds in which it still takes requests, until load balancers "
+                                                     "have noticed that it stops.")] = 0) -> None:
     """Let an Envoy that runs elsewhere finish: it takes no further requests, and this returns when the last has
     ended."""
     import asyncio
@@ -137,7 +147,7 @@ def demo(listen: Annotated[str, typer.Option("--listen")] = "127.0.0.1:0") -> No
 
 
 def _check_transport() -> None:
-    """The workers would find it out one by one."""
+    """Exits if EXTPROC_TRANSPORT is wrong. Otherwise each worker would fail on it."""
     from extproc.transport.servers import chosen_transport
 
     try:

@@ -1,7 +1,7 @@
-"""An Envoy configuration that was made earlier, against the configuration as it is now: what the two do not share.
+"""Compares an Envoy configuration made earlier with the configuration of today, for `extproc check --against`.
 
-`extproc check --against` calls it for an Envoy that runs elsewhere. It looks at what decides where a request goes
-(routes of rules, hops of backends), not at keys or times, and never at Envoy itself.
+An Envoy that runs elsewhere may have an older configuration than the processor. Only the parts that decide where a
+request goes (routes of rules, hops of backends) are compared, not keys or times.
 """
 
 from __future__ import annotations
@@ -12,43 +12,44 @@ from typing import Any
 import yaml
 
 from extproc.config import Config
+from extproc.config.values import Problems
 from extproc.envoy_config.routes import hop_cluster
 from extproc.headers import ROUTE_HEADER
 
-Problem = tuple[str, str]
 
+def find_differences(config: Config, envoy: str) -> Problems:
+    """Rules and backends that the Envoy configuration lacks, and routes that no rule uses any more, as (path, reason).
 
-def differences(config: Config, envoy: str) -> list[Problem]:
-    """`envoy`: the text of a bootstrap, YAML or JSON. Raises ValueError for what is none."""
+    `envoy`: the text of a bootstrap, YAML or JSON. Raises ValueError if it is not one of `extproc envoy-config`."""
     try:
-        made = yaml.safe_load(envoy)
+        bootstrap = yaml.safe_load(envoy)
     except yaml.YAMLError as error:
         raise ValueError(f"is not valid YAML: {str(error).splitlines()[0]}") from None
-    ways, clusters = set(_ways(made)), _clusters(made)
-    if not ways and not clusters:
+    routes, clusters = set(_route_prefixes(bootstrap)), _cluster_names(bootstrap)
+    if not routes and not clusters:
         raise ValueError("holds no routes and clusters of extproc envoy-config")
     found = [(f"models[{number}]", f"Envoy has no route for {rule.match!r} and its backends; its requests get 503")
-             for number, rule in enumerate(config.models) if f"{rule.route_key}." not in ways]
-    known = {f"{rule.route_key}." for rule in config.models}
-    found += [("models", f"Envoy has a route ({way.removesuffix('.')}) that no rule uses any more")
-              for way in sorted(ways - known)]
-    return found + [(f"backends.{name}", "Envoy has no way to it") for name in config.backends
+             for number, rule in enumerate(config.models) if f"{rule.route_key}." not in routes]
+    used = {f"{rule.route_key}." for rule in config.models}
+    found += [("models", f"Envoy has a route ({route.removesuffix('.')}) that no rule uses any more")
+              for route in sorted(routes - used)]
+    return found + [(f"backends.{name}", "Envoy has no route to it") for name in config.backends
                     if hop_cluster(name) not in clusters]
 
 
-def _ways(value: Any) -> Iterator[str]:
-    """The prefixes by which routes are chosen, wherever they stand."""
+def _route_prefixes(value: Any) -> Iterator[str]:
+    """The prefixes of the route header by which routes are matched, at any depth."""
     if isinstance(value, list):
         for item in value:
-            yield from _ways(item)
+            yield from _route_prefixes(item)
     elif isinstance(value, dict):
         if value.get("name") == ROUTE_HEADER and isinstance(value.get("string_match"), dict):
             yield str(value["string_match"].get("prefix", ""))
         for item in value.values():
-            yield from _ways(item)
+            yield from _route_prefixes(item)
 
 
-def _clusters(made: Any) -> set[str]:
-    resources = made.get("static_resources") if isinstance(made, dict) else None
-    listed = resources.get("clusters") if isinstance(resources, dict) else None
-    return {str(one.get("name")) for one in listed or () if isinstance(one, dict)}
+def _cluster_names(bootstrap: Any) -> set[str]:
+    resources = bootstrap.get("static_resources") if isinstance(bootstrap, dict) else None
+    clusters = resources.get("clusters") if isinstance(resources, dict) else None
+    return {str(cluster.get("name")) for cluster in clusters or () if isinstance(cluster, dict)}

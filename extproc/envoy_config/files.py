@@ -23,7 +23,7 @@ from envoy_data_plane.envoy.service.discovery import v3 as discovery
 from extproc.config import Config
 from extproc.envoy_config import clusters, listeners, tracing
 from extproc.envoy_config.cluster_parts import address_of
-from extproc.envoy_config.layout import LIMITS_ADDRESS, RuntimeLayout
+from extproc.envoy_config.layout import DEFAULT_LIMITS_ADDRESS, RuntimeLayout
 from extproc.envoy_config.listeners import edge_secrets
 from extproc.envoy_config.provider_clusters import provider_clusters, proxy_listener
 from extproc.envoy_config.provider_keys import keys_in_files, provider_secrets
@@ -93,7 +93,7 @@ def build(config: Config, runtime: RuntimeLayout, *, ca: str | None = None) -> E
 
 
 def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[str], ca: str | None = None,
-                     limits: str = LIMITS_ADDRESS, admin: str | None = None) -> Json:
+                     limits: str = DEFAULT_LIMITS_ADDRESS, admin: str | None = None) -> Json:
     """One self-contained bootstrap as JSON data.
 
     `sockets`: the workers' addresses (`unix:/path` or `host:port`). `ca`: the file of trusted certificates, this

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-LIMITS_ADDRESS = "127.0.0.1:50052"
+DEFAULT_LIMITS_ADDRESS = "127.0.0.1:50052"
 """Where `extproc limits` listens when nothing else is said."""
 SOCKET_PATH_BYTES = 107
 """Longest path of a Unix socket: sun_path holds 108 bytes, the last of them zero."""

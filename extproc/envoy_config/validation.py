@@ -1,4 +1,4 @@
-"""Asks the Envoy binary whether it would take a configuration, and finds that binary.
+"""Finds the Envoy binary and lets it check a configuration.
 
 Used by `extproc check`, `extproc up` and the tests.
 """
@@ -14,7 +14,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-_NOISE = re.compile(r"^\[[^\]]*\]\[[^\]]*\]\[[^\]]*\]\s*(\[[^\]]*\]\s*)*")
+_LOG_PREFIX = re.compile(r"^\[[^\]]*\]\[[^\]]*\]\[[^\]]*\]\s*(\[[^\]]*\]\s*)*")
+_PATIENCE = 60
+"""Seconds that Envoy may take to check a configuration."""
 
 
 def find_envoy() -> str | None:
@@ -24,9 +26,9 @@ def find_envoy() -> str | None:
 
 
 def validate_with_envoy(bootstrap: dict[str, Any]) -> list[str]:
-    """What Envoy says against this bootstrap; an empty list when it takes it.
+    """Envoy's complaints about this bootstrap; empty if it accepts it.
 
-    Without an Envoy binary a note goes to stderr and the list is empty, since nothing was found wrong."""
+    Without an Envoy binary the list is empty, and a note on standard error says that the check was skipped."""
     binary = find_envoy()
     if binary is None:
         print("note: no Envoy binary beside the interpreter or on PATH; its part of the check was skipped",
@@ -35,11 +37,11 @@ def validate_with_envoy(bootstrap: dict[str, Any]) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="extproc-") as folder:
         file = Path(folder) / "bootstrap.json"
         file.write_text(json.dumps(bootstrap), encoding="utf-8")
-        done = subprocess.run(
+        completed = subprocess.run(
             [binary, "--mode", "validate", "-c", str(file), "-l", "error", "--disable-hot-restart"],
-            capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode == 0:
+            capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    if completed.returncode == 0:
         return []
-    lines = [_NOISE.sub("", line).strip() for line in (done.stderr + done.stdout).splitlines()]
-    said = list(dict.fromkeys(line for line in lines if line))
-    return said or [f"Envoy refused the configuration (exit code {done.returncode})"]
+    lines = [_LOG_PREFIX.sub("", line).strip() for line in (completed.stderr + completed.stdout).splitlines()]
+    complaints = list(dict.fromkeys(line for line in lines if line))
+    return complaints or [f"Envoy refused the configuration (exit code {completed.returncode})"]

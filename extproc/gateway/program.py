@@ -16,7 +16,7 @@ from typing import Any
 
 from extproc import envoy_config
 from extproc.config import Config, ConfigError, load_config, parse_address
-from extproc.envoy_config.layout import LIMITS_ADDRESS, RuntimeLayout
+from extproc.envoy_config.layout import DEFAULT_LIMITS_ADDRESS, RuntimeLayout
 from extproc.gateway import console
 from extproc.gateway.addresses import check_socket_path, resolve_port, with_listen_address
 from extproc.gateway.admin import admin_address
@@ -42,7 +42,7 @@ def run_up(config_path: Path | None, port: int | None, *, env: Mapping[str, str]
 
 
 def run_serve(config_path: Path | None, listen: Sequence[str], *, env: Mapping[str, str] | None = None,
-              command: Command | None = None, limits: str = LIMITS_ADDRESS) -> int:
+              command: Command | None = None, limits: str = DEFAULT_LIMITS_ADDRESS) -> int:
     """Runs the workers alone, one on each address of `listen` (`unix:/path` or `host:port`), for an Envoy that runs
     elsewhere. The rate limit process listens on `limits` if teams have limits. Returns the exit code."""
     env = os.environ if env is None else env

@@ -10,7 +10,7 @@ import yaml
 
 from extproc.config import Attempt, Backend, Config, ModelRule
 from extproc.envoy_config import static_bootstrap
-from extproc.envoy_config.config_diff import differences
+from extproc.envoy_config.config_diff import find_differences
 
 BACKEND = Backend(api="openai", url="https://b.example/v1", key="k")
 
@@ -26,18 +26,18 @@ def made(config: Config) -> Any:
 
 @pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump])
 def test_what_envoy_does_not_look_at_may_differ(write: Any) -> None:
-    assert differences(configuration(model="another"), write(made(configuration()))) == []
+    assert find_differences(configuration(model="another"), write(made(configuration()))) == []
 
 
 def test_what_has_no_way_is_named_at_its_path() -> None:
     now, then = configuration("n", later=BACKEND), configuration()
-    assert differences(now, json.dumps(made(then))) == [
+    assert find_differences(now, json.dumps(made(then))) == [
         ("models[0]", "Envoy has no route for 'n' and its backends; its requests get 503"),
         ("models", f"Envoy has a route ({then.models[0].route_key}) that no rule uses any more"),
-        ("backends.later", "Envoy has no way to it")]
+        ("backends.later", "Envoy has no route to it")]
 
 
 @pytest.mark.parametrize("text", ["", "[", "a: b", "- 1", "static_resources: 3"])
 def test_what_is_no_configuration_of_ours_is_said(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not valid YAML|holds no routes"):
-        differences(configuration(), text)
+        find_differences(configuration(), text)
