@@ -6,7 +6,8 @@ the edge by the client's path and headers, behind translation (where the path ha
 `filters.remember_client` keeps as metadata. The client API itself writes the body (`ClientApi.encode_error`), with
 Envoy's format strings for the values that only Envoy knows.
 
-The processor's own replies are left alone; their details begin with `extproc_`. The status never changes.
+The processor's own replies are left alone; their details begin with `extproc_`. The status never changes, but for
+refused upgrades.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ def _is_path_of(api: ClientApiName) -> str:
 def _speaks(api: ClientApiName) -> str:
     """The rule of `extproc.endpoints.api_of` as an expression of Envoy's."""
     traits = CLIENT_TRAITS[api]
-    foreign_path = " || ".join(_is_path_of(other) for other in CLIENT_TRAITS if other != api)
-    shown = " || ".join((f"request.url_path.startsWith('{traits.prefix}/')",
+    shown = " || ".join((*([] if traits.prefix is None else [f"request.url_path.startsWith('{traits.prefix}/')"]),
                          *(f"'{header}' in request.headers" for header in sorted(traits.headers))))
+    if not shown:
+        return f"({_is_path_of(api)})"
+    foreign_path = " || ".join(_is_path_of(other) for other in CLIENT_TRAITS if other != api)
     return f"({_is_path_of(api)} || (!({foreign_path}) && ({shown})))"
 
 
@@ -67,11 +70,16 @@ class _Reply:
     message: str
     code: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    status: int | None = None
+    """Replaces Envoy's status."""
     fallback_kind: FailureKind | None = None
     """The kind in the shape of `FALLBACK_API`, if another one."""
 
 
 _REPLIES = [
+    # Codex tries a WebSocket first. Only 426 sends it to HTTP at once.
+    _Reply("response.code_details == 'upgrade_failed'", "invalid_request",
+           "WebSockets are not served here: use HTTP.", "upgrade_not_supported", status=426),
     # OpenAI itself refuses a wrong key as an invalid request, with this code.
     _Reply("response.code == 401", "authentication", GATEWAY_REFUSALS["authentication"], "invalid_api_key",
            fallback_kind="invalid_request"),
@@ -152,7 +160,10 @@ def _mapper(expression: str, api: ClientApiName, reply: _Reply, kind: FailureKin
     error = CLIENT_APIS[api].encode_error(Failure(kind=kind, message=reply.message, code=reply.code), request_id)
     body: dict[str, Any] = msgspec.json.decode(error.body)
     headers = {name: value for name, value in {**error.headers, **reply.headers}.items() if name != "content-type"}
+    add_if_absent = core.HeaderValueOptionHeaderAppendAction.ADD_IF_ABSENT
+    overwrite = core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD
     return hcm.ResponseMapper(
+        status_code=reply.status,
         filter=accesslog.AccessLogFilter(extension_filter=accesslog.ExtensionFilter(
             name="envoy.access_loggers.extension_filters.cel",
             typed_config=pack(cel.ExpressionFilter(expression=expression)))),
@@ -161,5 +172,6 @@ def _mapper(expression: str, api: ClientApiName, reply: _Reply, kind: FailureKin
             json_format=protobuf.Struct.from_dict(body), content_type="application/json"),
         headers_to_add=[core.HeaderValueOption(
             header=core.HeaderValue(key=name, value=value),
-            append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD)
+            # The time that the rate limit service named counts, not the API's usual one.
+            append_action=add_if_absent if name == "retry-after" and name not in reply.headers else overwrite)
             for name, value in headers.items()])

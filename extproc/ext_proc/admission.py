@@ -75,6 +75,10 @@ class RequestAdmission:
         endpoint = self._find_endpoint(headers.get(":path", "/"), api)
         self.endpoint = endpoint
         self._check_method(endpoint)
+        if endpoint.operation == "stored":
+            stored_id = plain_path(headers[":path"]).split("/")[3][:100]
+            raise RefusedRequest(f"Response with id '{stored_id}' not found: nothing is stored here.",
+                                 reason="not_stored", status=404, kind="not_found")
         if endpoint.operation == "root":
             body = msgspec.json.encode({"name": "extproc", "status": "ok", "serves": list_paths(CLIENT_APIS)})
             return GatewayResponse(200, dict(_JSON), body, "greeting")

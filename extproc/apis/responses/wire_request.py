@@ -23,7 +23,7 @@ T = TypeVar("T")
 # --------------------------------------------------------------------------------------------------------------- parts
 
 
-class ClientPart(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class ClientPart(msgspec.Struct, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """A part of a message or of a tool's output, of any type."""
 
     type: str | None = None
@@ -85,7 +85,7 @@ InputPart = InputText | OutputText | InputImage | InputFile | InputAudio
 # --------------------------------------------------------------------------------------------------------------- items
 
 
-class ClientItem(msgspec.Struct, forbid_unknown_fields=True):
+class ClientItem(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """An item of `input`, of any type; a message may lack its type."""
 
     type: str | None = None

@@ -343,7 +343,7 @@ class OpenAIClient(Client):
         self.sdk = openai.OpenAI(base_url=f"{base_url}/v1", api_key=CLIENT_KEY, max_retries=0, timeout=30,
                                  http_client=http)
 
-    def talk(self, wish: Wish) -> OpenAITalk:
+    def talk(self, wish: Wish) -> Talk:
         return OpenAITalk(self.sdk, wish)
 
     def failed(self, error: BaseException) -> Failed:
@@ -355,5 +355,3 @@ class OpenAIClient(Client):
     def close(self) -> None:
         self.sdk.close()
 
-
-CLIENTS: tuple[type[AnthropicClient | OpenAIClient], ...] = (OpenAIClient, AnthropicClient)

@@ -11,7 +11,8 @@ from tests.e2e.gateway import Gateway, configuration
 from tests.e2e.matrix import page
 from tests.e2e.matrix.abilities import after
 from tests.e2e.matrix.backends import BACKENDS, Backend, other_of
-from tests.e2e.matrix.clients import CLIENTS, Client
+from tests.e2e.matrix.clients import Client
+from tests.e2e.matrix.responses_client import CLIENTS
 
 OUTCOMES: dict[str, str] = {}
 """Id of a cell (`text-openai-gemini-stream`) -> passed, failed, skipped."""

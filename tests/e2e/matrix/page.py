@@ -10,12 +10,12 @@ from pathlib import Path
 
 from tests.e2e.matrix.abilities import ABILITIES, Ability
 from tests.e2e.matrix.backends import BACKENDS
-from tests.e2e.matrix.clients import CLIENTS
+from tests.e2e.matrix.responses_client import CLIENTS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "matrix.md"
 PAIRS = [(client.name, backend.name) for client in CLIENTS for backend in BACKENDS]
 FORMS = {True: "stream", False: "whole"}
-TITLES = {"openai": "OpenAI", "anthropic": "Anthropic", "gemini": "Gemini"}
+TITLES = {"openai": "OpenAI", "anthropic": "Anthropic", "gemini": "Gemini", "responses": "Responses"}
 
 HEAD = """\
 # Which client with which provider

@@ -18,7 +18,8 @@ from tests.e2e.wire import HELLO, Answer, post, request, stream
 from tests.providers import anthropic as claude
 from tests.providers import openai as gpt
 from tests.providers.http import Reply
-from tests.providers.openai_endpoints import responds, vectors_of
+from tests.providers.openai_endpoints import vectors_of
+from tests.unit.apis.responses.client.grammar import check_stream
 
 PROVIDERS = [kind.name for kind in BACKENDS]
 LISTED = ["openai", "openai-thinker", "openai-signer", "anthropic", "gemini", "after-openai", "after-anthropic",
@@ -100,7 +101,7 @@ def test_embeddings_pass(gpt_sdk: openai.OpenAI, backends: dict[str, Backend]) -
 
 
 @pytest.mark.parametrize("model", ["anthropic", "gemini"])
-@pytest.mark.parametrize("path", ["embeddings", "responses"])
+@pytest.mark.parametrize("path", ["embeddings"])
 def test_what_is_not_translated_needs_a_backend_of_the_same_api(gateway: Gateway, backends: dict[str, Backend],
                                                                 model: str, path: str) -> None:
     answer = post(gateway.base_url, {"model": model, "input": "x"}, path=f"/v1/{path}", headers=BEARER)
@@ -111,7 +112,7 @@ def test_what_is_not_translated_needs_a_backend_of_the_same_api(gateway: Gateway
     assert backends[model].server(model).seen == []
 
 
-@pytest.mark.parametrize("path", ["embeddings", "responses"])
+@pytest.mark.parametrize("path", ["embeddings"])
 def test_errors_of_paths_that_pass(gateway: Gateway, backends: dict[str, Backend], path: str) -> None:
     backends["openai"].server("openai").script(gpt.status(
         429, gpt.openai_error(f"Slow down, {PROVIDER_KEY}. {SAID}", kind="tokens", code="rate_limit_exceeded"),
@@ -136,55 +137,62 @@ def test_bodies_that_are_no_request(gateway: Gateway, backends: dict[str, Backen
 
 # ---------------------------------------------------------------------------------------------------------- responses
 
-FIELDS: dict[str, Any] = {"model": "openai", "input": "hello", "store": False,
-                          "include": ["reasoning.encrypted_content"]}
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_r9_r10_a_stream_that_breaks_off_ends_in_a_failed_response(gateway: Gateway, backends: dict[str, Backend],
+                                                                   provider: str) -> None:
+    backends[provider].server(backends[provider].model).script(backends[provider].breaks("ends early", streamed=True))
+    answer = post(gateway.base_url, {"model": provider, "input": "hello", "stream": True}, path="/v1/responses",
+                  headers=BEARER)
+    events = check_stream(answer.body)
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["error"]["code"] == "server_error"
 
 
-def test_responses_pass_whole(gpt_sdk: openai.OpenAI, backends: dict[str, Backend]) -> None:
-    server = backends["openai"].server("openai")
-    server.script(responds("Grüße 🎈"))
-    found = gpt_sdk.responses.create(**FIELDS)
-    assert found.output_text == "Grüße 🎈"
-    assert server.last.body == {**FIELDS, "model": "gpt-4o"}
+def test_responses_are_not_stored(gpt_sdk: openai.OpenAI) -> None:
+    for call in (gpt_sdk.responses.retrieve, gpt_sdk.responses.delete, gpt_sdk.responses.cancel):
+        with pytest.raises(openai.NotFoundError, match="Response with id 'resp_1' not found"):
+            call("resp_1")
+    with pytest.raises(openai.NotFoundError):
+        gpt_sdk.responses.input_items.list("resp_1")
 
 
-def test_responses_pass_as_a_stream(gpt_sdk: openai.OpenAI, backends: dict[str, Backend]) -> None:
-    backends["openai"].server("openai").script(responds("Grüße aus Köln 🎈"))
-    with gpt_sdk.responses.stream(**FIELDS) as events:
-        deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
-        found = events.get_final_response()
-    assert "".join(deltas) == found.output_text == "Grüße aus Köln 🎈"
-    assert len(deltas) > 3
+@pytest.mark.parametrize(("field", "value", "code"), [
+    ("previous_response_id", "resp_1", "previous_response_not_found"), ("background", True, "unsupported_parameter"),
+    ("conversation", "conv_1", "unsupported_parameter")])
+def test_r33_what_needs_a_store_is_refused_with_the_remedy(gpt_sdk: openai.OpenAI, field: str, value: Any,
+                                                           code: str) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        gpt_sdk.responses.create(model="openai", input="hello", **{field: value})
+    assert (caught.value.code, caught.value.param) == (code, field)
 
 
-@pytest.mark.parametrize("upto", [0, 1, 5, -1])
-def test_p1_a_responses_stream_that_ends_early_ends_in_an_error(gpt_sdk: openai.OpenAI, backends: dict[str, Backend],
-                                                                upto: int) -> None:
-    backends["openai"].server("openai").script(responds("one two three", upto=upto))
-    with pytest.raises(openai.APIError) as caught:
-        list(gpt_sdk.responses.create(**FIELDS, stream=True))
-    said = "closed the connection without a response" if upto == 0 else "ended before the response was complete"
-    assert said in str(caught.value)
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_input_tokens_are_estimated_here(gpt_sdk: openai.OpenAI, backends: dict[str, Backend], provider: str) -> None:
+    counted = gpt_sdk.responses.input_tokens.count(model=provider, input="some words " * 1000)
+    assert 1500 < counted.input_tokens < 4000
+    assert backends[provider].server(provider).seen == []
 
 
-def test_p1_the_error_event_is_one_of_the_responses_api(gateway: Gateway, backends: dict[str, Backend]) -> None:
-    """`type`, `code`, `message`, `param` and the next `sequence_number`, for readers that know nothing else."""
-    backends["openai"].server("openai").script(responds("one two three", upto=5))
-    answer = post(gateway.base_url, {**FIELDS, "stream": True}, path="/v1/responses", headers=BEARER)
-    told = [block.split("\n") for block in answer.body.decode().split("\n\n") if block.strip()]
-    events = [json.loads(data.removeprefix("data: ")) for _, data in told]
-    assert all(name == f"event: {event['type']}" for (name, _), event in zip(told, events, strict=True))
-    last = events[-1]
-    assert last["type"] == "error"
-    assert set(last) >= {"code", "message", "param"}
-    assert "ended before" in last["message"]
-    assert [event["sequence_number"] for event in events] == list(range(6))
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_r24_a_conversation_is_compacted_and_goes_on(gpt_sdk: openai.OpenAI, backends: dict[str, Backend],
+                                                     provider: str) -> None:
+    backend = backends[provider]
+    backend.server(backend.model).script(backend.text("They said hello."), backend.text("Yes."))
+    compacted = gpt_sdk.responses.compact(model=provider, input=[{"role": "user", "content": "hello"}])
+    assert [item.type for item in compacted.output] == ["compaction"]
+    [item] = [item.model_dump(exclude_none=True) for item in compacted.output]
+    found = gpt_sdk.responses.create(model=provider, input=[item, {"role": "user", "content": "Did they?"}])
+    assert found.output_text == "Yes."
+    assert "They said hello." in backend.asked(backend.server(backend.model).last).texts[0]
 
 
-def test_p1_a_responses_stream_whose_connection_breaks(gpt_sdk: openai.OpenAI, backends: dict[str, Backend]) -> None:
-    backends["openai"].server("openai").script(responds("one two three", upto=5, end="cut"))
-    with pytest.raises((openai.APIError, openai.APIConnectionError)):
-        list(gpt_sdk.responses.create(**FIELDS, stream=True))
+def test_r23_a_websocket_is_refused_with_426(gateway: Gateway) -> None:
+    upgrade = {**BEARER, "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+               "sec-websocket-key": "x3JJHMbDL1EzLkh9GBhXDw=="}
+    answer = request(gateway.base_url, "GET", "/v1/responses", headers=upgrade)
+    assert answer.status == 426
+    assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
 
 
 # ------------------------------------------------------------------------------------------------- request ids, limits

@@ -115,7 +115,8 @@ def test_calls_by_the_way_they_were_written() -> None:
 
 @pytest.mark.parametrize(("path", "operation", "api"), [
     ("/v1/messages", "chat", "anthropic"), ("/v1/chat/completions", "chat", "openai"),
-    ("/v1/events", "chat", "events"), ("/v1/responses", "chat", "openai"), ("/v1/embeddings", "embeddings", "openai")])
+    ("/v1/events", "chat", "events"), ("/v1/responses", "chat", "responses"),
+    ("/v1/embeddings", "embeddings", "openai")])
 def test_what_was_asked_for(path: str, operation: str, api: str) -> None:
     play = hop()
     rule = config().models[0]

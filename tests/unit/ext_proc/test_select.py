@@ -255,7 +255,7 @@ def test_a_path_of_openai_that_is_not_served_answers_in_its_shape() -> None:
     assert "/v1/chat/completions" in body["error"]["message"]
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/openai/v1/responses?x=1"])
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/openai/v1/embeddings?x=1"])
 def test_what_is_not_translated_needs_a_backend_of_the_same_api(path: str) -> None:
     play = edge()
     play >> request_headers(path=path) >> request_body({"model": "one", "input": "hi"})

@@ -1,7 +1,7 @@
 """The OpenAI Chat Completions API, client side: `API` implements `ClientApi`. `EventsApi` is the same API with
 application events as its response (`POST /v1/events`).
 
-`parts`, `media`, `reasoning`, `messages`, `tools`, `parameters` and `request` read requests. `response` (streams),
+`parts`, `reasoning`, `messages`, `tools`, `parameters` and `request` read requests. `response` (streams),
 `completion` (whole bodies) and `errors` write responses; `signatures` embeds signatures in the ids of calls. `events`
 writes application events, `finalizing` prepares a request for a final answer.
 """

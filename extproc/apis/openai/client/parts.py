@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from extproc.apis.openai.client.media import Kind, media_of_audio, media_of_file, media_of_url
 from extproc.apis.openai.client.reasoning import read_redacted_part, read_thinking_part
 from extproc.apis.openai.wire_messages import (
     Audio,
@@ -30,6 +29,7 @@ from extproc.apis.openai.wire_messages import (
     Url,
 )
 from extproc.apis.shared.cache_marks import read_mark
+from extproc.apis.shared.client_media import Kind, media_of_audio, media_of_file, media_of_url
 from extproc.apis.shared.wire import Shape, given, is_string, refused, type_of
 from extproc.conversation.model import Block, Media, Opaque, Text, Thinking
 from extproc.conversation.unsupported import Dropped

@@ -1,7 +1,7 @@
-"""Images, sounds, videos and files of a chat message -> `Media`.
+"""Images, sounds, videos and files of an OpenAI client (both APIs) -> `Media`.
 
 Data URLs are split, and base64 gets the alphabet, the padding and the single line that every provider takes. Everything
-else stays as the client wrote it; nothing is fetched or decoded. Called by `parts`.
+else stays as the client wrote it; nothing is fetched or decoded. Called by the readers of parts.
 """
 
 from __future__ import annotations
