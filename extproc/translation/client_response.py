@@ -27,7 +27,7 @@ from extproc.conversation.model import (
 )
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import Failure, RequestError
-from extproc.translation.head import Head, advised, completed, response_head
+from extproc.translation.head import Head, complete_head, response_head, with_retry_advice
 from extproc.translation.scrubbing import Scrubber
 
 _DELTAS = frozenset((TextDelta, ThinkingDelta, ArgumentsDelta))
@@ -177,7 +177,7 @@ class ClientResponse:
         self._complete_head(response_head(self._codec.encoder.content_type, stream=self.client_stream))
 
     def _complete_head(self, head: Head) -> None:
-        self.head = completed(head, self._response_headers, self._scrubber, self._request_id, self.dropped,
+        self.head = complete_head(head, self._response_headers, self._scrubber, self._request_id, self.dropped,
                               self._client)
 
     def _fail(self, failure: Failure) -> bytes:
@@ -190,7 +190,7 @@ class ClientResponse:
         self._held.clear()
         error = self._client.encode_error(failure, self._request_id)
         by_provider = self._error_body is not None
-        self._complete_head(Head(error.status, advised(error.headers, failure, by_provider=by_provider)))
+        self._complete_head(Head(error.status, with_retry_advice(error.headers, failure, by_provider=by_provider)))
         return error.body
 
     def _refusal(self, failure: Failure) -> RequestError:

@@ -37,7 +37,7 @@ _MAX_ERROR_BODY = 1 << 20
 
 
 class _SentRequest(msgspec.Struct, frozen=True):
-    """What is kept of a request until the decoder of its response is made."""
+    """The facts of a request that the decoder of its response needs."""
 
     identity: bytes
     """A hash of the request, from which the ids of the response are made."""
@@ -155,7 +155,7 @@ class Translation(ClientResponse):
         return encoded.request
 
     def _decode_context(self, conversation: Request) -> DecodeContext | None:
-        """What the decoder of the response needs to know of the request; None if the request was not translated."""
+        """The facts of the request for the decoder of the response; None if the request was not translated."""
         if (sent := self._sent) is not None:
             self._message_id = "msg_" + hashlib.blake2b(sent.identity, digest_size=12, person=b"message").hexdigest()
             self._call_reader.prepare(conversation, self._target, sent.names)

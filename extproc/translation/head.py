@@ -1,4 +1,4 @@
-"""The response head that the client gets: which of a provider's headers cross, and what the gateway adds.
+"""The response head for the client: the provider's headers that cross, and the headers that the gateway adds.
 
 Called by `Translation` when it knows the status. Headers cross by allow-list (design rule 8).
 """
@@ -24,9 +24,9 @@ from extproc.headers import (
 )
 from extproc.translation.scrubbing import Scrubber
 
-_NOT_THE_CLIENTS = ("authentication", "billing", "permission")
-"""Refusals that concern the gateway's own key or credit at the provider: asking again cannot help, and the official
-SDKs and coding clients stop at once when told so by `x-should-retry: false`."""
+_GATEWAY_FAILURES = ("authentication", "billing", "permission")
+"""Failures about the gateway's own key or credit at the provider. A retry cannot help; the official SDKs and coding
+clients do not retry if they get `x-should-retry: false`."""
 
 
 _RATE_LIMIT_FORMATS = frozenset(api.rate_limits for api in CLIENT_APIS.values())
@@ -47,17 +47,17 @@ def response_head(content_type: str, *, stream: bool) -> Head:
     return Head(200, headers)
 
 
-def advised(headers: dict[str, str], failure: Failure, *, by_provider: bool) -> dict[str, str]:
-    """The headers of an error, with the advice not to ask again where the provider refused the gateway itself."""
-    if by_provider and failure.kind in _NOT_THE_CLIENTS:
+def with_retry_advice(headers: dict[str, str], failure: Failure, *, by_provider: bool) -> dict[str, str]:
+    """The headers of an error, with the advice not to retry if the provider refused the gateway itself."""
+    if by_provider and failure.kind in _GATEWAY_FAILURES:
         return {"x-should-retry": "false", **headers}
     return dict(headers)
 
 
-def completed(head: Head, provider: Mapping[str, str], scrubber: Scrubber, request_id: str | None,
+def complete_head(head: Head, provider: Mapping[str, str], scrubber: Scrubber, request_id: str | None,
               dropped: Dropped, client: ClientApi) -> Head:
-    """The head with the provider's headers that may cross, its limits in the format of the API `client`, both request
-    ids and the names of what was dropped."""
+    """The head with the provider's headers that may cross, its rate limits in the format of `client`, both request ids
+    and the names of dropped parts."""
     headers = dict(head.headers)
     if has_rate_limits(provider) or not RESPONSE_ADVICE.isdisjoint(provider):
         translated = translate_rate_limits(provider, client.rate_limits, _RATE_LIMIT_FORMATS)

@@ -1,7 +1,7 @@
-"""Provider keys out of texts that a client may read.
+"""Removes provider keys from texts that a client may read.
 
-Providers quote the key they were sent in their error messages, plainly or as JSON text writes it, and long messages
-are cut, perhaps in the middle of a key. Called by `Translation` for whatever it tells a client of a provider's error.
+Providers quote the key of a request in their error messages, plainly or escaped as in JSON, and long messages are cut,
+perhaps in the middle of a key. Called by `Translation` for errors and headers of a provider.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from urllib.parse import quote
 
 MASK = "***"
 _SHORTEST = 4
-"""Shorter values are no secrets: they stand in any text."""
-_TELLING = 8
-"""As many characters of a key at the end of a text are taken for a key that was cut."""
+"""Characters. Shorter values are no secrets: any text may contain them."""
+_SHORTEST_CUT = 8
+"""Characters. A beginning of a key of at least this length at the end of a text counts as a key that was cut."""
 
 
 class Scrubber:
     """Replaces `secrets` by three asterisks, in each of their spellings.
 
-    They are read when the first text comes: it quotes what was sent, and a key may change until it is sent."""
+    They are read with the first text, because a key may change until the request is sent."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._given = secrets
@@ -39,14 +39,14 @@ class Scrubber:
         return [spelling.encode("utf-8", "surrogatepass") for spelling in self._spellings]
 
     def body(self, data: bytes) -> bytes:
-        """A body before anyone reads it, so that no later cut can leave half of a key."""
+        """Masks the keys in a body, before a later cut can leave half of a key."""
         for spelling in self._encoded:
             if spelling in data:
                 data = data.replace(spelling, MASK.encode())
         return data
 
     def text(self, text: str) -> str:
-        """A message. The text itself when nothing stands in it."""
+        """Masks the keys in a message. Returns the same text if it has none."""
         for spelling in self._spellings:
             if spelling in text:
                 text = text.replace(spelling, MASK)
@@ -63,10 +63,10 @@ def _spellings(secret: str) -> list[str]:
 
 
 def _without_cut(text: str, secret: str) -> str:
-    """Without the beginning of the key at the end of a text that was cut there."""
+    """The text without the beginning of the key at its end, if it was cut there."""
     end = "..." if text.endswith("...") else ""
     bare = text[:len(text) - len(end)]
-    for length in range(min(len(secret) - 1, len(bare)), _TELLING - 1, -1):
+    for length in range(min(len(secret) - 1, len(bare)), _SHORTEST_CUT - 1, -1):
         if bare.endswith(secret[:length]):
             return bare[:-length] + MASK + end
     return text

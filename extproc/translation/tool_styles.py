@@ -96,7 +96,7 @@ class CallReader:
         self.tally = CallTally()
         """Counts of the calls."""
         self.repair_arguments: NativeArguments | None = None
-        """Repairs or checks native calls; None: they go out as they come."""
+        """Repairs or checks native calls; None: they are forwarded unchanged."""
 
     @property
     def needs_decoding(self) -> bool:
@@ -105,7 +105,7 @@ class CallReader:
                 or self._drop_repeated)
 
     def prepare(self, request: Request, target: Target, names: NameMap) -> None:
-        """Takes from the request what to look for in the response."""
+        """Plans from the request what to look for in the response."""
         wanted = request.tool_choice.mode if request.tool_choice is not None else "auto"
         self.tally.prompted = target.tool_style in WRITABLE
         # With `none`, text that looks like a call is an example that the user asked for; `off` offers nothing.

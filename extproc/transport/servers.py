@@ -33,7 +33,7 @@ def chosen_transport() -> str:
     """The transport that the environment names, else the default. Raises ValueError."""
     name = os.environ.get(VARIABLE) or TRANSPORTS[0]
     if name not in TRANSPORTS:
-        raise ValueError(f"{VARIABLE}: {name!r} is no transport; there are {', '.join(TRANSPORTS)}")
+        raise ValueError(f"{VARIABLE}: {name!r} is not a transport; known: {', '.join(TRANSPORTS)}")
     return name
 
 

@@ -186,7 +186,7 @@ class Stream:
         try:
             message = read_message(data)
         except DecodeError:
-            self._peer.end(Status.INTERNAL, "the message is no ProcessingRequest")
+            self._peer.end(Status.INTERNAL, "the message is not a ProcessingRequest")
             return True
         if self._streams.debug_bodies:
             self._streams.log_request_body(message, exchange.record.request_id)

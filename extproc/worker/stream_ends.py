@@ -96,7 +96,7 @@ class _LogStream:
         try:
             entries = StreamAccessLogsMessage.FromString(data).http_logs.log_entry
         except DecodeError:
-            self._peer.end(Status.INVALID_ARGUMENT, "the message is no StreamAccessLogsMessage")
+            self._peer.end(Status.INVALID_ARGUMENT, "the message is not a StreamAccessLogsMessage")
             return True
         for entry in entries:
             for value in entry.common_properties.custom_tags.values():

@@ -13,7 +13,7 @@ from tests.unit.cli.commands import run
 def test_an_unknown_transport_is_an_error_before_anything_starts(command: str, config_file: Path) -> None:
     completed = run(command, "--config", config_file, env={"EXTPROC_TRANSPORT": "pigeon"})
     assert (completed.returncode, completed.stdout) == (1, b"")
-    assert completed.stderr == b"EXTPROC_TRANSPORT: 'pigeon' is no transport; there are native, grpcio\n"
+    assert completed.stderr == b"EXTPROC_TRANSPORT: 'pigeon' is not a transport; known: native, grpcio\n"
 
 
 def test_ready_reports_an_admin_port_without_a_gateway() -> None:

@@ -71,7 +71,7 @@ class AnthropicChunk(msgspec.Struct):
 
 
 class Damaged(Exception):  # noqa: N818 - the state of the bytes
-    """The bytes are no JSON object."""
+    """The bytes are not a JSON object."""
 
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -114,7 +114,7 @@ def object_of(payload: bytes) -> dict[str, Any]:
     if isinstance(value, list):
         value = value[0] if value else None
     if not isinstance(value, dict):
-        raise Damaged("it is no JSON object")
+        raise Damaged("it is not a JSON object")
     return value
 
 

@@ -61,7 +61,7 @@ def _decode_damaged(payload: bytes, problem: Exception) -> list[ResponseChunk]:
         value = json.loads(without_half_pairs(text.encode()))
         objects = value if isinstance(value, list) else [] if value is None else [value]
         if not all(isinstance(item, dict) for item in objects):
-            raise InvalidChunk("it is no JSON object")
+            raise InvalidChunk("it is not a JSON object")
         return [_object_decoder.decode(msgspec.json.encode(_reshaped(item))) for item in objects]
     except (ValueError, RecursionError):  # the decoders' errors are ValueErrors
         raise InvalidChunk(str(problem)) from None

@@ -18,7 +18,7 @@ from extproc.conversation.model import Usage
 
 
 class JsonChunk(Exception):  # noqa: N818
-    """The bytes are no chunk: not JSON, or JSON of another shape. The text says what and where."""
+    """The bytes are not a chunk: not JSON, or JSON of another shape. The text says what and where."""
 
 
 _decoder = msgspec.json.Decoder(OpenAIChunk)
@@ -49,7 +49,7 @@ def _decode_oddity(payload: bytes, problem: Exception) -> OpenAIChunk | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise JsonChunk("it is no JSON object")
+        raise JsonChunk("it is not a JSON object")
     if value.get("error"):  # an error, whatever the shape of the rest
         return OpenAIChunk(error=value["error"])
     try:

@@ -270,8 +270,8 @@ class OpenAIResponseDecoder(ResponseReader):
         that text is read as the response."""
         self._flush_deferred_text()
         text = None if self._has_text or self._seq.has_calls else failed_text(payload)
-        answer = None if text is None else rescue_response(payload, self._context.names.to_client)
-        chunk = None if answer is None else decode_chunk(answer, alone=True)
+        response = None if text is None else rescue_response(payload, self._context.names.to_client)
+        chunk = None if response is None else decode_chunk(response, alone=True)
         if chunk is not None:
             for choice in chunk.choices or ():
                 if choice is not None and choice.message is not None:

@@ -16,7 +16,7 @@ from extproc.apis.shared.json_text import HalfPair, ends_in_half, without_surrog
 
 
 class InvalidEvent(Exception):  # noqa: N818
-    """The bytes are no event: not JSON, or not an object. The text says what and where."""
+    """The bytes are not an event: not JSON, or not an object. The text says what and where."""
 
 
 T = TypeVar("T", ResponseEvent, ResponseObject)
@@ -52,7 +52,7 @@ def _decode_oddity(payload: bytes, record: type[T], problem: Exception) -> T:
     try:
         value = without_surrogates(json.loads(payload.decode("utf-8", "replace")))
         if not isinstance(value, dict):
-            raise InvalidEvent("it is no JSON object")
+            raise InvalidEvent("it is not a JSON object")
         return msgspec.convert(_shaped(value), record)
     except (ValueError, RecursionError):
         raise InvalidEvent(str(problem)) from None
