@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,7 +12,9 @@ from typing import Any, Literal
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from extproc.cli import app
 from tests.e2e.gateway import Gateway, configuration
 from tests.e2e.wire import ANTHROPIC, Stream, payload, post, request, stream
 from tests.envoy.log_lines import added_by
@@ -47,6 +46,43 @@ def collector() -> Iterator[Collector]:
     assert made.violations == []
 
 
+class Traced:
+    """One gateway for several tests; each sets the tracing that it needs, by a reload. Old listeners may still send
+    spans to a new collector."""
+
+    def __init__(self, config: dict[str, Any], directory: Path) -> None:
+        self.gateway = Gateway(config, directory)
+        self._plain = config
+        self._tracing: dict[str, Any] | None = None
+        self._generation = 1
+
+    def set_tracing(self, tracing: dict[str, Any] | None) -> None:
+        """Returns when new connections are traced so. The first request after it may still take a connection between
+        the hops that was there before."""
+        if tracing == self._tracing:
+            return
+        self._generation += 1
+        self._tracing = tracing
+        changes = {} if tracing is None else {"tracing": tracing}
+        self.gateway.config_file.write_text(json.dumps({**self._plain, **changes}))
+        self.gateway.wait_for_line(re.compile(rf"in force now \(generation {self._generation},"), 20)
+
+
+@pytest.fixture(scope="module")
+def traced(provider: OpenAIProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
+    made = Traced(settings(provider), tmp_path_factory.mktemp("traced"))
+    yield made
+    assert made.gateway.terminate() == 0, made.gateway.output
+
+
+def traced_by(traced: Traced, provider: OpenAIProvider, tracing: dict[str, Any] | None) -> Gateway:
+    """The gateway with this tracing on all its connections."""
+    traced.set_tracing(tracing)
+    ask(traced.gateway, provider, "private")
+    ask(traced.gateway, provider, "public")
+    return traced.gateway
+
+
 def settings(provider: OpenAIProvider, **changes: Any) -> dict[str, Any]:
     """`private` is on loopback and so told of traces, `public` is said not to be."""
     config = configuration(provider.url, workers=1, **changes)
@@ -68,23 +104,31 @@ def ask(gateway: Gateway, provider: OpenAIProvider, model: str,
     return provider.last.headers
 
 
-def test_without_a_collector_a_trace_is_passed_on_where_it_may(provider: OpenAIProvider, tmp_path: Path) -> None:
-    gateway = Gateway(settings(provider), tmp_path)
-    try:
-        told = ask(gateway, provider, "private", TRACED)
-        assert (told["traceparent"], told["tracestate"]) == (TRACEPARENT, "vendor=1")
-        assert "baggage" not in told
-        assert not {"traceparent", "tracestate", "baggage"} & set(ask(gateway, provider, "public", TRACED))
-        for broken in ("nonsense", TRACEPARENT.upper(), f"{TRACEPARENT}-more", f"00-{'0' * 32}-b7ad6b7169203331-01"):
-            told = ask(gateway, provider, "private", {**TRACED, "traceparent": broken})
-            assert not {"traceparent", "tracestate"} & set(told)
-        assert "traceparent" not in ask(gateway, provider, "private")
-    finally:
-        assert gateway.terminate() == 0
+def test_without_a_collector_a_trace_is_passed_on_where_it_may(provider: OpenAIProvider, traced: Traced) -> None:
+    gateway = traced_by(traced, provider, None)
+    told = ask(gateway, provider, "private", TRACED)
+    assert (told["traceparent"], told["tracestate"]) == (TRACEPARENT, "vendor=1")
+    assert "baggage" not in told
+    assert not {"traceparent", "tracestate", "baggage"} & set(ask(gateway, provider, "public", TRACED))
+    for broken in ("nonsense", TRACEPARENT.upper(), f"{TRACEPARENT}-more", f"00-{'0' * 32}-b7ad6b7169203331-01"):
+        told = ask(gateway, provider, "private", {**TRACED, "traceparent": broken})
+        assert not {"traceparent", "tracestate"} & set(told)
+    assert "traceparent" not in ask(gateway, provider, "private")
 
 
-def by_id(spans: list[Span]) -> dict[str, Span]:
-    return {span.id: span for span in spans}
+def test_only_what_is_sampled(provider: OpenAIProvider, traced: Traced, collector: Collector) -> None:
+    """The share counts for requests that bring no trace; one that does says it itself. What is not sampled is still
+    handed on as a trace."""
+    collector.start_grpc()
+    gateway = traced_by(traced, provider, {"otlp": collector.url, "sampling": 0})
+    told = ask(gateway, provider, "private")
+    assert told["traceparent"].endswith("-00")
+    assert ask(gateway, provider, "private", {
+        **ANTHROPIC, "traceparent": NOT_SAMPLED.replace(TRACE, "3" * 32)})["traceparent"].endswith("-00")
+    ask(gateway, provider, "private", {**ANTHROPIC, "x-client-trace-id": "1"})
+    ask(gateway, provider, "private", TRACED)
+    spans = collector.wait_for(lambda spans: len(spans) >= 2, "those that were asked for")
+    assert {span.trace for span in spans} == {TRACE}
 
 
 def hops(spans: list[Span], trace: str) -> tuple[list[Span], list[Span]]:
@@ -147,14 +191,14 @@ def test_both_hops_are_spans_of_one_trace(provider: OpenAIProvider, tmp_path: Pa
         assert gateway.terminate() == 0
 
 
-def test_a_stream_that_the_provider_breaks_off_is_an_error_of_its_spans(provider: OpenAIProvider, tmp_path: Path,
+def test_a_stream_that_the_provider_breaks_off_is_an_error_of_its_spans(provider: OpenAIProvider, traced: Traced,
                                                                          collector: Collector) -> None:
     """Its status was 200, so nothing else tells; a client that leaves is none."""
     collector.start_grpc()
-    gateway = Gateway(settings(provider, tracing={"otlp": collector.url}), tmp_path)
+    gateway = traced_by(traced, provider, {"otlp": collector.url})
     half = b'data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"half"}}]}\n\n'
 
-    def traced(trace: str) -> list[Span]:
+    def spans_of(trace: str) -> list[Span]:
         spans = collector.wait_for(lambda spans: all(map(len, hops(spans, trace))), "two spans")
         return [span for part in hops(spans, trace) for span in part]
 
@@ -164,55 +208,29 @@ def test_a_stream_that_the_provider_breaks_off_is_an_error_of_its_spans(provider
         return stream(gateway.base_url, payload("private"), headers={
             **ANTHROPIC, "traceparent": TRACEPARENT.replace(TRACE, trace)})
 
-    try:
-        gate = Gate()
-        with ask_until_half("4" * 32, gate, "reset") as answer:
-            answer.until("content_block_delta")
-            gate.open()
-            with pytest.raises((OSError, http.client.HTTPException)):
-                answer.read()
-        edge, attempt = traced("4" * 32)
-        assert (edge.attributes["error"], attempt.attributes["error"]) == ("true", "true")
-        assert attempt.attributes["error.type"] == "server"
-
-        gate = Gate()
-        with ask_until_half("5" * 32, gate, "hang") as answer:
-            answer.until("content_block_delta")
-            answer.leave()
-        assert not any("error" in name for span in traced("5" * 32) for name in span.attributes)
+    gate = Gate()
+    with ask_until_half("4" * 32, gate, "reset") as answer:
+        answer.until("content_block_delta")
         gate.open()
-    finally:
-        assert gateway.terminate() == 0
+        with pytest.raises((OSError, http.client.HTTPException)):
+            answer.read()
+    edge, attempt = spans_of("4" * 32)
+    assert (edge.attributes["error"], attempt.attributes["error"]) == ("true", "true")
+    assert attempt.attributes["error.type"] == "server"
+
+    gate = Gate()
+    with ask_until_half("5" * 32, gate, "hang") as answer:
+        answer.until("content_block_delta")
+        answer.leave()
+    assert not any("error" in name for span in spans_of("5" * 32) for name in span.attributes)
+    gate.open()
 
 
-def test_only_what_is_sampled(provider: OpenAIProvider, tmp_path: Path, collector: Collector) -> None:
-    """The share counts for requests that bring no trace; one that does says it itself. What is not sampled is still
-    handed on as a trace."""
-    collector.start_grpc()
-    gateway = Gateway(settings(provider, tracing={"otlp": collector.url, "sampling": 0}), tmp_path)
-    try:
-        told = ask(gateway, provider, "private")
-        assert told["traceparent"].endswith("-00")
-        assert ask(gateway, provider, "private", {
-            **ANTHROPIC, "traceparent": NOT_SAMPLED.replace(TRACE, "3" * 32)})["traceparent"].endswith("-00")
-        ask(gateway, provider, "private", {**ANTHROPIC, "x-client-trace-id": "1"})
-        ask(gateway, provider, "private", TRACED)
-        spans = collector.wait_for(lambda spans: len(spans) >= 2, "those that were asked for")
-        assert {span.trace for span in spans} == {TRACE}
-    finally:
-        assert gateway.terminate() == 0
-
-
-def test_tracing_comes_and_goes_while_a_stream_runs(provider: OpenAIProvider, tmp_path: Path,
+def test_tracing_comes_and_goes_while_a_stream_runs(provider: OpenAIProvider, traced: Traced,
                                                     collector: Collector) -> None:
     """It changes every listener: new ones take what comes, the old ones finish what they have."""
     collector.start_grpc()
-    plain = settings(provider)
-    gateway = Gateway(plain, tmp_path)
-
-    def change(generation: int, **changes: Any) -> None:
-        gateway.config_file.write_text(json.dumps({**plain, **changes}))
-        gateway.wait_for_line(re.compile(rf"in force now \(generation {generation},"), 20)
+    gateway = traced_by(traced, provider, None)
 
     def ask_twice() -> str:
         """The first request after a change may still take a connection between the hops that was there before, and
@@ -220,33 +238,27 @@ def test_tracing_comes_and_goes_while_a_stream_runs(provider: OpenAIProvider, tm
         ask(gateway, provider, "private", TRACED)
         return ask(gateway, provider, "private", TRACED)["traceparent"]
 
-    try:
-        gate = Gate()
-        provider.script(deltas([{"content": "before "}, gate, {"content": "after"}]))
-        with stream(gateway.base_url, payload("private")) as running:
-            running.until("content_block_delta")
-            change(2, tracing={"otlp": collector.url})
-            told = ask_twice()
-            spans = collector.wait_for(lambda spans: len(hops(spans, TRACE)[0]) == 2 and hops(spans, TRACE)[1] != [],
-                                       "spans of both hops")
-            assert told.split("-")[2] in [span.id for span in hops(spans, TRACE)[1]]
-            change(3)
-            assert ask_twice() == TRACEPARENT
-            gate.open()
-            running.read()
-            assert running.text == "before after"
-    finally:
-        assert gateway.terminate() == 0
+    gate = Gate()
+    provider.script(deltas([{"content": "before "}, gate, {"content": "after"}]))
+    with stream(gateway.base_url, payload("private")) as running:
+        running.until("content_block_delta")
+        traced.set_tracing({"otlp": collector.url})
+        told = ask_twice()
+        spans = collector.wait_for(lambda spans: len(hops(spans, TRACE)[0]) == 2 and hops(spans, TRACE)[1] != [],
+                                   "spans of both hops")
+        assert told.split("-")[2] in [span.id for span in hops(spans, TRACE)[1]]
+        traced.set_tracing(None)
+        assert ask_twice() == TRACEPARENT
+        gate.open()
+        running.read()
+        assert running.text == "before after"
 
 
-def test_a_collector_that_is_away_costs_no_request(provider: OpenAIProvider, tmp_path: Path) -> None:
-    gateway = Gateway(settings(provider, tracing={"otlp": f"http://127.0.0.1:{free_port()}"}), tmp_path)
-    try:
-        added_by(gateway, lambda: [ask(gateway, provider, "private") for _ in range(5)], at_least=5)
-        [entry] = added_by(gateway, lambda: ask(gateway, provider, "private", TRACED))
-        assert (entry["trace_id"], entry["outcome"]) == (TRACE, "ok")
-    finally:
-        assert gateway.terminate() == 0
+def test_a_collector_that_is_away_costs_no_request(provider: OpenAIProvider, traced: Traced) -> None:
+    gateway = traced_by(traced, provider, {"otlp": f"http://127.0.0.1:{free_port()}"})
+    added_by(gateway, lambda: [ask(gateway, provider, "private") for _ in range(5)], at_least=5)
+    [entry] = added_by(gateway, lambda: ask(gateway, provider, "private", TRACED))
+    assert (entry["trace_id"], entry["outcome"]) == (TRACE, "ok")
 
 
 def test_a_printed_bootstrap_has_it_all_but_the_keys(provider: OpenAIProvider, tmp_path: Path) -> None:
@@ -256,9 +268,8 @@ def test_a_printed_bootstrap_has_it_all_but_the_keys(provider: OpenAIProvider, t
         "otlp": "https://collector.example", "sampling": 0.1, "headers": {"Authorization": "Bearer ${TOKEN}"}})))
 
     def printed(*options: str) -> str:
-        return subprocess.run([sys.executable, "-m", "extproc", "envoy-config", "--config", str(file), *options],
-                              check=True, capture_output=True, text=True, env={**os.environ, "TOKEN": "hidden-token"},
-                              timeout=60).stdout
+        return CliRunner(env={"TOKEN": "hidden-token"}).invoke(
+            app, ["envoy-config", "--config", str(file), *options], catch_exceptions=False).stdout
 
     shown = printed()
     assert "hidden-token" not in shown
