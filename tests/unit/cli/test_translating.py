@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.commands import run
+from tests.unit.cli.commands import invoke
 
 REQUEST = {"model": "claude-x", "max_tokens": 99, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
 COMPLETION = {"id": "c", "object": "chat.completion", "created": 1, "model": "x", "choices": [
@@ -24,7 +24,7 @@ CHUNKS = b"".join(b"data: " + json.dumps({"id": "c", "object": "chat.completion.
 
 
 def translate(direction: str, *arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return run("translate", direction, "--client", "anthropic", "--upstream", "openai", *arguments, stdin=stdin)
+    return invoke("translate", direction, "--client", "anthropic", "--upstream", "openai", *arguments, stdin=stdin)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_missing_and_unknown_options_are_named(tmp_path: Path) -> None:
     assert b"--request" in translate("response", stdin=CHUNKS).stderr
     missing = translate("response", "--request", tmp_path / "none.json", stdin=CHUNKS)
     assert (missing.returncode, missing.stdout) == (1, b"")
-    unknown = run("translate", "request", "--client", "anthropic", "--upstream", "cobol", stdin=b"{}")
+    unknown = invoke("translate", "request", "--client", "anthropic", "--upstream", "cobol", stdin=b"{}")
     assert unknown.returncode == 1
     assert b"openai" in unknown.stderr
 

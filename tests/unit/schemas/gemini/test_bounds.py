@@ -51,18 +51,18 @@ CASES: dict[str, Callable[[], dict]] = {
     "fan of oneOf": lambda: fan(20, 20, "oneOf"),
     "fan of allOf": lambda: fan(20, 20, "allOf"),
     "fan of prefixItems": lambda: fan(20, 20, "prefixItems"),
-    "wide fan": lambda: fan(2000, 6),
-    "wide fan of anyOf": lambda: fan(2000, 6, "anyOf"),
+    "wide fan": lambda: fan(500, 6),
+    "wide fan of anyOf": lambda: fan(500, 6, "anyOf"),
     "everybody refers to everybody": lambda: everybody_refers_to_everybody(60),
-    "a megabyte of properties": lambda: object_of(**{f"property{n}": {"type": "string", "description": "x" * 60}
-                                                     for n in range(10_000)}),
-    "a megabyte of enum": lambda: object_of(a={"enum": [f"value{n}" for n in range(80_000)]}),
-    "a megabyte of alternatives": lambda: object_of(a={"anyOf": [
+    "half a megabyte of properties": lambda: object_of(**{f"property{n}": {"type": "string", "description": "x" * 60}
+                                                     for n in range(5_000)}),
+    "half a megabyte of enum": lambda: object_of(a={"enum": [f"value{n}" for n in range(40_000)]}),
+    "half a megabyte of alternatives": lambda: object_of(a={"anyOf": [
         {**object_of(**{"kind": {"const": f"k{n}"}, f"p{n}": {"type": "string"}}), "required": ["kind"]}
-        for n in range(7_000)]}),
-    "a megabyte of alternatives at the top": lambda: {"type": "object", "oneOf": [
+        for n in range(3_000)]}),
+    "half a megabyte of alternatives at the top": lambda: {"type": "object", "oneOf": [
         {"properties": {"kind": {"const": f"k{n}"}, f"p{n}": {"type": "string"}}, "required": ["kind"],
-         "additionalProperties": False} for n in range(7_000)]},
+         "additionalProperties": False} for n in range(3_000)]},
     "long texts referred to": lambda: {**object_of(**{f"p{n}": {"$ref": "#/$defs/T"} for n in range(5_000)}),
                                        "$defs": {"T": {"type": "string", "description": "x" * 20_000}}},
 }
