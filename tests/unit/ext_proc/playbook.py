@@ -1,6 +1,6 @@
 """Playbooks: `play >> message` is what Envoy sends, `play << [...]` what the exchange must have answered since.
 
-Answers are compared in a readable form, one tuple per message (see `shown`), so that a failing playbook shows a diff
+Responses are compared in a readable form, one tuple per message (see `shown`), so that a failing playbook shows a diff
 of the conversation. Time stands still until `play.wait(seconds)`.
 """
 
@@ -95,9 +95,9 @@ def shown(response: pb.ProcessingResponse) -> tuple[Any, ...]:
         chunk = mutation.streamed_response
         return part.replace("_", " "), chunk.body, chunk.end_of_stream
     if part == "immediate_response":
-        answer = response.immediate_response
-        body = json.loads(answer.body) if answer.body else None
-        return "immediate", answer.status.code, body, answer.details
+        reply = response.immediate_response
+        body = json.loads(reply.body) if reply.body else None
+        return "immediate", reply.status.code, body, reply.details
     assert part is not None, "an empty response makes Envoy fail"
     return (part.replace("_", " "),)
 

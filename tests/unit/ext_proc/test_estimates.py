@@ -1,4 +1,4 @@
-"""What an answer that breaks off has used is estimated, at the limits and in the record, however early it broke."""
+"""What a response that breaks off has used is estimated, at the limits and in the record, however early it broke."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ JSON = {"content_type": "application/json"}
 
 
 def whole(**changes: Any) -> Playbook:
-    """A request whose answer comes in one piece."""
+    """A request whose response comes in one piece."""
     return asked(stream=False, **changes)
 
 
@@ -27,7 +27,7 @@ def test_a_fast_stream_tells_its_estimate_by_its_size() -> None:
 
 
 @pytest.mark.parametrize("body", [b'{"choices":[{"message":{"con', b'{"choices":[{"mess": \xff}'])
-def test_half_of_a_whole_answer_was_used_all_the_same(body: bytes) -> None:
+def test_half_of_a_whole_response_was_used_all_the_same(body: bytes) -> None:
     play = whole()
     play >> response_headers(**JSON) >> response_body(body, end=True)
     assert play.exchange.record.status == 502
@@ -46,7 +46,7 @@ def test_a_reset_before_anything_went_on_was_used_all_the_same() -> None:
     assert (usage.input > 0, usage.estimated) == (True, True)
 
 
-def test_a_client_that_leaves_before_the_answer_has_used_the_prompt() -> None:
+def test_a_client_that_leaves_before_the_response_has_used_the_prompt() -> None:
     """As the limits count it, which cannot know better then."""
     play = asked()
     usage = play.exchange.close(play.now).usage
@@ -61,7 +61,7 @@ def test_a_client_that_leaves_an_error_has_used_nothing() -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_an_error_in_place_of_an_answer_costs_nothing(stream: bool) -> None:
+def test_an_error_in_place_of_a_response_costs_nothing(stream: bool) -> None:
     """Also under status 200, where another attempt follows."""
     play = asked("two", stream=stream)
     error = b'{"error":{"message":"busy","code":503}}'

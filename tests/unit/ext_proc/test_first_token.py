@@ -111,12 +111,12 @@ def test_an_attempts_own_deadline_goes_before_the_general_one(own: float | None,
     assert play.take()[0][1] == 504
 
 
-def test_an_answer_in_one_piece_has_no_first_token() -> None:
+def test_a_response_in_one_piece_has_no_first_token() -> None:
     play = patient(3, stream=False)
     play.wait(100) << []
-    answer: dict[str, Any] = {"id": "c", "choices": [{"index": 0, "finish_reason": "stop", "message": {
+    response: dict[str, Any] = {"id": "c", "choices": [{"index": 0, "finish_reason": "stop", "message": {
         "role": "assistant", "content": "At last."}}]}
-    play >> response_headers(content_type="application/json") >> response_body(json.dumps(answer).encode(), end=True)
+    play >> response_headers(content_type="application/json") >> response_body(json.dumps(response).encode(), end=True)
     assert play.take()[0][1][":status"] == "200"
 
 

@@ -74,7 +74,7 @@ STREAMS: dict[str, Any] = {
     "a native call": ("openai", "gpt-5", [HELLO, CALL, chunk(finish="tool_calls"), DONE]),
     "text in which calls are looked for": ("openai", READS_TEXT, [HELLO, STOP, DONE]),
     "cut off in a call": ("openai", READS_TEXT, [HELLO, PIECE_OF_A_CALL]),
-    "an answer that breaks off": ("openai", "gpt-5", [HELLO]),
+    "a response that breaks off": ("openai", "gpt-5", [HELLO]),
     "a damaged event": ("openai", "gpt-5", [HELLO, b"data: {\n\n"]),
     "Claude, where bytes pass": ("anthropic", "claude-sonnet-4-5", CLAUDE),
     "Gemini": ("gemini", "gemini-3-pro", GEMINI),
@@ -93,13 +93,13 @@ def test_nor_does_one_whose_client_left(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_nor_does_an_answer_that_was_prepared_for_and_never_came(name: str) -> None:
+def test_nor_does_a_response_that_was_prepared_for_and_never_came(name: str) -> None:
     api, model, _ = STREAMS[name]
     assert left_behind(exchange(api, model, [b'{"error": {"message": "busy"}}'], status=529)) == 0
     assert left_behind(exchange(api, model, [], end=False)) == 0
 
 
-def test_nor_does_an_answer_that_an_error_quotes() -> None:
+def test_nor_does_a_response_that_an_error_quotes() -> None:
     call = json.dumps([{"name": "write", "parameters": {"text": "x"}}])
     error = json.dumps({"error": {"message": "Failed to call a function.", "code": "tool_use_failed",
                                   "failed_generation": call}}).encode()

@@ -88,7 +88,7 @@ def whole(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("model", ["one", "two"])
-def test_a_large_whole_answer_leaves_the_loop(model: str) -> None:
+def test_a_large_whole_response_leaves_the_loop(model: str) -> None:
     for size, offloaded in ((1000, False), (LARGE_RESPONSE, True)):
         play = asked(model, stream=False)
         play >> response_headers(content_type="application/json")

@@ -75,7 +75,7 @@ def test_an_error_after_the_first_token_is_not_made_again() -> None:
     assert (record.status, record.outcome, record.retried) == (200, "provider_error", False)
 
 
-def test_tokens_of_an_answer_that_was_left_are_guessed() -> None:
+def test_tokens_of_a_response_that_was_left_are_guessed() -> None:
     """Nothing is free because the client went away; what is guessed says so."""
     play = asked()
     play >> response_headers(**SSE)

@@ -1,4 +1,4 @@
-"""The edge hop: a request in, a route or an answer out."""
+"""The edge hop: a request in, a route or a response out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def edge(**changes: Any) -> Playbook:
 
 
 def refusal(play: Playbook) -> tuple[int, str, str]:
-    """(status, error message, details) of the one immediate answer in Anthropic's shape."""
+    """(status, error message, details) of the one immediate response in Anthropic's shape."""
     [(kind, status, body, details)] = play.take()
     assert kind == "immediate"
     assert body["type"] == "error"

@@ -181,7 +181,7 @@ def test_a_body_past_the_limit() -> None:
     assert play.take()[0][1] == 413
 
 
-# -------------------------------------------------------------------------------------------------------------- answer
+# ------------------------------------------------------------------------------------------------------------ response
 
 
 def test_a_stream_flows_event_by_event() -> None:
@@ -206,12 +206,12 @@ def test_a_stream_flows_event_by_event() -> None:
         "input": 7, "output": 2, "total": 9, "estimated": False, "backend": "alpha", "model": "one"}
 
 
-def test_a_whole_answer_comes_at_the_end() -> None:
+def test_a_whole_response_comes_at_the_end() -> None:
     play = asked(stream=False)
-    answer = {"id": "c", "object": "chat.completion", "model": "m", "choices": [
+    response = {"id": "c", "object": "chat.completion", "model": "m", "choices": [
         {"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}}
-    raw = json.dumps(answer).encode()
+    raw = json.dumps(response).encode()
     play >> response_headers(content_type="application/json", content_encoding="identity")
     play >> response_body(raw[:50]) << []
     play >> response_body(raw[50:], end=True)
@@ -315,7 +315,7 @@ def test_errors_keep_their_status_and_get_the_clients_shape(status: int) -> None
     assert play.exchange.close(play.now).outcome == "provider_error"
 
 
-def test_envoys_own_reply_is_an_answer_like_any_other() -> None:
+def test_envoys_own_reply_is_a_response_like_any_other() -> None:
     play = asked()
     play >> response_headers(503, content_type="text/plain", content_length="19")
     play >> response_body(b"no healthy upstream", end=True)
@@ -325,7 +325,7 @@ def test_envoys_own_reply_is_an_answer_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 204, 500])
-def test_an_answer_without_a_body_gets_one_together_with_its_head(status: int) -> None:
+def test_a_response_without_a_body_gets_one_together_with_its_head(status: int) -> None:
     """A chunk would be dropped there."""
     play = asked()
     play >> response_headers(status, end=True)
@@ -409,7 +409,7 @@ def test_after_commit_after_the_first_byte_opens_the_stream() -> None:
     assert events(play.take())[-1] == "ping"
 
 
-def test_an_answer_that_nobody_can_read_is_a_status() -> None:
+def test_a_response_that_nobody_can_read_is_a_status() -> None:
     play = asked()
     play >> response_headers(content_type="application/json", content_encoding="lzw")
     [(kind, status, body, _)] = play.take()
@@ -508,7 +508,7 @@ def test_a_client_that_leaves_mid_stream() -> None:
     assert (record.outcome, record.status, record.finish) == ("client_closed", 200, None)
 
 
-def test_estimates_while_the_answer_streams() -> None:
+def test_estimates_while_the_response_streams() -> None:
     play = asked()
     assert play.metadata()["estimated"] is True
     assert play.metadata()["total"] > 0
@@ -521,7 +521,7 @@ def test_estimates_while_the_answer_streams() -> None:
 
 
 @pytest.mark.parametrize("ending", [chunk(finish="stop") + DONE, b""])
-def test_an_answer_without_figures_counts_by_its_estimate(ending: bytes) -> None:
+def test_a_response_without_figures_counts_by_its_estimate(ending: bytes) -> None:
     """P15e, P1: also when the stream broke."""
     play = asked()
     play >> response_headers(**SSE) >> response_body(HELLO * 40 + ending, end=True)

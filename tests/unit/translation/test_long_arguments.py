@@ -1,4 +1,4 @@
-"""`limits.tool_arguments`: a call with more than that ends the answer with an error, however the answer travels."""
+"""`limits.tool_arguments`: a call with more than that ends the response with an error, however the response travels."""
 
 from __future__ import annotations
 

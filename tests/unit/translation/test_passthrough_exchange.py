@@ -1,4 +1,4 @@
-"""Paths that are not translated: what changes in a request and in an answer, how errors and silence end."""
+"""Paths that are not translated: what changes in a request and in a response, how errors and silence end."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_odd_requests_to_count_are_anthropics_to_refuse() -> None:
     assert json.loads(request.body) == {"model": "theirs", "messages": 7}
 
 
-# -------------------------------------------------------------------------------------------------------------- answers
+# ------------------------------------------------------------------------------------------------------------ responses
 
 
 def test_events_pass_and_the_model_is_the_clients() -> None:
@@ -137,7 +137,7 @@ def test_events_pass_and_the_model_is_the_clients() -> None:
     assert talk.head.headers["content-type"] == "text/event-stream; charset=utf-8"
 
 
-def test_an_incomplete_response_is_a_whole_answer() -> None:
+def test_an_incomplete_response_is_a_whole_response() -> None:
     _, talk = answered(CREATED + event("response.incomplete", 1, response=response("incomplete")))
     assert (talk.failure, talk.finish_reason) == (None, "length")
 
@@ -146,7 +146,7 @@ def test_an_incomplete_response_is_a_whole_answer() -> None:
     ("/responses", response()),
     ("/embeddings", {"object": "list", "model": "gpt-theirs", "data": [{"embedding": [0.1, -1e-5]}],
                      "usage": {"prompt_tokens": 21, "total_tokens": 21}})])
-def test_a_whole_answer_passes(path: str, body: dict[str, Any]) -> None:
+def test_a_whole_response_passes(path: str, body: dict[str, Any]) -> None:
     out, talk = answered(json.dumps(body).encode(), stream=False, path=path)
     assert json.loads(out) == {**body, "model": "mine"}
     assert talk.usage.input == 21
@@ -234,7 +234,7 @@ def test_the_head_waits_for_the_first_content() -> None:
     (b'{"error":{"message":"no","code":"rate_limit_exceeded"}}', 429), (b'{"id":"resp', 502), (b"", 502),
     (b"<html>no</html>", 502)])
 @pytest.mark.parametrize("stream", [True, False])
-def test_rule_3_a_torn_or_failed_whole_answer_is_a_status(body: bytes, status: int, stream: bool) -> None:
+def test_rule_3_a_torn_or_failed_whole_response_is_a_status(body: bytes, status: int, stream: bool) -> None:
     out, talk = answered(body, stream=stream, headers=JSON)
     assert talk.head is not None
     assert talk.head.status == status

@@ -1,4 +1,4 @@
-"""Whole answers made of thousands of small parts: the time they take grows with their size, and no faster."""
+"""Whole responses made of thousands of small parts: the time they take grows with their size, and no faster."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ ANSWERS = {
 
 @pytest.mark.parametrize("client", ["anthropic", "openai"])
 @pytest.mark.parametrize("what", ANSWERS)
-def test_the_cost_grows_with_the_answer(what: str, client: str) -> None:
+def test_the_cost_grows_with_the_response(what: str, client: str) -> None:
     """A fifth of a second of CPU or less; quadratic time would be ten times this bound at the least."""
     upstream, whole, part = ANSWERS[what]
-    answer = whole % ",".join([part] * (300_000 // len(part)))
+    response = whole % ",".join([part] * (300_000 // len(part)))
     translation = Translation(client=client, upstream=upstream, model="m")
     request = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "go"}]}
     translation.request(json.dumps(request).encode(), {})
     started = time.process_time()
     translation.start(200, {"content-type": "application/json"})
-    told = translation.feed(answer.encode()) + translation.finish()
+    told = translation.feed(response.encode()) + translation.finish()
     assert time.process_time() - started < 2
     assert told
     assert translation.head is not None

@@ -1,4 +1,4 @@
-"""The rules that hold for a whole exchange, on the public API: bytes of a request, then bytes of an answer."""
+"""The rules that hold for a whole exchange, on the public API: bytes of a request, then bytes of a response."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sent(lossy: str = "report", **fields: Any) -> tuple[dict[str, Any], Translat
 
 @pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.parametrize("size", [None, 1, 7])
-def test_p19_every_coding_of_a_stream_a_whole_answer_and_an_error(coding: str, size: int | None) -> None:
+def test_p19_every_coding_of_a_stream_a_whole_response_and_an_error(coding: str, size: int | None) -> None:
     pack, headers = CODINGS[coding], {"content-encoding": coding}
     _, out = exchange(pack(STREAM), size=size, headers={**headers, "content-type": "text/event-stream"})
     assert out == exchange(STREAM, headers={"content-type": "text/event-stream"})[1]
@@ -76,7 +76,7 @@ def test_p19_an_error_that_is_not_in_the_coding_it_claims_keeps_status_and_words
 @pytest.mark.parametrize("content_type", [None, "text/event-stream", "Text/Event-Stream; charset=UTF-8",
                                           "application/json", "text/plain"])
 @pytest.mark.parametrize("body", [STREAM, ANSWER])
-def test_p20_a_stream_or_a_whole_answer_whatever_was_asked_and_claimed(content_type: str | None, body: bytes) -> None:
+def test_p20_a_stream_or_a_whole_response_whatever_was_asked_and_claimed(content_type: str | None, body: bytes) -> None:
     headers = {"content-type": content_type} if content_type else {}
     _, streamed = exchange(body, headers=headers)
     assert b'"text":"he' in streamed
@@ -87,7 +87,7 @@ def test_p20_a_stream_or_a_whole_answer_whatever_was_asked_and_claimed(content_t
 
 @pytest.mark.parametrize("status", [200, 204, 302, 304])
 @pytest.mark.parametrize("stream", [True, False])
-def test_rule_3_an_answer_without_a_body_is_an_error(status: int, stream: bool) -> None:
+def test_rule_3_a_response_without_a_body_is_an_error(status: int, stream: bool) -> None:
     translation, out = exchange(b"", status=status, stream=stream)
     assert translation.head.status == 502  # type: ignore[union-attr]
     assert json.loads(out)["error"]["type"] == "api_error"
@@ -231,7 +231,7 @@ def test_a_call_without_arguments_has_an_empty_object(stream: bool, mode: Argume
         assert theirs["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
-def test_what_keeps_an_answer_from_being_prepared_is_told_once_more_when_the_answer_comes(
+def test_what_keeps_a_response_from_being_prepared_is_told_once_more_when_the_response_comes(
         monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*asked: object) -> None:
         raise ValueError("a bug")
@@ -258,7 +258,7 @@ def test_headers_of_a_request_are_found_however_they_are_spelt(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["Retry-After", "retry-after"])
-def test_headers_of_an_answer_are_found_however_they_are_spelt(name: str) -> None:
+def test_headers_of_a_response_are_found_however_they_are_spelt(name: str) -> None:
     translation, _ = exchange(ERROR, status=429, headers={name: "7"})
     assert translation.head is not None
     assert translation.head.headers["retry-after"] == "7"

@@ -121,8 +121,8 @@ async def reply(call: Any) -> tuple[Any, ...]:
 
 
 async def health(run: Running, service: str = "") -> int:
-    answer = await health_pb2_grpc.HealthStub(run.channel).Check(health_pb2.HealthCheckRequest(service=service))
-    return int(answer.status)
+    response = await health_pb2_grpc.HealthStub(run.channel).Check(health_pb2.HealthCheckRequest(service=service))
+    return int(response.status)
 
 
 def ended(*entries: str) -> bytes:
@@ -134,7 +134,7 @@ def ended(*entries: str) -> bytes:
                 "ended": text}), protocol_version=data.HttpAccessLogEntryHttpVersion.HTTP2) for text in entries])))
 
 
-async def begin_answer(run: Running) -> Any:
+async def begin_response(run: Running) -> Any:
     """A stream in the middle of its response."""
     call = run.stream(TRANSLATE)
     await call.write(request_headers(x_extproc_route=run.route, **HOP))
@@ -148,7 +148,7 @@ async def begin_answer(run: Running) -> Any:
     return call
 
 
-async def end_answer(call: Any) -> None:
+async def end_response(call: Any) -> None:
     await call.write(response_body(STOP + DONE, end=True))
     kind, data, end = await reply(call)
     assert (kind, end) == ("response body", True)
@@ -167,8 +167,8 @@ def test_health_and_one_exchange_from_end_to_end(tmp_path: Path) -> None:
             assert (await reply(call))[0] == "request body"
             await call.done_writing()
             assert await call.code() == grpc.StatusCode.OK
-            call = await begin_answer(run)
-            await end_answer(call)
+            call = await begin_response(run)
+            await end_response(call)
             await call.done_writing()
             assert await call.code() == grpc.StatusCode.OK
             [line] = run.exchanges()
@@ -201,14 +201,14 @@ def test_a_worker_reports_the_configuration_of_new_requests(tmp_path: Path) -> N
 def test_a_stopping_worker_reports_no_configuration(tmp_path: Path, successor: bool) -> None:
     async def play() -> None:
         async with running(tmp_path) as run:
-            call = await begin_answer(run)
+            call = await begin_response(run)
             leaving = asyncio.ensure_future(run.worker.hand_over() if successor else run.worker.stop())
             await run.logged(lambda: {"handing_over", "draining"} & run.events())
             assert run.registry.get_sample_value("extproc_config_generation") == math.inf
             second = Generation(2, config(lossy="reject"))
             run.worker.set_accepted(Accepted(second, [second]), "digest-2")
             assert run.registry.get_sample_value("extproc_config_generation_newest") == 0
-            await end_answer(call)
+            await end_response(call)
             await call.done_writing()
             await leaving
 
@@ -221,9 +221,9 @@ def test_pings_come_from_the_timer(tmp_path: Path) -> None:
 
     async def play() -> None:
         async with running(tmp_path, timeouts=Timeouts(ping=0.5)) as run:
-            call = await begin_answer(run)
+            call = await begin_response(run)
             assert b"event: ping" in (await reply(call))[1]
-            await end_answer(call)
+            await end_response(call)
 
     asyncio.run(play())
 
@@ -233,7 +233,7 @@ def test_a_cancelled_stream_is_recorded(tmp_path: Path) -> None:
     async def play() -> None:
         async with running(tmp_path) as run:
             entries = run.channel.stream_unary(f"/{ENDINGS}/StreamAccessLogs")()
-            call = await begin_answer(run)
+            call = await begin_response(run)
             call.cancel()
             await entries.write(ended("another-id 1 UC", "req-9 2 UC", "req-9 1 DC"))
             await run.logged(run.exchanges)
@@ -248,7 +248,7 @@ def test_a_stream_without_a_report_is_recorded(tmp_path: Path) -> None:
     """An Envoy with an older configuration. The response had begun, so it counts as the provider's failure."""
     async def play() -> None:
         async with running(tmp_path) as run:
-            call = await begin_answer(run)
+            call = await begin_response(run)
             await call.done_writing()
             assert await call.code() == grpc.StatusCode.OK
             await run.logged(run.exchanges)
@@ -262,7 +262,7 @@ def test_a_stream_without_a_report_is_recorded(tmp_path: Path) -> None:
 def test_a_stream_that_the_worker_cut_off_is_its_own_error(tmp_path: Path) -> None:
     async def play() -> None:
         async with running(tmp_path) as run:
-            await begin_answer(run)
+            await begin_response(run)
             run.worker.end_at_once()
             await run.worker.stop()
             [line] = run.exchanges()
@@ -405,17 +405,17 @@ def test_a_drain_fails_no_request(tmp_path: Path) -> None:
     """NOT_SERVING first, while new streams are still accepted; running ones end normally."""
     async def play() -> None:
         async with running(tmp_path, quiet=10, health_wait=30) as run:
-            old = await begin_answer(run)
+            old = await begin_response(run)
             stopping = asyncio.ensure_future(run.worker.stop())
             await run.logged(lambda: "draining" in run.events())
             assert await health(run) == health_pb2.HealthCheckResponse.NOT_SERVING
-            new = await begin_answer(run)
+            new = await begin_response(run)
             run.worker.health_wait = 0  # Envoy has had the time to notice
             async with asyncio.timeout(10):
                 await run.logged(lambda: "closed" in run.events())
                 assert not stopping.done()
-                await end_answer(new)
-                await end_answer(old)
+                await end_response(new)
+                await end_response(old)
                 for call in (new, old):
                     await call.done_writing()
                     assert await call.code() == grpc.StatusCode.OK
@@ -427,7 +427,7 @@ def test_a_drain_fails_no_request(tmp_path: Path) -> None:
 def test_a_second_signal_ends_a_drain_at_once(tmp_path: Path) -> None:
     async def play() -> None:
         async with running(tmp_path, health_wait=30) as run:
-            call = await begin_answer(run)
+            call = await begin_response(run)
             stopping = asyncio.ensure_future(run.worker.stop())
             await run.logged(lambda: "draining" in run.events())
             run.worker.end_at_once()

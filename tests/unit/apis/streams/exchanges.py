@@ -1,4 +1,4 @@
-"""One provider answer as every client hears it: the Messages API, Chat Completions and application events, streamed and
+"""One provider response as every client gets it: Messages API, Chat Completions and application events, streamed and
 whole, in any cut. Everything goes through the public `Translation`."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _STOPS = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length", 
 
 
 class Heard(NamedTuple):
-    """An answer as a client understands it. `error`: the words of an error that came instead of an end. `blocks` are
-    the kinds of the blocks of a Messages answer, in order."""
+    """A response as a client understands it. `error`: the words of an error that came instead of an end. `blocks` are
+    the kinds of the blocks of a Messages response, in order."""
 
     thinking: str = ""
     text: str = ""
@@ -60,8 +60,8 @@ def answered(translation: Translation, provider: bytes, size: int | None = None)
 
 def every_way(provider: bytes, upstream: str = "openai", *, ways: Any = WAYS, sizes: Any = (None, 1, 7),
               **settings: Any) -> Heard:
-    """The answer, which all clients understand alike; and no cut changes a byte. The blocks are those of the streamed
-    Messages answer."""
+    """The response, which all clients understand alike; and no cut changes a byte. The blocks are those of the streamed
+    Messages response."""
     heard: dict[tuple[str, bool], Heard] = {}
     for client, stream in ways:
         outs = {answered(talk(client, upstream, stream=stream, **settings), provider, size) for size in sizes}
@@ -74,8 +74,8 @@ def every_way(provider: bytes, upstream: str = "openai", *, ways: Any = WAYS, si
 
 
 def understood(client: str, stream: bool, out: bytes) -> Heard:
-    """The answer in these bytes."""
-    if out[:1] == b"{":  # a whole answer, or an error with a status
+    """The response in these bytes."""
+    if out[:1] == b"{":  # a whole response, or an error with a status
         return _whole(client, json.loads(out))
     events = [json.loads(block.split("data: ", 1)[1]) for block in out.decode().split("\n\n")
               if block.strip() and "[DONE]" not in block and not block.startswith(":")]

@@ -1,4 +1,4 @@
-"""Why a Gemini answer ended, as relays and models really tell it: numbers for names, and calls that Gemini did not
+"""Why a Gemini response ended, as relays and models really tell it: numbers for names, and calls that Gemini did not
 take."""
 
 from __future__ import annotations

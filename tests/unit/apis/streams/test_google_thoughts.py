@@ -41,7 +41,7 @@ def test_marked_content_is_reasoning(where: dict[str, Any], member: str, thought
 @pytest.mark.parametrize("mark", [{}, {"extra_content": {"google": {"thought": True}}}], ids=["plain", "marked"])
 @pytest.mark.parametrize("content", ["<thought>Hm, so.</thought>Low tide.",
                                      "<thought>\nHm, so.\n</thought>\n\nLow tide."])
-def test_a_whole_answer_holds_both_in_one_text(where: dict[str, Any], mark: dict[str, Any], content: str) -> None:
+def test_a_whole_response_holds_both_in_one_text(where: dict[str, Any], mark: dict[str, Any], content: str) -> None:
     whole = {"id": "g", "choices": [{"index": 0, "finish_reason": "stop",
                                      "message": {"role": "assistant", "content": content, **mark}}]}
     heard = every_way(json.dumps(whole).encode(), **where, sizes=(None,))

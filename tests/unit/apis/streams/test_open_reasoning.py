@@ -29,14 +29,14 @@ def where(host: str, model: str = "deepseek-r1") -> dict[str, Any]:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("host", HOSTS[:3])
 @pytest.mark.parametrize("tools", [{}, NONE])
-def test_an_answer_without_reasoning_is_text_once_for_every_model(model: str, host: str, tools: dict[str, Any]) -> None:
+def test_a_response_without_reasoning_is_text_for_every_model(model: str, host: str, tools: dict[str, Any]) -> None:
     heard = every_way(sse(delta(content="The tide"), delta(content=" is low."), delta("stop")), **where(host, model),
                       **tools)
     assert heard == ("", "The tide is low.", (), "stop", None, ("text",))
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_an_answer_without_reasoning_is_text_once_at_every_host(host: str) -> None:
+def test_a_response_without_reasoning_is_text_at_every_host(host: str) -> None:
     body = sse(delta(content="The tide"), delta(content=" is low."), delta("stop"))
     assert every_way(body, **where(host), sizes=(None,)) == ("", "The tide is low.", (), "stop", None, ("text",))
 
@@ -95,7 +95,7 @@ def test_at_a_server_of_unknown_make_the_text_may_begin_inside_of_reasoning(host
 
 
 @pytest.mark.parametrize("host", UNKNOWN)
-def test_a_whole_answer_of_such_a_server_shows_whether_it_does(host: str) -> None:
+def test_a_whole_response_of_such_a_server_shows_whether_it_does(host: str) -> None:
     def whole(content: str) -> bytes:
         return json.dumps({"id": "g", "choices": [{"index": 0, "message": {"content": content},
                                                    "finish_reason": "stop"}]}).encode()

@@ -72,7 +72,7 @@ def echo(call: Call, data: bytes) -> None:
 
 
 @dataclass
-class Answer:
+class Response:
     """What the client received on one stream."""
 
     heads: list[dict[str, str]] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Talk:
         self.wakes = 0
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.calls: list[Call] = []
-        self.answers: dict[int, Answer] = {}
+        self.responses: dict[int, Response] = {}
         self.goaways: list[tuple[Code, int]] = []
         self.settings_acked = 0
         self.pongs: list[bytes] = []
@@ -193,18 +193,18 @@ class Talk:
     # ------------------------------------------------------------------------------------------------ what they learn
 
     def on_event(self, event: h2.events.Event) -> None:
-        answer = self.answers.setdefault(getattr(event, "stream_id", None) or 0, Answer())
+        response = self.responses.setdefault(getattr(event, "stream_id", None) or 0, Response())
         match event:
             case h2.events.ResponseReceived() | h2.events.TrailersReceived():
-                answer.heads.append(dict(event.headers))
+                response.heads.append(dict(event.headers))
             case h2.events.DataReceived():
-                answer.body += event.data
+                response.body += event.data
                 if self._eager:
                     self.client.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             case h2.events.StreamEnded():
-                answer.ended = True
+                response.ended = True
             case h2.events.StreamReset():
-                answer.reset = Code(event.error_code)
+                response.reset = Code(event.error_code)
             case h2.events.ConnectionTerminated():
                 self.goaways.append((Code(event.error_code), event.last_stream_id))
             case h2.events.SettingsAcknowledged():

@@ -67,7 +67,7 @@ def test_a_drain_accepts_streams_in_flight_and_finishes_running_ones() -> None:
     assert said.startswith(goaway(LARGEST_ID, Code.NO_ERROR))
     ping = said[len(goaway(LARGEST_ID, Code.NO_ERROR)):]
     assert ping[3] == PING
-    # A stream that was on its way is served; with the answer to PING the peer has read our GOAWAY.
+    # A stream that was on its way is served; with the response to PING the peer has read our GOAWAY.
     talk.server.receive(open_[1], talk.now)
     talk.server.receive(ping[:4] + b"\x01" + ping[5:], talk.now)
     assert talk.server.take_output() == goaway(3, Code.NO_ERROR)
@@ -121,7 +121,7 @@ def test_a_shutdown_ends_every_stream_with_a_status() -> None:
     streams = [talk.ask(b"x"), talk.ask(b"y", end=True)]
     talk.server.shut_down()
     talk.go()
-    assert [talk.answers[stream].status for stream in streams] == [(14, "the server is stopping")] * 2
+    assert [talk.responses[stream].status for stream in streams] == [(14, "the server is stopping")] * 2
     assert talk.goaways == [(Code.NO_ERROR, 3)]
     assert talk.server.finished
     assert [call.heard[-1] for call in talk.calls] == ["closed"] * 2
@@ -132,11 +132,11 @@ def test_running_streams_end_normally_after_a_goaway_of_the_peer() -> None:
     stream = talk.ask(b"x")
     talk.raw(goaway(0, Code.NO_ERROR))
     talk.say(stream, b"y", end=True)
-    assert talk.answers[stream].messages == [b"x", b"y"]
+    assert talk.responses[stream].messages == [b"x", b"y"]
     assert not talk.server.finished
     talk.calls[0].peer.end()
     talk.go()
-    assert talk.answers[stream].ended
+    assert talk.responses[stream].ended
     assert talk.server.finished
 
 

@@ -87,7 +87,7 @@ def test_no_message_is_delivered_while_too_much_output_waits() -> None:
     talk.client.increment_flow_control_window(1_000_000, stream)
     talk.go()
     assert len(talk.calls[0].messages) == 40
-    assert len(talk.answers[stream].messages) == 40
+    assert len(talk.responses[stream].messages) == 40
 
 
 def test_long_messages_past_the_bound_are_completed_one_after_the_other() -> None:
@@ -149,7 +149,7 @@ def test_more_than_the_window_of_a_stream() -> None:
     talk.say(stream, b"busy")
     for _ in range(5):
         talk.raw(_data(stream, bytes(16_000)))
-    assert talk.answers[stream].reset is Code.FLOW_CONTROL_ERROR
+    assert talk.responses[stream].reset is Code.FLOW_CONTROL_ERROR
     assert not talk.server.finished
     assert talk.calls[0].heard[-1] == "closed"
 
@@ -158,7 +158,7 @@ def test_a_whole_message_over_the_window_of_its_stream() -> None:
     talk = Talk(limits=ConnectionLimits(stream_window=10 * KB))
     stream = talk.ask(b"x")
     talk.raw(_data(stream, bytes(11 * KB)))
-    assert talk.answers[stream].reset is Code.FLOW_CONTROL_ERROR
+    assert talk.responses[stream].reset is Code.FLOW_CONTROL_ERROR
     assert talk.calls[0].heard == [b"x", "closed"]
 
 
@@ -192,31 +192,31 @@ def test_tiny_windows_that_grow_byte_by_byte() -> None:
     stream = talk.ask(b"hello", b"world", end=True)
     talk.calls[0].peer.end()
     talk.go()
-    assert talk.answers[stream].body == b"\0"
+    assert talk.responses[stream].body == b"\0"
     for _ in range(19):
-        assert not talk.answers[stream].ended
+        assert not talk.responses[stream].ended
         talk.client.increment_flow_control_window(1, stream)
         talk.go()
-    assert talk.answers[stream].messages == [b"hello", b"world"]
-    assert talk.answers[stream].status == (0, "")
+    assert talk.responses[stream].messages == [b"hello", b"world"]
+    assert talk.responses[stream].status == (0, "")
 
 
 def test_the_initial_window_changes_in_mid_stream_also_below_zero() -> None:
     talk = Talk(echo, eager=False, settings={SettingCodes.INITIAL_WINDOW_SIZE: 100})
     stream = talk.ask(bytes(200))
-    assert len(talk.answers[stream].body) == 100
+    assert len(talk.responses[stream].body) == 100
     talk.client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 10})
     talk.go()
     talk.client.increment_flow_control_window(90, stream)
     talk.go()
-    assert len(talk.answers[stream].body) == 100
+    assert len(talk.responses[stream].body) == 100
     talk.client.increment_flow_control_window(5, stream)
     talk.go()
-    assert len(talk.answers[stream].body) == 105
+    assert len(talk.responses[stream].body) == 105
     talk.client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 1000})
     talk.go()
-    assert talk.answers[stream].messages == [bytes(200)]
-    assert talk.ask(b"x") in talk.answers
+    assert talk.responses[stream].messages == [bytes(200)]
+    assert talk.ask(b"x") in talk.responses
 
 
 def test_the_connection_window_is_shared_fairly() -> None:
@@ -224,27 +224,27 @@ def test_the_connection_window_is_shared_fairly() -> None:
     streams = [talk.ask(b"x") for _ in range(4)]
     talk.client.increment_flow_control_window(64_000)
     talk.go()
-    sizes = [len(talk.answers[stream].body) for stream in streams]
+    sizes = [len(talk.responses[stream].body) for stream in streams]
     assert sum(sizes) == 65_535 + 64_000
     assert sizes[0] == 60_005
     assert max(sizes[1:]) - min(sizes[1:]) < 2 * 16_384
     talk.client.increment_flow_control_window(1_000_000)
     talk.go()
-    assert [talk.answers[stream].messages for stream in streams] == [[bytes(60_000)]] * 4
+    assert [talk.responses[stream].messages for stream in streams] == [[bytes(60_000)]] * 4
 
 
 def test_small_messages_do_not_overtake_a_queued_one() -> None:
     talk = Talk(lambda call, data: call.peer.send(bytes(int(data))), eager=False,
                 settings={SettingCodes.INITIAL_WINDOW_SIZE: 1_000_000})
     large, small = talk.ask(b"200000"), talk.ask()
-    assert len(talk.answers[large].body) == 65_535
+    assert len(talk.responses[large].body) == 65_535
     talk.client.increment_flow_control_window(40_000)
     for _ in range(350):
         talk.client.send_data(small, packed(b"100"))
     talk.go()
-    assert len(talk.answers[large].body) + len(talk.answers[small].body) == 105_535
-    assert len(talk.answers[large].body) > 65_535 + 10_000
-    assert len(talk.answers[small].body) > 10_000
+    assert len(talk.responses[large].body) + len(talk.responses[small].body) == 105_535
+    assert len(talk.responses[large].body) > 65_535 + 10_000
+    assert len(talk.responses[small].body) > 10_000
 
 
 def test_a_stream_without_window_delays_neither_others_nor_trailers() -> None:
@@ -255,11 +255,11 @@ def test_a_stream_without_window_delays_neither_others_nor_trailers() -> None:
     talk.client.increment_flow_control_window(1000)
     talk.go()
     talk.say(other, b"100")
-    assert talk.answers[other].messages == [bytes(100)]
+    assert talk.responses[other].messages == [bytes(100)]
     talk.calls[1].peer.end(Status.OK)
     talk.go()
-    assert talk.answers[other].ended
-    assert not talk.answers[stuck].ended
+    assert talk.responses[other].ended
+    assert not talk.responses[stuck].ended
 
 
 def test_output_is_cut_to_the_frame_size_of_the_peer() -> None:
@@ -267,7 +267,7 @@ def test_output_is_cut_to_the_frame_size_of_the_peer() -> None:
         talk = Talk(echo, settings={SettingCodes.MAX_FRAME_SIZE: size, SettingCodes.INITIAL_WINDOW_SIZE: 1 << 20})
         talk.client.increment_flow_control_window(1 << 20)
         stream = talk.ask(bytes(300_000))
-        assert talk.answers[stream].messages == [bytes(300_000)]
+        assert talk.responses[stream].messages == [bytes(300_000)]
 
 
 def test_output_waits_with_its_stream_while_the_socket_is_full() -> None:
@@ -275,14 +275,14 @@ def test_output_waits_with_its_stream_while_the_socket_is_full() -> None:
     stream = talk.ask()
     talk.server.set_write_paused(True)
     talk.say(stream, b"one", b"two")
-    assert stream not in talk.answers
+    assert stream not in talk.responses
     talk.calls[0].peer.end()
     talk.go()
     assert talk.calls[0].heard == [b"one", b"two"]
     talk.server.set_write_paused(False)
     talk.go()
-    assert talk.answers[stream].messages == [b"one", b"two"]
-    assert talk.answers[stream].ended
+    assert talk.responses[stream].messages == [b"one", b"two"]
+    assert talk.responses[stream].ended
     assert talk.calls[0].heard[-1] == "closed"
 
 
@@ -302,7 +302,7 @@ def test_a_large_message_is_written_in_bounded_pieces_with_others_between() -> N
     talk.server.receive(talk.client.data_to_send(), talk.now)
     for event in talk.client.receive_data(first + talk.server.take_output()):
         talk.on_event(event)
-    assert talk.answers[small].messages == [bytes(10)]
-    assert len(talk.answers[large].body) < 600_000
+    assert talk.responses[small].messages == [bytes(10)]
+    assert len(talk.responses[large].body) < 600_000
     talk.go()
-    assert talk.answers[large].messages == [bytes(2_000_000)]
+    assert talk.responses[large].messages == [bytes(2_000_000)]

@@ -131,10 +131,10 @@ def test_ends_the_stream_only(name: str) -> None:
     talk = Talk(echo)
     other, stream = talk.ask(b"x"), talk.ask(b"x")
     talk.raw(frames(stream))
-    assert talk.answers[stream].reset is code
+    assert talk.responses[stream].reset is code
     assert talk.calls[1].heard[-1] == "closed"
     talk.say(other, b"y")
-    assert talk.answers[other].messages == [b"x", b"y"]
+    assert talk.responses[other].messages == [b"x", b"y"]
 
 
 MALFORMED = {
@@ -210,7 +210,7 @@ def test_a_peer_without_a_table_can_read_our_headers_before_and_after_announcing
         stream = talk.ask(b"x", end=True)
         talk.calls[-1].peer.end()
         talk.go()
-        assert talk.answers[stream].status == (0, "")
+        assert talk.responses[stream].status == (0, "")
 
 
 def test_pings_are_answered_on_a_silent_connection_and_while_calls_are_busy() -> None:
@@ -240,7 +240,7 @@ def test_meaningless_frames_are_ignored() -> None:
     talk.raw(frame(PRIORITY, 0, 55, bytes(5)), frame(PRIORITY, 0, stream, bytes(5)), frame(99, 0xFF, stream, b"what"),
              frame(77, 0, 0), setting(999, 1), frame(DATA, 0xF6 & ~PADDED, stream, packed(b"odd flags")))
     talk.say(stream, b"y")
-    assert talk.answers[stream].messages == [b"x", b"odd flags", b"y"]
+    assert talk.responses[stream].messages == [b"x", b"odd flags", b"y"]
 
 
 def test_the_reserved_bit_is_ignored() -> None:
@@ -294,7 +294,7 @@ def test_the_header_table_survives_refused_streams() -> None:
 def test_too_much_metadata_is_refused_and_far_too_much_ends_the_connection() -> None:
     talk = Talk(echo, limits=ConnectionLimits(header_list=1000, header_block=3000))
     stream = talk.ask(b"x", headers=head(x_large="a" * 1500))
-    assert talk.answers[stream].status == (8, "metadata of more than 1000 bytes")
-    assert talk.answers[talk.ask(b"x")].messages == [b"x"]
+    assert talk.responses[stream].status == (8, "metadata of more than 1000 bytes")
+    assert talk.responses[talk.ask(b"x")].messages == [b"x"]
     talk.ask(headers=head(x_large="a" * 2900))
     assert talk.broken is Code.ENHANCE_YOUR_CALM

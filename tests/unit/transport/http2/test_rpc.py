@@ -16,18 +16,18 @@ def test_messages_go_both_ways_until_both_sides_have_ended() -> None:
     talk = Talk(echo)
     stream = talk.ask(b"one")
     call = talk.calls[0]
-    assert talk.answers[stream].heads == [OK]
-    assert talk.answers[stream].messages == [b"one"]
+    assert talk.responses[stream].heads == [OK]
+    assert talk.responses[stream].messages == [b"one"]
     talk.say(stream, b"", b"three")
-    assert talk.answers[stream].messages == [b"one", b"", b"three"]
+    assert talk.responses[stream].messages == [b"one", b"", b"three"]
     talk.say(stream, b"four", end=True)
     assert call.heard == [b"one", b"", b"three", b"four", "half closed"]
     call.peer.end()
     talk.go()
-    answer = talk.answers[stream]
-    assert answer.heads == [OK, {"grpc-status": "0"}]
-    assert answer.ended
-    assert answer.reset is None
+    response = talk.responses[stream]
+    assert response.heads == [OK, {"grpc-status": "0"}]
+    assert response.ended
+    assert response.reset is None
     assert call.heard[-1] == "closed"
     assert not talk.server.streams
 
@@ -35,21 +35,21 @@ def test_messages_go_both_ways_until_both_sides_have_ended() -> None:
 def test_nothing_is_sent_before_the_call_sends() -> None:
     talk = Talk()
     stream = talk.ask(b"one")
-    assert stream not in talk.answers
+    assert stream not in talk.responses
 
 
 def test_an_end_before_any_message_is_one_frame_of_trailers() -> None:
     talk = Talk(lambda call, _: call.peer.end(Status.NOT_FOUND, "no such thing"))
     stream = talk.ask(b"one", end=True)
-    assert talk.answers[stream].heads == [{**OK, "grpc-status": "5", "grpc-message": "no such thing"}]
-    assert talk.answers[stream].ended
+    assert talk.responses[stream].heads == [{**OK, "grpc-status": "5", "grpc-message": "no such thing"}]
+    assert talk.responses[stream].ended
 
 
 def test_a_call_that_ends_early_frees_the_stream_of_a_sending_client() -> None:
     talk = Talk(lambda call, _: call.peer.end())
     stream = talk.ask(b"one", b"two")
-    assert talk.answers[stream].ended
-    assert talk.answers[stream].reset is Code.NO_ERROR
+    assert talk.responses[stream].ended
+    assert talk.responses[stream].reset is Code.NO_ERROR
     assert talk.calls[0].heard == [b"one", "closed"]
 
 
@@ -62,8 +62,8 @@ def test_nothing_is_sent_after_the_end_and_closed_comes_once() -> None:
         peer.send(b"late")
         peer.resume()
         talk.go()
-    assert talk.answers[stream].messages == [b"one"]
-    assert talk.answers[stream].status == (13, "x")
+    assert talk.responses[stream].messages == [b"one"]
+    assert talk.responses[stream].status == (13, "x")
     assert talk.calls[0].heard.count("closed") == 1
 
 
@@ -71,7 +71,7 @@ def test_nothing_is_sent_after_the_end_and_closed_comes_once() -> None:
     ("50% of ü\n", "50%25 of %C3%BC%0A"), ("a" * 2000, "a" * 1024), ("%" * 1000, "%25" * 341)])
 def test_the_text_of_a_status_is_percent_encoded_and_bounded(text: str, wire: str) -> None:
     talk = Talk(lambda call, _: call.peer.end(Status.UNKNOWN, text))
-    assert talk.answers[talk.ask(b"")].status == (2, wire)
+    assert talk.responses[talk.ask(b"")].status == (2, wire)
 
 
 def test_metadata_holds_no_fields_of_the_transport() -> None:
@@ -84,7 +84,7 @@ def test_metadata_holds_no_fields_of_the_transport() -> None:
 def test_other_content_types_of_grpc_are_accepted(content_type: str) -> None:
     talk = Talk(echo)
     stream = talk.ask(b"x", headers=head(content_type=content_type))
-    assert talk.answers[stream].messages == [b"x"]
+    assert talk.responses[stream].messages == [b"x"]
 
 
 @pytest.mark.parametrize(("headers", "status"), [
@@ -93,15 +93,15 @@ def test_other_content_types_of_grpc_are_accepted(content_type: str) -> None:
 def test_other_requests_get_an_http_status(headers: list[tuple[str, str]], status: str) -> None:
     talk = Talk()
     stream = talk.ask(headers=headers)
-    assert talk.answers[stream].heads == [{":status": status}]
-    assert talk.answers[stream].ended
+    assert talk.responses[stream].heads == [{":status": status}]
+    assert talk.responses[stream].ended
     assert not talk.calls
 
 
 def test_unknown_methods_are_unimplemented() -> None:
     talk = Talk()
     stream = talk.ask(b"x", headers=head(_path="/no/Such"))
-    assert talk.answers[stream].status == (12, "no method /no/Such")
+    assert talk.responses[stream].status == (12, "no method /no/Such")
     assert not talk.calls
 
 
@@ -112,7 +112,7 @@ def test_invalid_messages_end_the_call(data: bytes, status: int) -> None:
     talk = Talk(limits=ConnectionLimits(message=100))
     stream = talk.ask(bytes(100))
     talk.push(stream, data)
-    assert talk.answers[stream].status[0] == status
+    assert talk.responses[stream].status[0] == status
     assert talk.calls[0].heard == [bytes(100), "closed"]
 
 
@@ -120,7 +120,7 @@ def test_a_stream_that_ends_inside_a_message() -> None:
     talk = Talk()
     stream = talk.ask()
     talk.push(stream, packed(b"whole") + packed(b"half")[:-1], end=True)
-    assert talk.answers[stream].status == (13, "the stream ended inside a message")
+    assert talk.responses[stream].status == (13, "the stream ended inside a message")
     assert talk.calls[0].heard == [b"whole", "closed"]
 
 
@@ -150,7 +150,7 @@ def test_a_cancelled_stream_is_closed() -> None:
     assert talk.calls[0].heard == [b"one", "closed"]
     talk.calls[0].peer.send(b"late")
     talk.go()
-    assert stream not in talk.answers
+    assert stream not in talk.responses
 
 
 def test_a_lost_connection_closes_every_call() -> None:
@@ -166,9 +166,9 @@ def test_a_deadline_ends_the_call() -> None:
     stream = talk.ask(b"one", headers=head(grpc_timeout="250m"))
     assert talk.server.next_deadline == talk.now + 0.25
     talk.pass_time(0.2)
-    assert stream not in talk.answers
+    assert stream not in talk.responses
     talk.pass_time(0.06)
-    assert talk.answers[stream].status[0] == 4
+    assert talk.responses[stream].status[0] == 4
     assert talk.calls[0].heard == [b"one", "closed"]
     assert talk.server.next_deadline > talk.now + 1
 
@@ -177,7 +177,7 @@ def test_a_deadline_ends_the_call() -> None:
 def test_expired_and_malformed_timeouts(timeout: str, status: int) -> None:
     talk = Talk()
     stream = talk.ask(headers=head(grpc_timeout=timeout))
-    assert talk.answers[stream].status[0] == status
+    assert talk.responses[stream].status[0] == status
     assert not talk.calls
 
 
@@ -189,7 +189,7 @@ def test_a_deadline_expires_while_the_socket_is_full() -> None:
     assert talk.calls[0].heard == [b"one", "closed"]
     talk.server.set_write_paused(False)
     talk.go()
-    assert talk.answers[stream].reset is Code.CANCEL
+    assert talk.responses[stream].reset is Code.CANCEL
 
 
 def test_a_deadline_in_the_middle_of_a_message_is_a_reset() -> None:
@@ -197,7 +197,7 @@ def test_a_deadline_in_the_middle_of_a_message_is_a_reset() -> None:
     talk = Talk(lambda call, _: call.peer.send(bytes(100_000)), eager=False)
     stream = talk.ask(b"one", headers=head(grpc_timeout="1S"))
     talk.pass_time(1.1)
-    assert talk.answers[stream].reset is Code.CANCEL
+    assert talk.responses[stream].reset is Code.CANCEL
     assert talk.calls[0].heard == [b"one", "closed"]
 
 
@@ -229,7 +229,7 @@ def test_a_call_that_resumes_before_it_returns() -> None:
     talk = Talk(react)
     stream = talk.ask(b"one", b"two", end=True)
     assert talk.calls[0].heard == [b"one", b"two", "half closed"]
-    assert not talk.answers.get(stream)
+    assert not talk.responses.get(stream)
 
 
 def test_messages_of_a_wake_up_leave_together() -> None:
@@ -244,7 +244,7 @@ def test_messages_of_a_wake_up_leave_together() -> None:
     assert not talk.server.take_output()
     for event in talk.client.receive_data(data):
         talk.on_event(event)
-    assert [talk.answers[stream].messages for stream in streams] == [[b"hello", b"world"]] * 20
+    assert [talk.responses[stream].messages for stream in streams] == [[b"hello", b"world"]] * 20
 
 
 def test_a_call_that_raises_harms_no_other_stream() -> None:
@@ -257,8 +257,8 @@ def test_a_call_that_raises_harms_no_other_stream() -> None:
     good, bad = talk.ask(b"one"), talk.ask(b"two")
     talk.say(bad, b"bad")
     talk.say(good, b"three")
-    assert talk.answers[good].messages == [b"one", b"three"]
-    assert talk.answers[bad].status == (2, "the call failed")
+    assert talk.responses[good].messages == [b"one", b"three"]
+    assert talk.responses[bad].status == (2, "the call failed")
     assert talk.calls[1].heard[-1] == "closed"
     assert talk.lines == [("call_crashed", {"reason": "KeyError: 'x'"})]
 

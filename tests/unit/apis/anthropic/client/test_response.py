@@ -259,9 +259,9 @@ def sdk(stream: bool) -> anthropic.Anthropic:
     coder = encoder(stream)
     head = coder.ping()
     wire = head + coder.encode_events(CONVERSATION)
-    answer = httpx2.Response(200, headers={"content-type": coder.content_type}, content=wire)
+    response = httpx2.Response(200, headers={"content-type": coder.content_type}, content=wire)
     return anthropic.Anthropic(api_key="k", base_url="http://test", max_retries=0, http_client=httpx2.Client(
-        transport=httpx2.MockTransport(lambda _: answer)))
+        transport=httpx2.MockTransport(lambda _: response)))
 
 
 def expect_conversation(message: anthropic.types.Message) -> None:

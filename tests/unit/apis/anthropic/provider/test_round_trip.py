@@ -26,7 +26,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(apis.PROVIDER_APIS, "anthropic", PROVIDER)
 
 
-def exchange(messages: list[dict[str, Any]], answer: bytes, **settings: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def exchange(messages: list[dict[str, Any]], response: bytes, **settings: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """(the provider's request, the client's message)."""
     talk = Translation("openai", "anthropic", "claude-haiku-4-5", url="https://api.anthropic.com/v1", **settings)
     request = talk.request(json.dumps({"model": "m", "messages": messages, "tools": TOOLS,
@@ -34,7 +34,7 @@ def exchange(messages: list[dict[str, Any]], answer: bytes, **settings: Any) -> 
     body = json.loads(request.body)
     assert refusal(body, request.headers) is None
     talk.start(200, {"content-type": "text/event-stream"})
-    out = json.loads(talk.feed(answer) + talk.finish())
+    out = json.loads(talk.feed(response) + talk.finish())
     message: dict[str, Any] = out["choices"][0]["message"]
     return body, message
 

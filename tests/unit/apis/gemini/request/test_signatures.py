@@ -76,8 +76,8 @@ def test_p8_a_c_a_signature_returns_on_its_call_through_a_client_that_keeps_only
     [part] = body["contents"][1]["parts"]
     assert part == {"functionCall": {"name": "Read", "args": {"file_path": "a"}, "id": "toolu_01"},
                     "thoughtSignature": value}
-    [answer] = body["contents"][2]["parts"]
-    assert answer["functionResponse"]["id"] == "toolu_01"
+    [response] = body["contents"][2]["parts"]
+    assert response["functionResponse"]["id"] == "toolu_01"
 
 
 def test_p8_parallel_calls_are_signed_on_the_first_only():

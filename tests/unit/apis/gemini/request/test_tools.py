@@ -345,8 +345,8 @@ def test_calls_of_a_model_without_functions_are_parsed_from_its_text():
     call_text = '<tool_call>\n{"name": "Read", "arguments": {"p": "a"}}\n</tool_call>'
     exchange.feed(json.dumps({"candidates": [{"content": {"role": "model", "parts": [{"text": call_text}]},
                                               "finishReason": "STOP"}]}).encode())
-    answer = json.loads(exchange.finish())
-    assert [(block["name"], block["input"]) for block in answer["content"]] == [("Read", {"p": "a"})]
+    response = json.loads(exchange.finish())
+    assert [(block["name"], block["input"]) for block in response["content"]] == [("Read", {"p": "a"})]
 
 
 @pytest.mark.parametrize("model", [PRO_3, LATEST, FLASH_25, OLD])

@@ -1,4 +1,4 @@
-"""Gemini's answers as an Anthropic client gets them: the provider's bytes in, the client's bytes out; and the history
+"""Gemini's responses as an Anthropic client gets them: the provider's bytes in, the client's bytes out; and the history
 that such a client sends back."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def translation(messages: list[Any] | None = None, *, stream: bool = True, **set
     return exchange, json.loads(exchange.request(json.dumps(request).encode()).body)
 
 
-def answer(body: bytes, *, stream: bool = True, content_type: str = "text/event-stream", status: int = 200,
+def translated(body: bytes, *, stream: bool = True, content_type: str = "text/event-stream", status: int = 200,
            **settings: Any) -> tuple[int, bytes]:
     exchange, _ = translation(stream=stream, **settings)
     exchange.start(status, {"content-type": content_type})
@@ -65,11 +65,11 @@ def content_of(stream: list[Any]) -> list[Any]:
 
 
 def test_a_stream_and_a_whole_message_say_the_same() -> None:
-    status, out = answer(sse(*(chunk(part) for part in PARTS), chunk(finish="STOP", usage=USAGE)))
+    status, out = translated(sse(*(chunk(part) for part in PARTS), chunk(finish="STOP", usage=USAGE)))
     stream = events(out)
     check(stream)
-    whole_status, body = answer(json.dumps(chunk(*PARTS, finish="STOP", usage=USAGE), indent=2).encode(), stream=False,
-                                content_type="application/json; charset=UTF-8")
+    whole = json.dumps(chunk(*PARTS, finish="STOP", usage=USAGE), indent=2).encode()
+    whole_status, body = translated(whole, stream=False, content_type="application/json; charset=UTF-8")
     message = json.loads(body)
     assert status == whole_status == 200
     assert content_of(stream) == message["content"]
@@ -80,7 +80,7 @@ def test_a_stream_and_a_whole_message_say_the_same() -> None:
 
 
 def test_p8_the_signature_returns_byte_for_byte_through_a_client_that_keeps_only_id_name_and_input() -> None:
-    _, out = answer(sse(chunk(*PARTS), chunk(finish="STOP")))
+    _, out = translated(sse(chunk(*PARTS), chunk(finish="STOP")))
     calls = [{key: block[key] for key in ("type", "id", "name", "input")}
              for block in content_of(events(out)) if block["type"] == "tool_use"]
     assert extract_from_id(calls[1]["id"]) == ("fc1", None)
@@ -93,7 +93,7 @@ def test_p8_the_signature_returns_byte_for_byte_through_a_client_that_keeps_only
 
 
 def test_p8_the_signature_of_a_text_returns_on_the_text() -> None:
-    _, out = answer(sse(chunk(thought("hm")), chunk(text("so it is", "U0lH")), chunk(finish="STOP")))
+    _, out = translated(sse(chunk(thought("hm")), chunk(text("so it is", "U0lH")), chunk(finish="STOP")))
     content = content_of(events(out))
     assert [block["type"] for block in content] == ["thinking", "text"]
     _, body = translation([{"role": "user", "content": "hi"}, {"role": "assistant", "content": content},
@@ -102,7 +102,7 @@ def test_p8_the_signature_of_a_text_returns_on_the_text() -> None:
 
 
 def test_p8_the_signature_of_a_thought_returns_on_the_thought() -> None:
-    _, out = answer(sse(chunk(thought("h")), chunk(thought("m", "VEg=")), chunk(text("so")), chunk(finish="STOP")))
+    _, out = translated(sse(chunk(thought("h")), chunk(thought("m", "VEg=")), chunk(text("so")), chunk(finish="STOP")))
     _, body = translation([{"role": "user", "content": "hi"}, {"role": "assistant", "content": content_of(events(out))},
                            {"role": "user", "content": "and?"}])
     assert body["contents"][1]["parts"] == [{"text": "hm", "thought": True, "thoughtSignature": "VEg="}, {"text": "so"}]
@@ -111,7 +111,7 @@ def test_p8_the_signature_of_a_thought_returns_on_the_thought() -> None:
 def test_p1_an_error_after_the_first_content_is_an_error_event() -> None:
     body = sse(chunk(text("hi")), {"error": {"code": 503, "message": "The model is overloaded.",
                                              "status": "UNAVAILABLE"}})
-    stream = events(answer(body)[1])
+    stream = events(translated(body)[1])
     check(stream)
     assert stream[-1] == {"type": "error", "error": {"type": "overloaded_error", "message": "The model is overloaded."}}
 
@@ -120,14 +120,14 @@ def test_p1_an_error_after_the_first_content_is_an_error_event() -> None:
     sse({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(x)", "index": 0}]}),
     sse(chunk(thought(""))), b"", b"[]"])
 def test_a_failure_before_the_first_content_is_a_status(body: bytes) -> None:
-    status, out = answer(body, withhold=True)
+    status, out = translated(body, withhold=True)
     assert (status, json.loads(out)["error"]["type"]) == (502, "api_error")
 
 
 def test_p13_an_overflow_has_the_text_that_claude_code_recognises() -> None:
     error = [{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": (
         "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")}}]
-    status, out = answer(json.dumps(error).encode(), status=400, content_type="application/json")
+    status, out = translated(json.dumps(error).encode(), status=400, content_type="application/json")
     assert (status, json.loads(out)["error"]) == (400, {
         "type": "invalid_request_error", "message": "prompt is too long: 1200000 tokens > 1048576 maximum"})
 

@@ -73,7 +73,7 @@ def call(call_id: str, name: str, *pieces: str) -> list[Event]:
     return [ToolCallStart(call_id, name), *map(ArgumentsDelta, pieces), BlockStop()]
 
 
-def answer(*parts: list[Event], reason: FinishReason = "stop", usage: Usage | None = None) -> list[Event]:
+def finished(*parts: list[Event], reason: FinishReason = "stop", usage: Usage | None = None) -> list[Event]:
     return [Start(), *(event for part in parts for event in part), Finish(reason, usage or Usage(10, 5))]
 
 

@@ -28,7 +28,7 @@ from extproc.conversation.tool_results import pair
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest, Failure, RequestError
 from extproc.translation.exchange import Translation
-from tests.unit.apis.openai.client.helpers import USER, answer, call, request_with, text, thinking, with_calls
+from tests.unit.apis.openai.client.helpers import USER, call, finished, request_with, text, thinking, with_calls
 from tests.unit.ext_proc.playbook import request_body
 from tests.unit.ext_proc.test_translate import hop, routed
 
@@ -49,7 +49,7 @@ def emitted(events: list[Event], request: Request | None = None) -> list[dict[st
 
 
 def test_a_response_in_events() -> None:
-    events = emitted(answer(thinking("hm", "S"), text("a", "", "b"), call("c1", "search_web", '{"q":\n', '"x"}'),
+    events = emitted(finished(thinking("hm", "S"), text("a", "", "b"), call("c1", "search_web", '{"q":\n', '"x"}'),
                          call("c2", "paint"), reason="tool_calls"))
     load = events[3]["id"]
     assert load.startswith("c1_xs1_")
@@ -70,23 +70,23 @@ def test_a_response_in_events() -> None:
 
 @pytest.mark.parametrize("pieces", [(), ('{"x":',)])
 def test_a_truncated_call_only_has_a_start(pieces: tuple[str, ...]) -> None:
-    events = emitted(answer(text("a"), call("c", "f", *pieces), reason="length"))
+    events = emitted(finished(text("a"), call("c", "f", *pieces), reason="length"))
     assert [event["type"] for event in events] == ["content", "tool_start", "usage", "done"]
     assert events[2]["finish_reason"] == "length"
 
 
 def test_a_whole_call_before_the_limit_is_sent() -> None:
-    events = emitted(answer(call("c", "f", "{}"), text("a"), reason="length"))
+    events = emitted(finished(call("c", "f", "{}"), text("a"), reason="length"))
     assert [event["type"] for event in events] == ["tool_start", "tool_call", "content", "usage", "done"]
 
 
 def test_arguments_that_are_no_object_are_wrapped() -> None:
-    events = emitted(answer(call("c", "f", "[1"), text("a")))
+    events = emitted(finished(call("c", "f", "[1"), text("a")))
     assert events[1]["arguments"] == {"INVALID_JSON": "[1"}
 
 
 def test_half_an_emoji_in_arguments_stays_unchanged() -> None:
-    assert emitted(answer(call("c", "f", '{"a":\r\n "\\ud83d"}')))[1]["arguments"] == {"a": "\ud83d"}
+    assert emitted(finished(call("c", "f", '{"a":\r\n "\\ud83d"}')))[1]["arguments"] == {"a": "\ud83d"}
 
 
 def exchange(provider: list[str], *, cuts: int = 1000, **fields: Any) -> list[dict[str, Any]]:
@@ -205,7 +205,7 @@ def test_without_finalize_nothing_changes() -> None:
 
 def test_excluded_reasoning_is_not_sent() -> None:
     request = ChatRequest(model="m", messages=[], stream=True, show_reasoning=False)
-    assert [event["type"] for event in emitted(answer(thinking("hm"), text("a")), request)] == ["content", "usage",
+    assert [event["type"] for event in emitted(finished(thinking("hm"), text("a")), request)] == ["content", "usage",
                                                                                                 "done"]
 
 

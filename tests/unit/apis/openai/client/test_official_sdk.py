@@ -47,12 +47,12 @@ CALLS = {
 }
 
 
-def client(upstream: str, answer: bytes, status: int = 200, content_type: str = "text/event-stream") -> openai.OpenAI:
+def client(upstream: str, response: bytes, status: int = 200, content_type: str = "text/event-stream") -> openai.OpenAI:
     def handle(request: httpx2.Request) -> httpx2.Response:
         talk = Translation("openai", upstream, MODELS[upstream])
         talk.request(request.read(), dict(request.headers))
         talk.start(status, {"content-type": content_type})
-        body = b"".join(talk.feed(answer[at:at + 41]) for at in range(0, len(answer), 41)) + talk.finish()
+        body = b"".join(talk.feed(response[at:at + 41]) for at in range(0, len(response), 41)) + talk.finish()
         assert talk.head is not None
         return httpx2.Response(talk.head.status, headers=talk.head.headers, content=body)
 

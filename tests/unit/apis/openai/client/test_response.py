@@ -30,10 +30,10 @@ from extproc.errors import Failure
 from tests.unit.apis.openai.client.helpers import (
     USER,
     accumulated,
-    answer,
     call,
     chunks,
     decode,
+    finished,
     request_with,
     stream,
     text,
@@ -58,13 +58,13 @@ def test_a_text_on_the_wire() -> None:
                 b'"system_fingerprint":null,"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]}\n\n'
                 % (delta, reason))
 
-    assert stream(answer(text("a", "", "\n\u00e9")), request_with(stream=True, want_usage=False)) == (
+    assert stream(finished(text("a", "", "\n\u00e9")), request_with(stream=True, want_usage=False)) == (
         chunk(b'{"role":"assistant","content":""}') + chunk(b'{"content":"a"}')
         + chunk(b'{"content":"\\n\xc3\xa9"}') + chunk(b"{}", b'"stop"') + b"data: [DONE]\n\n")
 
 
 def test_parallel_calls_on_the_wire_each_id_and_name_once() -> None:
-    assert deltas(answer(call("a", "f", '{"x"', ":1}"), call("b", "g"), reason="tool_calls")) == [
+    assert deltas(finished(call("a", "f", '{"x"', ":1}"), call("b", "g"), reason="tool_calls")) == [
         {"role": "assistant", "content": ""},
         {"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '{"x"'}}]},
@@ -76,7 +76,7 @@ def test_parallel_calls_on_the_wire_each_id_and_name_once() -> None:
 
 @pytest.mark.parametrize("read", [lambda events: accumulated(stream(events)), whole], ids=["stream", "whole"])
 def test_the_sdk_assembles_a_response(read: Any) -> None:
-    message = read(answer(thinking("hm", "S"), [RedactedThinking("D"), BlockStop()], text("a", "b"),
+    message = read(finished(thinking("hm", "S"), [RedactedThinking("D"), BlockStop()], text("a", "b"),
                           call("a", "f", '{"x":', "1}"), call("b", "g"), reason="tool_calls"))
     assert message["content"] == "ab"
     assert message["reasoning_content"] == "hm"
@@ -92,19 +92,19 @@ def test_the_sdk_assembles_a_response(read: Any) -> None:
 
 def test_p15_the_usage_chunk_comes_last_and_only_when_asked() -> None:
     usage = Usage(1050, 20, cached=800, cache_write=50, reasoning=5)
-    *others, last = chunks(stream(answer(text("a"), usage=usage), request_with(stream=True, want_usage=True)))
+    *others, last = chunks(stream(finished(text("a"), usage=usage), request_with(stream=True, want_usage=True)))
     assert last["choices"] == []
     assert last["usage"] == {
         "prompt_tokens": 1050, "completion_tokens": 20, "total_tokens": 1070,
         "prompt_tokens_details": {"cached_tokens": 800, "cache_write_tokens": 50},
         "completion_tokens_details": {"reasoning_tokens": 5}}
     assert all(chunk["usage"] is None for chunk in others)
-    silent = chunks(stream(answer(text("a")), request_with(stream=True, want_usage=False)))
+    silent = chunks(stream(finished(text("a")), request_with(stream=True, want_usage=False)))
     assert not any("usage" in chunk for chunk in silent)
 
 
 def test_p15_missing_usage_is_estimated() -> None:
-    assert whole(answer(text("a"), usage=Usage(0, 3)))["usage"]["prompt_tokens"] == 7
+    assert whole(finished(text("a"), usage=Usage(0, 3)))["usage"]["prompt_tokens"] == 7
 
 
 @pytest.mark.parametrize(("reason", "plain", "called"), [
@@ -114,20 +114,20 @@ def test_p15_missing_usage_is_estimated() -> None:
 def test_p6_finish_reasons_agree_with_the_calls(reason: FinishReason, plain: str, called: str) -> None:
     parts = call("a", "f", "{}")
     for read in (whole, lambda events: accumulated(stream(events))):
-        assert read(answer(text("x"), reason=reason))["finish_reason"] == plain  # type: ignore[no-untyped-call]
-        assert read(answer(parts, reason=reason))["finish_reason"] == called  # type: ignore[no-untyped-call]
+        assert read(finished(text("x"), reason=reason))["finish_reason"] == plain  # type: ignore[no-untyped-call]
+        assert read(finished(parts, reason=reason))["finish_reason"] == called  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("reason", ["stop", "stop_sequence", "tool_calls", "pause"])
 def test_p24_a_call_without_arguments_has_an_empty_object(reason: FinishReason) -> None:
     for read in (whole, lambda events: accumulated(stream(events))):
-        message = read(answer(call("a", "f"), call("b", "g"), reason=reason))  # type: ignore[no-untyped-call]
+        message = read(finished(call("a", "f"), call("b", "g"), reason=reason))  # type: ignore[no-untyped-call]
         assert [listed["function"]["arguments"] for listed in message["tool_calls"]] == ["{}", "{}"]
 
 
 def test_a_response_of_calls_only_has_no_content() -> None:
-    assert whole(answer(call("a", "f", "{}")))["content"] is None
-    assert whole(answer())["content"] == ""
+    assert whole(finished(call("a", "f", "{}")))["content"] is None
+    assert whole(finished())["content"] == ""
 
 
 def test_p1_a_failure_in_a_stream_is_an_error_and_never_an_end() -> None:
@@ -147,7 +147,7 @@ def test_p1_a_failure_writes_no_whole_response() -> None:
 
 
 def test_p12_a_ping_is_a_comment_and_changes_nothing() -> None:
-    events = answer(text("a"))
+    events = finished(text("a"))
     encoder = API.make_response_encoder(request_with(stream=True), "msg_1", lambda: 0)
     assert encoder.ping() == b": keepalive\n\n"
     wire = b"".join(encoder.encode_events([event]) + encoder.ping() for event in events)
@@ -157,17 +157,17 @@ def test_p12_a_ping_is_a_comment_and_changes_nothing() -> None:
 
 
 def test_a_limit_leaves_no_call_that_looks_whole() -> None:
-    cut = answer(text("a"), call("a", "f", '{"x":'), reason="length")
+    cut = finished(text("a"), call("a", "f", '{"x":'), reason="length")
     assert "tool_calls" not in whole(cut)
     assert accumulated(stream(cut))["tool_calls"][0]["function"]["arguments"] == '{"x":'
-    bare = answer(call("a", "f"), reason="length")
+    bare = finished(call("a", "f"), reason="length")
     assert "tool_calls" not in whole(bare)
     assert accumulated(stream(bare))["tool_calls"][0]["function"]["arguments"] == ""
 
 
 def test_excluded_reasoning_is_not_sent_and_its_signature_still_comes_back() -> None:
     request = ChatRequest(model="m", messages=[], stream=True, show_reasoning=False)
-    events = answer(thinking("hm", "S"), call("a", "f", "{}"))
+    events = finished(thinking("hm", "S"), call("a", "f", "{}"))
     message = accumulated(stream(events, request))
     assert "reasoning_content" not in message
     assert "reasoning_details" not in message
@@ -188,7 +188,7 @@ def test_a_delta_without_its_block_is_a_defect(stray: Event) -> None:
 
 def test_custom_tools_have_their_own_form_where_it_exists() -> None:
     request = request_with(tools=[Tool("c", None, {}, custom=True)])
-    events = answer(call("a", "c", '{"input": "say \\"x\\""}'), reason="tool_calls")
+    events = finished(call("a", "c", '{"input": "say \\"x\\""}'), reason="tool_calls")
     assert whole(events, request)["tool_calls"] == [
         {"id": "a", "type": "custom", "custom": {"name": "c", "input": 'say "x"'}}]
     request.stream = True
@@ -200,7 +200,7 @@ def test_custom_tools_have_their_own_form_where_it_exists() -> None:
 
 
 def test_legacy_clients_get_one_function_call() -> None:
-    events = answer(text("t"), call("a", "f", '{"x"', ":1}"), call("b", "g", "{}"), reason="tool_calls")
+    events = finished(text("t"), call("a", "f", '{"x"', ":1}"), call("b", "g", "{}"), reason="tool_calls")
     assert deltas(events, ChatRequest(model="m", messages=[], stream=True, legacy_functions=True))[2:] == [
         {"function_call": {"name": "f", "arguments": ""}}, {"function_call": {"arguments": '{"x"'}},
         {"function_call": {"arguments": ":1}"}}, {}]
@@ -230,7 +230,7 @@ READERS: list[Any] = [pytest.param(lambda events: accumulated(stream(events)), i
     (("reasoning_details",), Thinking("hm", "S=")), ((), Thinking("", "S="))])
 def test_p8_a_thinking_signature_survives_whatever_the_client_drops(read: Any, fields: tuple[str, ...],
                                                                    thought: Thinking) -> None:
-    message = read(answer(thinking("hm", "S="), text("t"), call("a", "f", "{}"), call("b", "g", "{}")))
+    message = read(finished(thinking("hm", "S="), text("t"), call("a", "f", "{}"), call("b", "g", "{}")))
     first, words, *calls = echo(message, *fields)
     assert (first, words.text) == (thought, "t")
     assert [(entry.id, entry.signature) for entry in calls] == [("a", None), ("b", None)]
@@ -238,7 +238,7 @@ def test_p8_a_thinking_signature_survives_whatever_the_client_drops(read: Any, f
 
 @pytest.mark.parametrize("read", READERS)
 def test_p8_several_signed_and_encrypted_blocks_survive(read: Any) -> None:
-    message = read(answer(thinking("1", "S1"), [RedactedThinking("D"), BlockStop()], call("a", "f", "{}"),
+    message = read(finished(thinking("1", "S1"), [RedactedThinking("D"), BlockStop()], call("a", "f", "{}"),
                           thinking("2", "S2"), call("b", "g", "{}")))
     first, secret, one, second, two = echo(message)
     assert [first, secret, second] == [Thinking("", "S1"), Thinking("", redacted="D"), Thinking("", "S2")]
@@ -252,20 +252,20 @@ def test_p8_several_signed_and_encrypted_blocks_survive(read: Any) -> None:
 @pytest.mark.parametrize("read", READERS)
 def test_p8_the_calls_own_signature_has_precedence_over_that_of_the_thinking(read: Any) -> None:
     own = Signature("own", "abcd")
-    message = read(answer(thinking("hm", "S"), [ToolCallStart("a", "f", own), ArgumentsDelta("{}"), BlockStop()]))
+    message = read(finished(thinking("hm", "S"), [ToolCallStart("a", "f", own), ArgumentsDelta("{}"), BlockStop()]))
     (block,) = echo(message)
     assert (block.id, block.signature) == ("a", own)
     assert echo(message, "reasoning_details")[0] == Thinking("hm", "S")
 
 
 def test_p8_a_signature_of_another_provider_keeps_its_mark() -> None:
-    message = whole(answer(thinking("hm", "xs1.abcd.sig"), call("a", "f", "{}")))
+    message = whole(finished(thinking("hm", "xs1.abcd.sig"), call("a", "f", "{}")))
     assert message["reasoning_details"][0]["format"] == "unknown"
     assert echo(message, "reasoning_details")[0] == Thinking("hm", "xs1.abcd.sig")
 
 
 def test_p8_a_truncated_id_still_pairs() -> None:
-    message = whole(answer(thinking("hm", "S" * 200), call("a", "f", "{}")))
+    message = whole(finished(thinking("hm", "S" * 200), call("a", "f", "{}")))
     cut = message["tool_calls"][0]["id"][:40]
     (block,) = decode(USER, with_calls((cut, "f")), {"role": "tool", "tool_call_id": cut, "content": "x"}
                       ).messages[1].content

@@ -57,9 +57,9 @@ def text_of_deltas(events: list[dict[str, Any]]) -> str:
 
 
 def test_an_openai_client_gets_annotations_in_its_message() -> None:
-    answer, losses = outcome("openai", whole(content="So it is.", annotations=[A, B]), stream=False)
-    assert answer["choices"][0]["message"] == {"role": "assistant", "content": "So it is.", "refusal": None,
-                                               "annotations": [A, B]}
+    response, losses = outcome("openai", whole(content="So it is.", annotations=[A, B]), stream=False)
+    assert response["choices"][0]["message"] == {"role": "assistant", "content": "So it is.", "refusal": None,
+                                                 "annotations": [A, B]}
     assert not losses
 
 
@@ -76,9 +76,9 @@ def test_an_openai_client_gets_annotations_in_one_delta() -> None:
 def test_an_openai_client_gets_lists_beside_the_choices_unchanged() -> None:
     """`[1]` in the text is the first of `citations`: no annotation could give its position."""
     beside: dict[str, object] = {"citations": URLS, "search_results": RESULTS}
-    answer, _ = outcome("openai", whole(content="So [1].", beside=beside), stream=False)
-    assert (answer["citations"], answer["search_results"]) == (URLS, RESULTS)
-    assert "annotations" not in answer["choices"][0]["message"]
+    response, _ = outcome("openai", whole(content="So [1].", beside=beside), stream=False)
+    assert (response["citations"], response["search_results"]) == (URLS, RESULTS)
+    assert "annotations" not in response["choices"][0]["message"]
     events, losses = outcome("openai", {**delta(content="So "), "citations": URLS[:1]},
                               {**delta(content="[1]."), **beside}, {**delta("stop"), **beside})
     assert [(event["citations"], event["search_results"]) for event in events if "citations" in event] == \
@@ -90,8 +90,8 @@ def test_an_openai_client_gets_lists_beside_the_choices_unchanged() -> None:
 def test_an_anthropic_client_gets_a_list_at_the_end_of_the_text(stream: bool) -> None:
     chunks = [delta(content="So.", annotations=[A]), delta("stop", annotations=[A, B])] if stream else \
         [whole(content="So.", annotations=[A, B])]
-    answer, losses = outcome("anthropic", *chunks, stream=stream)
-    assert (text_of_deltas(answer) if stream else answer["content"][0]["text"]) == "So." + WORDS
+    response, losses = outcome("anthropic", *chunks, stream=stream)
+    assert (text_of_deltas(response) if stream else response["content"][0]["text"]) == "So." + WORDS
     assert not losses
 
 
@@ -136,6 +136,6 @@ def test_no_sources_add_nothing() -> None:
 
 def test_a_flood_of_annotations_is_bounded_and_named() -> None:
     many = [cited(f"https://a.example/{number}") for number in range(1001)]
-    answer, losses = outcome("openai", whole(content="a", annotations=many), stream=False)
-    assert len(answer["choices"][0]["message"]["annotations"]) == 1000
+    response, losses = outcome("openai", whole(content="a", annotations=many), stream=False)
+    assert len(response["choices"][0]["message"]["annotations"]) == 1000
     assert losses == ["response.citations"]

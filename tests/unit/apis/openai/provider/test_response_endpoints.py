@@ -258,9 +258,9 @@ def test_p8_a_sealed_item_comes_back_through_an_anthropic_client_byte_for_byte(m
     turn = Translation("anthropic", "openai", model, url=url)
     turn.request(json.dumps(first).encode())
     turn.start(200, {"content-type": "application/json"})
-    answer = json.loads(turn.feed(sse(*(delta(**fields) for fields in chunks), delta("tool_calls"))) + turn.finish())
-    used = next(block["id"] for block in answer["content"] if block["type"] == "tool_use")
-    messages = [*first["messages"], {"role": "assistant", "content": answer["content"]},
+    response = json.loads(turn.feed(sse(*(delta(**fields) for fields in chunks), delta("tool_calls"))) + turn.finish())
+    used = next(block["id"] for block in response["content"] if block["type"] == "tool_use")
+    messages = [*first["messages"], {"role": "assistant", "content": response["content"]},
                 {"role": "user", "content": [{"type": "tool_result", "tool_use_id": used, "content": "ok"}]}]
     again = Translation("anthropic", "openai", model, url=url)
     found = json.loads(again.request(json.dumps({**first, "messages": messages}).encode()).body)["messages"][1]
@@ -277,8 +277,8 @@ def test_p8_a_sealed_item_comes_back_through_an_openai_client(model, url, chunks
     turn = Translation("openai", "openai", model, url=url)
     turn.request(json.dumps(first).encode())
     turn.start(200, {"content-type": "application/json"})
-    answer = json.loads(turn.feed(sse(*(delta(**fields) for fields in chunks), delta("tool_calls"))) + turn.finish())
-    message = answer["choices"][0]["message"]
+    response = json.loads(turn.feed(sse(*(delta(**fields) for fields in chunks), delta("tool_calls"))) + turn.finish())
+    message = response["choices"][0]["message"]
     if drops:
         message = {name: message[name] for name in ("role", "content", "tool_calls")}
     result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "ok"}
