@@ -67,7 +67,7 @@ def discard(text: str) -> None:
 class Marks:
     """A set of literal marks to look for. Where several match at one place the longest counts."""
 
-    __slots__ = ("_find", "_firsts", "_options", "_sorted", "longest")
+    __slots__ = ("_find", "_firsts", "_options", "_sorted", "longest", "nested")
 
     def __init__(self, options: Iterable[str]) -> None:
         self._options = tuple(sorted(set(options), key=lambda mark: (-len(mark), mark)))
@@ -76,6 +76,8 @@ class Marks:
         self._firsts = re.compile("[" + re.escape("".join({mark[0] for mark in self._options})) + "]") \
             if self._options else re.compile(r"(?!)")
         self._sorted = sorted(self._options)
+        self.nested = any(self._find.search(mark, 1, len(mark) - 1) for mark in self._options)
+        """A mark stands inside a longer one: where the inner one is found, the outer one may not have come whole."""
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -282,6 +284,9 @@ class TextBuffer:
         while True:
             text = self.buffer
             found = marks.search(text, self.at)
+            if found is not None and marks.nested and not self.ended \
+                    and marks.partial(text, self.at) > len(text) - found.start():
+                found = None
             if found is not None:
                 if found.start() > self.at:
                     out(text[self.at:found.start()])

@@ -121,8 +121,7 @@ class BareJson:
         self.openers = openers
 
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
-        io.buffer.at -= 1
-        yield from read_objects(io, needs_arguments=True)
+        yield from read_objects(io, needs_arguments=True, opened=True)
 
 
 class PythonTag:
@@ -147,10 +146,11 @@ class PythonTag:
             yield from read_python_calls(io, "")
 
 
-def read_objects(io: ParseContext, *, needs_arguments: bool = False) -> Steps[None]:
-    """A call object and those that follow it, joined by semicolons, commas or only white space."""
+def read_objects(io: ParseContext, *, needs_arguments: bool = False, opened: bool = False) -> Steps[None]:
+    """A call object and those that follow it, joined by semicolons, commas or only white space. `opened`: the `{` of
+    the first one was consumed."""
     buffer = io.buffer
-    yield from read_call(io, _STOP, needs_arguments=needs_arguments)
+    yield from read_call(io, _STOP, needs_arguments=needs_arguments, opened=opened)
     while True:
         yield from buffer.literal("}")
         buffer.mark()

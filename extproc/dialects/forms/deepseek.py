@@ -52,7 +52,7 @@ class DeepSeekSections(TokenSections):
             except TooMuch:
                 name, mark = "", ""
             if mark not in self.tokens.separators:
-                buffer.at -= len(mark)
+                buffer.push_back(mark)
             header = name.strip() or header
             yield from buffer.space()
         if (yield from buffer.literal(*_FENCES)):

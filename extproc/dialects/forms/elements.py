@@ -146,7 +146,7 @@ class ElementCalls:
             noise, mark = yield from buffer.collect(self._tags, _MAX_NOISE)
         except TooMuch:
             raise NoMatch from None
-        buffer.at -= len(mark)
+        buffer.push_back(mark)
         return noise.strip()
 
     def _another(self, io: ParseContext, wrapped: bool, before: int) -> Steps[Tag | None]:
@@ -182,7 +182,7 @@ class ElementCalls:
             return Tag(closes, "", mark, whole=False)
         whole = end == grammar.tag_end
         if not whole:
-            buffer.at -= len(end)
+            buffer.push_back(end)
         raw = mark + text + (end if whole else "")
         name = _NAME.match(text)
         if name is None:
@@ -249,7 +249,7 @@ class ElementCalls:
             yield from read_arguments(io, call.writer, self._tags)
             yield from buffer.space()
         mark = yield from buffer.until(self._tags, discard)
-        buffer.at -= len(mark)
+        buffer.push_back(mark)
         half = "" if mark else buffer.half_mark(self._tags)
         if call.writer is not None and any(tag.startswith(half) for tag in self._grammar.open if half):
             call.writer.break_off()  # something more had begun

@@ -114,7 +114,7 @@ class BareKeys:
 
     def _skipped(self, io: ParseContext) -> Steps[None]:
         """A further call in a block, of a tool that is not offered."""
-        io.buffer.at -= 1
+        io.buffer.push_back("{")
         try:
             yield from self._value(io.buffer, 0)
         except (CutOff, AmbiguousText):
@@ -200,7 +200,7 @@ class BareKeys:
         if mark == ",":
             return ""
         if mark != "}":
-            buffer.at -= len(mark)
+            buffer.push_back(mark)
         return None
 
     def _value(self, buffer: TextBuffer, depth: int) -> Steps[object]:
@@ -263,7 +263,7 @@ class BareKeys:
         text, mark = yield from buffer.collect(self._scalar_ends, MAX_VALUE)
         if not mark and not buffer.clean:
             raise CutOff
-        buffer.at -= len(mark)
+        buffer.push_back(mark)
         return text.strip()
 
 

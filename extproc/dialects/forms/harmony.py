@@ -78,7 +78,7 @@ class Message:
         io.begin_thinking()
         mark = yield from io.buffer.until(_ENDS, io.emit_thinking)
         if mark in _NEXT:
-            io.buffer.at -= len(mark)
+            io.buffer.push_back(mark)
 
     def _call(self, recipient: str, io: ParseContext) -> Steps[None]:
         """The message of a call, through the mark that ends it; text behind the arguments is content."""
@@ -100,7 +100,7 @@ class Message:
         else:
             mark = yield from self._other_arguments(io, writer)
         if mark in _NEXT:
-            buffer.at -= len(mark)
+            buffer.push_back(mark)
 
     def _other_arguments(self, io: ParseContext, writer: CallWriter) -> Steps[str]:
         """Arguments that are no JSON object: nothing, or text that the repair may make sense of."""

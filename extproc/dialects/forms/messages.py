@@ -66,7 +66,10 @@ class Message:
         self._ends = Marks([*family.ends, *self._next])
 
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
-        to, body = yield from self._header(io)
+        yield from self._message(io)
+
+    def _message(self, io: ParseContext, begun: str = "") -> Steps[None]:
+        to, body = yield from self._header(io, begun)
         if body == "text":
             io.buffer.commit()
             if self._family.calls is not None:  # markup of calls in it is text
@@ -78,16 +81,20 @@ class Message:
         else:
             yield from self._call(io, to)
 
-    def _header(self, io: ParseContext) -> Steps[tuple[str, Body]]:
-        """The recipient and what the message holds. Raises NotACall for anything but a header."""
-        family, pieces = self._family, [""]
+    def _header(self, io: ParseContext, begun: str = "") -> Steps[tuple[str, Body]]:
+        """The recipient and what the message holds. `begun`: the beginning of the header, or the mark that ends an
+        empty one, was consumed. Raises NoMatch for anything but a header."""
+        family, pieces = self._family, [begun]
 
         def keep(piece: str) -> None:
             pieces.append(piece)
             if sum(map(len, pieces)) > _MAX_HEADER:
                 raise NoMatch
 
-        mark = yield from io.buffer.until(self._header_ends, keep)
+        if begun in family.bodies:
+            mark = pieces.pop()
+        else:
+            mark = yield from io.buffer.until(self._header_ends, keep)
         found = family.header.fullmatch("".join(pieces))
         if found is None or mark not in family.bodies:
             raise NoMatch
@@ -100,7 +107,7 @@ class Message:
         """Passes a message on through the token that ends it; where another one begins, it stands on the tape."""
         mark = yield from io.buffer.until(self._ends, out)
         if mark in self._next:
-            io.buffer.at -= len(mark)
+            io.buffer.push_back(mark)
 
     def _text(self, io: ParseContext) -> Steps[None]:
         """Visible text. A token that ends a message is text where more text follows it."""
@@ -108,7 +115,7 @@ class Message:
         while True:
             mark = yield from buffer.until(self._ends, io.emit_text)
             if mark not in ends:
-                buffer.at -= len(mark)
+                buffer.push_back(mark)
                 return
             shown = yield from end_of_turn(buffer, mark, ends, self._next, _MAX_WAIT)
             if not shown:
@@ -155,7 +162,7 @@ class Message:
         writer.begin(declared[0])
         mark = yield from buffer.until(self._ends, writer.piece)
         if mark:  # else nothing says that the text is whole: half a program must not run
-            buffer.at -= len(mark)
+            buffer.push_back(mark)
             writer.end()
             writer.close()
 
@@ -170,15 +177,14 @@ class FirstMessage(Message):
 
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
         buffer = io.buffer
-        buffer.at -= len(opener)
+        begun = opener
         if len(opener) == 1:
-            word = yield from buffer.run(lambda char: char.isalnum() or char in "_-.:/", _MAX_HEADER)
-            known = word in self._family.text or word in self._family.reasoning or io.offered(word) is not None
-            buffer.push_back(word)
-            if not known:
+            begun += yield from buffer.run(lambda char: char.isalnum() or char in "_-.:/", _MAX_HEADER)
+            if begun not in self._family.text and begun not in self._family.reasoning and io.offered(begun) is None:
+                buffer.rewind()
                 raise NoMatch
         try:
-            yield from super().read(opener, io)
+            yield from self._message(io, begun)
         except PlainText:
             raise
         except NoMatch:

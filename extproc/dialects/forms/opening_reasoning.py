@@ -35,6 +35,6 @@ class OpeningReasoning:
         if mark in self._closers:
             yield from buffer.space()
         elif mark:
-            buffer.at -= len(mark)
+            buffer.push_back(mark)
         elif buffer.clean:
             io.emit_text("".join(pieces))

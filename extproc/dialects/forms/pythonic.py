@@ -232,9 +232,11 @@ def _value(writer: CallWriter, key: str, buffer: TextBuffer) -> Steps[bool]:
 
 def _put(writer: CallWriter, key: str, raw: str) -> None:
     try:
-        writer.value(key, read_literal(raw))
+        value = read_literal(raw)
     except ValueError:
         writer.text(key, raw)
+    else:
+        writer.value(key, value)
 
 
 def _begin(io: ParseContext, name: str, positional: list[str]) -> CallWriter:
@@ -261,7 +263,7 @@ def _raw_value(buffer: TextBuffer, *, whole_call: bool = False) -> Steps[tuple[s
         if not mark:
             return raw.text.strip(), False
         if depth == 0 and mark in (",", ")", "]", "}"):
-            buffer.at -= 1
+            buffer.push_back(mark)
             return raw.text.strip(), True
         raw.add(mark)
         if mark in "([{":

@@ -144,7 +144,7 @@ class TokenSections:
         if prose and not region.committed:
             raise NoMatch
         if mark == "{":
-            buffer.at -= 1
+            buffer.push_back(mark)
         header = yield from self.title(io, header)
         name = self.resolve(io, header)
         if name is None:
@@ -173,7 +173,7 @@ class TokenSections:
     def _bare_header(self, io: ParseContext, region: _Region, header: str, mark: str) -> bool:
         """A header without arguments, ended by `mark`."""
         if mark not in self.tokens.call_ends:
-            io.buffer.at -= len(mark)
+            io.buffer.push_back(mark)
         called = bool(header) and self._without_arguments(io, header, closed=True)
         if not called and not region.committed:
             raise PlainText
@@ -190,7 +190,7 @@ class TokenSections:
             if mark not in tokens.call_ends:
                 break
         if mark in tokens.sections:
-            buffer.at -= len(mark)
+            buffer.push_back(mark)
         if not mark and blank and region.committed:
             io.emit_text(blank)
         return False
@@ -249,13 +249,13 @@ class TokenSections:
         while (mark := (yield from buffer.until(self._stop_or_string, raw.add))) == '"':
             raw.add(mark)
             yield from skip_string(buffer, mark, raw.add)
-        buffer.at -= len(mark)
+        buffer.push_back(mark)
         return raw.text.strip()
 
     def _rest(self, buffer: TextBuffer) -> Steps[None]:
         """What a damaged call left before the token that ends it."""
         mark = yield from buffer.until(self._stop, discard)
-        buffer.at -= len(mark)
+        buffer.push_back(mark)
 
     def _call_end(self, buffer: TextBuffer) -> Steps[None]:
         """The end of a call, behind brackets too many and the closing fence."""
@@ -271,7 +271,7 @@ class TokenSections:
             elif mark == "`":
                 fence = yield from buffer.literal("```", "``", "`")
                 if fence != "```" and not buffer.ran_out:
-                    buffer.at -= len(fence)
+                    buffer.push_back(fence)
                     return
             else:
                 buffer.at += 1

@@ -99,7 +99,7 @@ def key_until_value(key_end: str, value: str, others: tuple[str, ...], kind: tup
             key, mark = yield from buffer.collect(ends, MAX_NAME)
         except TooMuch:
             return None, ""
-        buffer.at -= len(mark)
+        buffer.push_back(mark)
         blank = yield from buffer.space()
         mark = yield from buffer.literal(*wanted)
         if not mark:

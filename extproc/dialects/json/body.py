@@ -270,7 +270,7 @@ def _mend(io: ParseContext, writer: CallWriter, consumed: str, stop: Marks | Non
         raw, mark = (yield from raw_rest(io)), ""
     else:
         raw, mark = yield from buffer.collect(stop, MAX_VALUE)
-    buffer.at -= len(mark)
+    buffer.push_back(mark)
     if buffer.ended and not mark and not buffer.finished:
         return False
     text = "{" + consumed + raw

@@ -18,6 +18,9 @@ from extproc.bounds import JSON_DEPTH
 
 MAX_TEXT = 1024 * 1024
 """Longest text, in characters, that is read this way; valid JSON has no such bound."""
+MAX_DEPTH = 512
+"""Deepest nesting of valid JSON. Python's limit is about 970 here, but it depends on the depth of the stack: what the
+decoder just accepts, the encoder might not write."""
 
 _SPACE = re.compile(r"[ \t\r\n\u00a0\ufeff]*")
 _COMMENT = re.compile(r"//[^\n]*|/\*[\s\S]*?\*/")
@@ -35,12 +38,26 @@ _DECODER = msgspec.json.Decoder()
 
 
 def decode_json(text: str) -> object:
-    """The value of valid JSON text: integers of any size exactly, never a number that is not finite. Raises
-    ValueError."""
+    """The value of valid JSON text: integers up to 4300 digits exactly, never a number that is not finite. Raises
+    ValueError, also for nesting deeper than `MAX_DEPTH`."""
     try:
-        return _DECODER.decode(text)
+        value = _DECODER.decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(str(error)) from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(value):
+        raise ValueError("nested too deeply")
+    return value
+
+
+def _is_deep(value: object) -> bool:
+    """True if the value is nested deeper than `MAX_DEPTH`."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level if isinstance(node, (dict, list))
+                 for child in (node.values() if isinstance(node, dict) else node)]
+        if not level:
+            return False
+    return any(isinstance(node, (dict, list)) for node in level)
 
 
 class LenientValue(NamedTuple):

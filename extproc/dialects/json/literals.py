@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import warnings
 from collections.abc import Callable
 
@@ -16,10 +17,13 @@ from extproc.dialects.json.lenient import read_relaxed
 
 _MAX_PARSED = 64 * 1024
 """Longest text, in characters, that goes to Python's own parser."""
+_MAX_BITS = 14_000
+"""Longest integer. Python writes at most 4300 digits, but reads hexadecimal ones of any length."""
 _NAMES = {"true": True, "false": False, "null": None, "none": None}
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0",
            "\\": "\\", "'": "'", '"': '"', "/": "/", "\n": ""}
 _HEX = {"x": 2, "u": 4, "U": 8}
+_LOW_SURROGATE = re.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _STRING_MARKS = {quote: Marks([quote, "\\"]) for quote in ("'", '"', "'''", '"""')}
 
 
@@ -72,7 +76,8 @@ def _constant(value: object) -> object:
         return value.decode("utf-8", "replace")
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+    if value is None or (isinstance(value, int) and value.bit_length() <= _MAX_BITS) \
+            or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise ValueError("nothing that JSON carries")
 
@@ -122,11 +127,10 @@ def _escape(buffer: TextBuffer) -> Steps[str | None]:
     if code is None:
         return "\\" + letter
     if 0xD800 <= code < 0xDC00 and (yield from buffer.peek(2)) == "\\u":
-        buffer.at += 2
-        low = yield from _hex(buffer, 4)
-        if low is not None and 0xDC00 <= low < 0xE000:
-            return chr(0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00))
-        buffer.at -= 2
+        second = yield from buffer.peek(6)
+        if _LOW_SURROGATE.fullmatch(second):
+            buffer.at += len(second)
+            return chr(0x10000 + ((code - 0xD800) << 10) + (int(second[2:], 16) - 0xDC00))
     return "\ufffd" if 0xD800 <= code < 0xE000 or code > 0x10FFFF else chr(code)
 
 

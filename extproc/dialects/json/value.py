@@ -46,8 +46,9 @@ def short_string(buffer: TextBuffer, limit: int = 1024) -> Steps[str]:
             break
         raw += char
         if char == "\\":
-            raw += yield from buffer.peek()
-            buffer.at += 1
+            escaped = yield from buffer.peek()
+            raw += escaped
+            buffer.at += len(escaped)
     try:
         return str(decode_json(f'"{raw}"') if quote == '"' else read_relaxed(f"'{raw}'").value)
     except ValueError:
@@ -80,7 +81,7 @@ def _raw_text(io: ParseContext, stop: Marks | None, depth: int) -> Steps[str]:
     while True:
         mark = yield from buffer.until(marks, raw.add)
         if len(mark) > 1 or (depth == 0 and mark in ("}", "]", ",")):
-            buffer.at -= len(mark)
+            buffer.push_back(mark)
             break
         if not mark:
             break
@@ -143,7 +144,7 @@ def stream_string(io: ParseContext, writer: CallWriter, stop: Marks | None) -> S
         if len(mark) > 1:
             if (yield from _goes_on(io, stop)):
                 marks = _STRING_MARKS
-                writer.json_piece(mark)
+                writer.piece(mark)  # it may hold what JSON escapes
             elif buffer.ended and not buffer.finished:
                 return False
             else:

@@ -155,7 +155,7 @@ class TaggedCall:
         tag = yield from buffer.literal(*self._damaged_tags)
         if not raw.strip() or not tag:
             raise NoMatch
-        buffer.at -= len(tag)
+        buffer.push_back(tag)
         blank, mark = yield from self._dropped(buffer)
         buffer.commit()
         io.left_out("dropped_call")

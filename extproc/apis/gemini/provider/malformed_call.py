@@ -18,6 +18,7 @@ import re
 import warnings
 from collections.abc import Mapping
 
+from extproc.dialects.json.lenient import decode_json
 from extproc.dialects.json.literals import literal_of
 
 CodeCall = tuple[str, str]
@@ -65,7 +66,7 @@ def _offered_name(written: str, to_client: Mapping[str, str], to_provider: Mappi
 
 
 def _json_object(text: str) -> dict[str, object]:
-    value = json.loads(text)
+    value = decode_json(text)
     if not isinstance(value, dict):
         raise ValueError("no object")
     return value
