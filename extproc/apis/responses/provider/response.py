@@ -25,7 +25,7 @@ from extproc.apis.shared.response_reader import ResponseReader
 from extproc.conversation.model import FinishReason
 from extproc.errors import Failure
 
-CANCELLED = Failure("server", "The provider cancelled the answer.")
+CANCELLED = Failure("server", "The provider cancelled the response.")
 
 
 class ResponsesDecoder(ResponseReader):
@@ -135,7 +135,7 @@ class ResponsesDecoder(ResponseReader):
         return flat if flat in self._context.names.to_client else name
 
     def lose(self, kind: str) -> None:
-        self._context.dropped.loss(f"answer.{kind}")
+        self._context.dropped.loss(f"response.{kind}")
 
     # ---------------------------------------------------------------------------------------------------- the ending
 
@@ -179,7 +179,7 @@ class ResponsesDecoder(ResponseReader):
             if self._seq.closed:
                 return
         if self._seals:
-            self._context.dropped.hint("answer.reasoning.encrypted_content")
+            self._context.dropped.hint("response.reasoning.encrypted_content")
         self._finish(reason, truncated=self._seq.flush(clean))
 
     # ----------------------------------------------------------------------------------------------------- whole JSON
@@ -191,7 +191,7 @@ class ResponsesDecoder(ResponseReader):
         try:
             response = decode_response(body)
         except InvalidEvent as problem:
-            self._seq.fail(Failure("server", f"The provider's answer is not valid JSON: {problem}."))
+            self._seq.fail(Failure("server", f"The provider's response is not valid JSON: {problem}."))
             return
         if response.error or response.status == "failed" or response.output is None:
             complaint = {"error": response.error} if response.error else complaint_of(body)
