@@ -1,13 +1,14 @@
 """Configuration records -> Envoy configuration, built from typed messages.
 
-`build` gives the files that `extproc up` lets Envoy watch, `static_bootstrap` one bootstrap to print,
-`validate_with_envoy` asks Envoy itself. A request's way through what is built here:
+`build` makes the files that Envoy watches under `extproc up`, `static_bootstrap` a single bootstrap to print.
+`validate_with_envoy` lets Envoy check one. The path of a request through these parts:
 
-    listeners.edge_listener -> filters (keys, limit, select) -> routes.edge_table -> clusters.hop
-    -> listeners.internal_listener -> filters (translate, provider key) -> routes.hop_table -> clusters.provider
+    listeners.edge_listener -> filters (keys, limit, select) -> routes.edge_table -> clusters.hop_cluster
+    -> listeners.internal_listener -> filters (translate, provider key) -> routes.hop_table
+    -> provider_clusters
 
-Loading Envoy's message types takes about two seconds of CPU. So they are loaded when a configuration is built, and not
-by code that only needs a path or the Envoy binary.
+Loading Envoy's message types takes about two seconds of CPU. They are loaded when a configuration is built, but not for
+code that only needs a path or the Envoy binary.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import yaml
 
 from extproc.config import Config
 from extproc.config.values import Problems
-from extproc.envoy_config.routes import hop_cluster
+from extproc.envoy_config.routes import hop_cluster_name
 from extproc.headers import ROUTE_HEADER
 
 
@@ -34,7 +34,7 @@ def find_differences(config: Config, envoy: str) -> Problems:
     found += [("models", f"Envoy has a route ({route.removesuffix('.')}) that no rule uses any more")
               for route in sorted(routes - used)]
     return found + [(f"backends.{name}", "Envoy has no route to it") for name in config.backends
-                    if hop_cluster(name) not in clusters]
+                    if hop_cluster_name(name) not in clusters]
 
 
 def _route_prefixes(value: Any) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Envoy's configuration in its two renderings: files that Envoy watches, or one static bootstrap.
+"""Envoy's configuration in two forms: files that Envoy watches, or one static bootstrap.
 
-`build` is the entry point of `extproc up`; `static_bootstrap` that of `extproc envoy-config`, the examples and the
-tests. Nothing here starts or asks Envoy.
+`build` is the entry point of `extproc up`, `static_bootstrap` that of `extproc envoy-config`, the examples and the
+tests. Nothing here starts Envoy or talks to it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class EnvoyConfig:
-    """What Envoy needs to serve one configuration."""
+    """Everything that Envoy needs to serve one configuration."""
 
     config: Config
     runtime: RuntimeLayout
@@ -46,7 +46,7 @@ class EnvoyConfig:
     """The file of trusted certificates; this machine's by default."""
 
     def files(self) -> dict[str, str]:
-        """File name -> content, for the runtime directory. Keys are in it: write it with `write` only."""
+        """File name -> content, for the runtime directory. Contains keys: use `write` to write it."""
         sources = WatchedFiles(self.runtime.config)
         made: dict[str, Json] = {
             "bootstrap.json": to_json(self._bootstrap(sources)),
@@ -64,17 +64,17 @@ class EnvoyConfig:
         return {**keys, **{name: json_text(content) for name, content in made.items()}}
 
     def write(self) -> None:
-        """Writes the files, each by rename so that Envoy never reads half of one.
+        """Writes the files, each by rename, so that Envoy never reads half of one.
 
-        Order matters when Envoy runs already: what others refer to comes first (secrets and clusters, then routes,
-        then listeners)."""
+        A running Envoy needs them in this order: references point to files that were written before (secrets and
+        clusters, then routes, then listeners)."""
         order = {"key": 0, "sds": 0, "cds": 1, "rds": 2, "lds": 3, "bootstrap": 4}
         made = self.files()
         for name in sorted(made, key=lambda file: order[file.split("-")[0].split(".")[0]]):
             write_private(self.runtime.config / name, made[name])
 
     def static(self, *, with_secrets: bool) -> Json:
-        """One bootstrap that holds everything. Without `with_secrets`, placeholders stand for all keys."""
+        """One bootstrap with everything in it. Without `with_secrets` it has placeholders for all keys."""
         return static_bootstrap(self.config, with_secrets=with_secrets, sockets=list(self.runtime.sockets), ca=self.ca)
 
     def _bootstrap(self, sources: WatchedFiles) -> bootstrap.Bootstrap:
@@ -97,7 +97,7 @@ def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[st
     """One self-contained bootstrap as JSON data.
 
     `sockets`: the workers' addresses (`unix:/path` or `host:port`). `ca`: the file of trusted certificates, this
-    machine's by default. `limits`: where `extproc limits` answers, unless the configuration names a service. `admin`:
+    machine's by default. `limits`: the address of `extproc limits`, unless the configuration names a service. `admin`:
     the address of Envoy's own admin endpoint; none by default."""
     made = _frame()
     if admin is not None:
@@ -106,7 +106,7 @@ def static_bootstrap(config: Config, *, with_secrets: bool, sockets: Sequence[st
         listeners=_listeners(config, Inline(), sockets, with_secrets=with_secrets),
         clusters=_clusters(config, sockets, limits, ca or clusters.trusted_ca(), Inline(), with_secrets=with_secrets),
         secrets=[*provider_secrets(config, with_secrets=with_secrets), *edge_secrets(config)])
-    # Parts that are one object would be printed as anchors and aliases in YAML.
+    # Copies the parts: YAML would print an object that occurs twice as an anchor and an alias.
     unshared: Json = msgspec.json.decode(msgspec.json.encode(to_json(made)))
     return unshared
 
@@ -131,16 +131,17 @@ def _clusters(config: Config, sockets: Sequence[str], limits: str, ca: str, sour
               with_secrets: bool) -> list[cluster.Cluster]:
     shared = config.limits_service.address
     made = [clusters.processor_cluster(sockets), *worker_clusters(sockets),
-            clusters.rate_limits(shared or limits, is_shared=shared is not None),
+            clusters.ratelimit_cluster(shared or limits, is_shared=shared is not None),
             *tracing.collector_clusters(config, ca)]
     for name, backend in config.backends.items():
-        made += [clusters.hop(name), *provider_clusters(name, backend, config, ca, sources, with_secrets=with_secrets)]
+        made.append(clusters.hop_cluster(name))
+        made += provider_clusters(name, backend, config, ca, sources, with_secrets=with_secrets)
     return made
 
 
 def _resources(messages: Iterable[betterproto2.Message]) -> Json:
-    """What Envoy reads from a file of resources. The version is that of the content: Envoy's statistics show which one
-    it has taken."""
+    """The content of a file of resources. The version is a digest, so that Envoy's statistics show which content it
+    uses."""
     resources = [to_json(pack(message)) for message in messages]
     version = hashlib.sha256(json_text({"": resources}).encode()).hexdigest()[:16]
     return {**to_json(discovery.DiscoveryResponse(version_info=version)), "resources": resources}

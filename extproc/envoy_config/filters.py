@@ -1,8 +1,8 @@
-"""The HTTP filters of both connection managers, in the order in which a request meets them.
+"""The HTTP filters of both connection managers, in the order in which a request passes them.
 
-Edge: origins (`cors`), team keys, body limit, `select` (reads the request, chooses the route), the teams' limits
-(`limits`). Backend hop: `translate` (both ways), limits, then the provider's key, which is added after translation so
-that nothing before it ever sees the key.
+Edge: origins (CORS), team keys, body limit, `select` (reads the request, chooses the route), limits of teams. Backend
+hop: `translate` (both directions), the provider's key, limits. The key is added after translation, so the processor
+never sees it.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from extproc.headers import (
 )
 
 PROCESSOR = "processor"
-"""The cluster of the workers."""
+"""The cluster of all workers."""
 KEY_AUTH = "api_key_auth"
 SELECT = "select"
 TRANSLATE = "translate"
 _CAPITAL = re.compile("[A-Z]")
 METADATA_NAMESPACE = "extproc"
-"""Dynamic metadata that the processor may set (usage, for logs and limits)."""
+"""The namespace of dynamic metadata that the processor may set (usage, for logs and limits)."""
 
 _FULL_DUPLEX = ext_proc.ProcessingModeBodySendMode.FULL_DUPLEX_STREAMED
 _SEND = ext_proc.ProcessingModeHeaderSendMode.SEND
@@ -68,7 +68,7 @@ def drop_clients_internal_headers() -> core.TypedExtensionConfig:
     """Removes a client's `x-extproc-*` headers except `CLIENT_OPTIONS`, and its `x-envoy-*` headers, before any filter
     or route sees them."""
     internal = [matcher.StringMatcher(safe_regex=matcher.RegexMatcher(regex=pattern))
-                for pattern in all_but(INTERNAL_PREFIX, *CLIENT_OPTIONS)]
+                for pattern in patterns_except(INTERNAL_PREFIX, *CLIENT_OPTIONS)]
     envoys = matcher.StringMatcher(prefix=ENVOY_PREFIX, ignore_case=True)
     return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
         rules.HeaderMutation(remove_on_match=rules.HeaderMutationRemoveOnMatch(key_matcher=names))
@@ -76,7 +76,7 @@ def drop_clients_internal_headers() -> core.TypedExtensionConfig:
 
 
 def name_hop(backend: str) -> core.TypedExtensionConfig:
-    """Puts the name of its hop into each request, over whatever stands there, before a route is looked for."""
+    """Sets the hop's name in a header of each request, before a route is chosen."""
     return extension("envoy.http.early_header_mutation.header_mutation", early.HeaderMutation(mutations=[
         rules.HeaderMutation(append=core.HeaderValueOption(
             header=core.HeaderValue(key=HOP_HEADER, value=hop_domain(backend)),
@@ -84,15 +84,15 @@ def name_hop(backend: str) -> core.TypedExtensionConfig:
 
 
 def hop_domain(backend: str) -> str:
-    """What stands for this backend in that header. Envoy takes capital letters there for small ones, while names may
-    differ in nothing else."""
+    """The value of that header for this backend. Envoy ignores case there, but the names of two backends may differ in
+    case only, so a capital letter becomes `^` and the small letter."""
     return _CAPITAL.sub(r"^\g<0>", backend).lower()
 
 
-def all_but(prefix: str, *names: str) -> list[str]:
-    """Patterns for all names that begin with `prefix`, except these. (RE2 knows no look-ahead; Envoy holds header
-    names in lower case.) One for each letter that a name goes on with: Envoy refuses patterns whose program has more
-    than 100 steps."""
+def patterns_except(prefix: str, *names: str) -> list[str]:
+    """Patterns that together match all names with this prefix except these. RE2 has no look-ahead, and Envoy's header
+    names are lower case. One pattern for each next letter: Envoy refuses patterns whose program has more than 100
+    steps."""
     words = [name.removeprefix(prefix) for name in names]
     letters = sorted({word[0] for word in words})
     first = f"{prefix}([^{''.join(letters)}].*)?" if letters else f"{prefix}.*"
@@ -101,7 +101,7 @@ def all_but(prefix: str, *names: str) -> list[str]:
 
 
 def _others(words: list[str]) -> str:
-    """A pattern for all texts but these."""
+    """A pattern for all texts except these."""
     letters = sorted({word[0] for word in words if word})
     branches = [f"[^{''.join(letters)}].*" if letters else ".+"]
     branches += [letter + _others([word[1:] for word in words if word[:1] == letter]) for letter in letters]
@@ -109,8 +109,8 @@ def _others(words: list[str]) -> str:
 
 
 def key_auth() -> hcm.HttpFilter:
-    """The place of the team keys. It is off until a route table brings keys along (`team_keys`), so that teams come
-    and go without a new listener."""
+    """The filter for team keys. It is disabled until a route table has keys (`team_keys`), so a change of teams needs
+    no new listener."""
     return hcm.HttpFilter(name=KEY_AUTH, disabled=True, typed_config=pack(keyauth.ApiKeyAuth(
         key_sources=_key_sources(), forwarding=_key_forwarding())))
 
@@ -125,7 +125,7 @@ def team_keys(config: Config, *, with_secrets: bool) -> keyauth.ApiKeyAuthPerRou
 
 
 def _key_sources() -> list[keyauth.KeySource]:
-    """The filter itself strips `Bearer `."""
+    """The headers with a team's key. The filter removes the prefix `Bearer `."""
     return [keyauth.KeySource(header=name) for name in TEAM_KEY_SOURCES]
 
 
@@ -133,7 +133,7 @@ def _key_forwarding() -> keyauth.Forwarding:
     return keyauth.Forwarding(header=TEAM_HEADER, hide_credentials=True)
 
 
-def switched_off() -> route.FilterConfig:
+def disabled() -> route.FilterConfig:
     """Per-route configuration that turns a filter off."""
     return route.FilterConfig(disabled=True)
 
@@ -144,7 +144,8 @@ def body_limit(limit: int) -> hcm.HttpFilter:
 
 
 def select() -> hcm.HttpFilter:
-    """Reads the whole request, may choose its route but not change where or who it is, never sees the answer."""
+    """Reads the whole request and chooses its route. It may not change the request's target or credentials, and gets no
+    response."""
     return hcm.HttpFilter(name=SELECT, typed_config=pack(ext_proc.ExternalProcessor(
         grpc_service=_processor({ROLE_METADATA: "select"}),
         processing_mode=ext_proc.ProcessingMode(
@@ -159,7 +160,7 @@ def select() -> hcm.HttpFilter:
 
 
 def translate(backend: str) -> hcm.HttpFilter:
-    """Rewrites the request for this backend and its answer for the client, while both flow."""
+    """Translates the request for this backend and the response for the client, both as streams."""
     return hcm.HttpFilter(name=TRANSLATE, typed_config=pack(ext_proc.ExternalProcessor(
         grpc_service=_processor({ROLE_METADATA: "translate", BACKEND_METADATA: backend}),
         processing_mode=ext_proc.ProcessingMode(
@@ -173,18 +174,18 @@ def translate(backend: str) -> hcm.HttpFilter:
 
 
 def _processor(metadata: dict[str, str]) -> core.GrpcService:
-    """The workers, with what tells them which filter is calling.
+    """The workers, with metadata that names the calling filter.
 
-    A stream that its worker lost before it answered anything goes to another worker: a dead one has the fewest requests
-    and would be chosen every time. Safe for uploads, because Envoy repeats a stream only while it holds every byte of
-    it (64 KB); past that the retry is given up and the request fails. A stream with a single answer is never repeated,
-    so no provider is asked twice."""
+    If a worker dies before its first message, the stream goes to another worker. (The dead one has the fewest requests,
+    so it would be chosen every time.) Envoy repeats a stream only while it still has all of it (64 KB), so no upload is
+    damaged; a larger request fails. After the first message of the worker a stream is never repeated, so no provider
+    gets a request twice."""
     return core.GrpcService(
         envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR),
         initial_metadata=[core.HeaderValue(key=key, value=value) for key, value in metadata.items()],
         retry_policy=core.RetryPolicy(
             retry_on="connect-failure,refused-stream,reset,unavailable,cancelled",
-            # In all about two seconds: as long as a worker that died alone takes to be back.
+            # About two seconds in all: the time in which a single dead worker is replaced.
             num_retries=10,
             retry_host_predicate=[core.RetryPolicyRetryHostPredicate(
                 name="envoy.retry_host_predicates.previous_hosts",
@@ -194,9 +195,8 @@ def _processor(metadata: dict[str, str]) -> core.GrpcService:
 
 
 def remember_client() -> hcm.HttpFilter:
-    """Keeps the client's API and request id as metadata: the route removes their headers before a provider could
-    fail, and Envoy's own reply to that failure needs both. Also the team, for whom tokens are counted at the end, and
-    what a line of the log tells when the worker was lost."""
+    """Copies facts about the client from headers, which the route removes, to metadata: its API and request id for
+    Envoy's own replies, its team for the count of tokens, and all of them for the log line of a lost worker."""
     return hcm.HttpFilter(name="remember_client", typed_config=pack(to_metadata.Config(request_rules=[
         _to_metadata(API_HEADER, CLIENT_API), _to_metadata("x-request-id", CLIENT_REQUEST_ID),
         _to_metadata(LIMITED_TEAM_HEADER, LIMITED_TEAM), _to_metadata(TEAM_HEADER, CLIENT_TEAM),
@@ -209,8 +209,8 @@ def _to_metadata(header: str, key: str) -> to_metadata.ConfigRule:
 
 
 def provider_key(name: str, backend: Backend, sources: Sources) -> hcm.HttpFilter:
-    """Puts the backend's key into the header that it expects, over whatever stands there. In a running gateway it comes
-    from a file in any case: as a secret from a watched one it would cost Envoy an inotify instance for each backend."""
+    """Sets the header with the backend's key. A running gateway always reads the key from a file: each secret that
+    Envoy watches costs an inotify instance."""
     if backend.key_file:
         return key_from_file(f"backends.{name}.key_file", backend.key_file, key_header(backend))
     if (path := sources.key_path(key_name(name, 1))) is not None:
@@ -220,8 +220,8 @@ def provider_key(name: str, backend: Backend, sources: Sources) -> hcm.HttpFilte
             credential=sources.secret(secret_name(name)), header=key_header(backend).name)))))
 
 
-def terminal() -> hcm.HttpFilter:
-    """Envoy's router, without headers of its own towards the provider."""
+def router_filter() -> hcm.HttpFilter:
+    """Envoy's router, without its own headers for the provider."""
     return hcm.HttpFilter(name="envoy.filters.http.router", typed_config=pack(router.Router(
         suppress_envoy_headers=True)))
 
@@ -229,28 +229,28 @@ def terminal() -> hcm.HttpFilter:
 # ---------------------------------------------------------------------------------------------------------------- cors
 
 CORS = "envoy.filters.http.cors"
-"""The filter for web pages of listed origins. It stands first at the edge: it answers a browser's preflight, which has
-no key, and marks every response, Envoy's own errors included, with the origin's permission. Its policy is part of the
-route table, so that origins change without a new listener.
+"""The filter for web pages of listed origins. It is the first at the edge: it responds to a browser's preflight, which
+has no key, and adds the permission to every response, Envoy's own errors included. Its policy is part of the route
+table, so a change of origins needs no new listener.
 
-It looks at the route before `select` has chosen one, and ignores routes with a direct response: the last route of the
-table must lead to a cluster. Pages of other origins get no permission; without teams the processor refuses them."""
+It uses the route from before `select` has chosen one, and ignores routes with a direct response. So the last route of
+the table must lead to a cluster. Pages of other origins get no permission; without teams the processor refuses them."""
 
 
 def cors_filter() -> hcm.HttpFilter:
-    """Idle until a route table brings a policy along."""
+    """Without effect until a route table has a policy."""
     return hcm.HttpFilter(name=CORS, typed_config=pack(cors.Cors()))
 
 
 def cors_policy(config: Config) -> dict[str, protobuf.Any]:
-    """The policy as per-filter configuration of a virtual host; empty when no origin is listed."""
+    """The policy, as per-filter configuration of a virtual host; empty if no origin is listed."""
     if not config.cors:
         return {}
     return {CORS: pack(cors.CorsPolicy(
-        # "*" is understood by the filter itself.
+        # The filter itself interprets "*".
         allow_origin_string_match=[matcher.StringMatcher(exact=origin) for origin in config.cors],
-        # "*" for headers allows those that the browser asks for: every SDK brings some of its own.
+        # "*" allows the headers that the browser names: each SDK has some of its own.
         allow_methods="GET, POST, OPTIONS", allow_headers="*",
         expose_headers=", ".join(EXPOSED_TO_PAGES), max_age="600",
-        # The gateway usually listens on loopback, and the page comes from elsewhere.
+        # The gateway usually listens on loopback, the page comes from a public address.
         allow_private_network_access=True))}

@@ -1,16 +1,15 @@
-"""The filter that lets several keys of a backend take turns: one key for each try, another one where a key is refused.
+"""The filter that rotates several keys of a backend: each try gets one key, and a refused key is followed by another.
 
-It stands in the provider's cluster, behind the router, because there it runs anew for each try: a key that the
-provider refuses or holds back (401, 402, 403, 429) rests, and where another key does not rest, a header on the answer
-makes the router of the hop send the request again (`routes.hop_table`). So the request is served by the same attempt,
-and failover begins when all keys have failed. The filter looks at headers; it is no ext_proc, which must never stand
-there. Only of Google's 400 it reads the body: that is the answer to a key that is not valid, too, with the reason
-API_KEY_INVALID (`google_errors`).
+The filter is in the provider's cluster, behind the router, where it runs once for each try. A key that the provider
+refuses or limits (401, 402, 403, 429) rests. If another key does not rest, a response header makes the router of the
+hop send the request again (`routes.hop_table`). So the same attempt goes on with another key, and failover begins when
+all keys have failed. The filter is Lua and looks at headers (ext_proc must never be there). It reads the body only of
+a 400 by Google, which may mean an invalid key (`ApiFacts.invalid_key_is_400`).
 
-Keys that rest are a preference, not a rule: where all of them rest, the one that is back first is used, so an error
-that is about the request (a moderated prompt is a 403 for some) never takes a backend away. Each thread of Envoy keeps
-its own turns. Keys of the configuration stand in private files (or, in a static bootstrap, in the filter itself), those
-of key files are read where they are, by the rule of `provider_keys`.
+A resting key is not excluded: if all keys rest, the one with the earliest end of its rest is used. So an error about
+the request (a 403 for a moderated prompt, with some providers) never disables a backend. Each thread of Envoy has its
+own rotation. Configured keys are in private files (in a static bootstrap: in the filter itself). Keys in key files are
+read from there, by the rule of `provider_keys`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from extproc.envoy_config.resource_sources import Sources
 from extproc.headers import OTHER_KEY_HEADER
 
 _LONGEST_ERROR = 65536
-"""Bytes; what Google says of a key is shorter."""
+"""Bytes. Google's errors about keys are shorter."""
 
 _SCRIPT = """\
 local header, prefix, place = {header}, {prefix}, {place}
@@ -40,7 +39,7 @@ local longest_rest = 300
 for number, key in ipairs(keys) do key.number, key.share, key.until_when = number, 0, 0 end
 
 local function rests(key, now)
-  -- No rest is as long: the clock was set back.
+  -- A longer rest means that the clock was set back.
   if key.until_when > now + longest_rest then key.until_when = 0 end
   return key.until_when > now
 end
@@ -71,9 +70,9 @@ local function text_of(key, handle)
     why = key.path .. (text and text:find("%S") and " holds no key" or " is empty")
   end
   if found then
-    key.last, key.said = found, nil
-  elseif why ~= key.said then
-    key.said = why
+    key.last, key.logged = found, nil
+  elseif why ~= key.logged then
+    key.logged = why
     handle:logErr(place .. "[" .. (key.number - 1) .. "]: " .. why .. (key.last and "; the last key stays in use"
                   or "; the other keys are used"))
   end
@@ -108,15 +107,15 @@ function envoy_on_response(handle)
   local status = headers:get(":status")
   if status == "400" and {reads_400} then
     if blames_key(handle) then status = "401" end
-    headers = handle:headers()  -- the object from before the wait for the body is no longer good
+    headers = handle:headers()  -- reading the body has invalidated the earlier object
   end
   local used = rest[status] and handle:streamInfo():dynamicMetadata():get("extproc.key")
   local key = used and keys[used.number]
   if not key then return end
   local now, seconds = os.time(), rest[status]
   if status == "429" then
-    local told = tonumber(headers:get("retry-after") or "")
-    seconds = told and math.max(1, math.min(told, longest_rest)) or seconds
+    local retry_after = tonumber(headers:get("retry-after") or "")
+    seconds = retry_after and math.max(1, math.min(retry_after, longest_rest)) or seconds
   elseif not rests(key, now) then
     handle:logErr(place .. "[" .. (key.number - 1) .. "]: the provider answered " .. headers:get(":status")
                   .. "; the key rests for " .. seconds .. " s")
@@ -132,15 +131,15 @@ end
 """
 
 
-def keys_filters(name: str, backend: Backend, sources: Sources, *, with_secrets: bool) -> list[hcm.HttpFilter]:
-    """The filters of the provider's clusters; none for a backend with one key or without."""
+def rotation_filters(name: str, backend: Backend, sources: Sources, *, with_secrets: bool) -> list[hcm.HttpFilter]:
+    """The filters of the provider's clusters; none for a backend without `keys`."""
     if not backend.keys:
         return []
     header = key_header(backend)
-    entries = [_entry(name, number, entry, sources, with_secrets=with_secrets)
-               for number, entry in enumerate(backend.key_entries, 1)]
+    keys = [_key_table(name, number, entry, sources, with_secrets=with_secrets)
+            for number, entry in enumerate(backend.key_entries, 1)]
     script = _SCRIPT.format(header=quoted(header.name), prefix=quoted(header.prefix),
-                            place=quoted(f"backends.{name}.keys"), keys=",\n".join(entries), longest=LONGEST_KEY_FILE,
+                            place=quoted(f"backends.{name}.keys"), keys=",\n".join(keys), longest=LONGEST_KEY_FILE,
                             other_key=OTHER_KEY_HEADER, reads_400="true" if backend.invalid_key_is_400 else "false",
                             longest_error=_LONGEST_ERROR)
     return [hcm.HttpFilter(name="provider_keys", typed_config=pack(lua.Lua(
@@ -149,8 +148,8 @@ def keys_filters(name: str, backend: Backend, sources: Sources, *, with_secrets:
                            typed_config=pack(upstream_codec.UpstreamCodec()))]
 
 
-def _entry(name: str, number: int, entry: ProviderKey, sources: Sources, *, with_secrets: bool) -> str:
-    """One key as a table of Lua."""
+def _key_table(name: str, number: int, entry: ProviderKey, sources: Sources, *, with_secrets: bool) -> str:
+    """One key as a Lua table."""
     path = entry.key_file or sources.key_path(key_name(name, number))
     if path is not None:
         return f"  {{weight = {entry.weight}, path = {quoted(path)}}}"

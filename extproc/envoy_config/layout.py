@@ -1,9 +1,9 @@
-"""Where one running gateway keeps its files: sockets, Envoy's configuration, secrets, metrics.
+"""The private directory of a running gateway: sockets, Envoy's configuration, secrets, metrics.
 
-`extproc.gateway` makes a directory that only this user can read and removes it at exit; the modules here ask for paths
-and never invent one. What a killed gateway left behind is removed by the next one that starts: a running one holds a
-lock in its directory, which the kernel takes away however the process ends. The names are short, since the path of a
-Unix socket must be.
+`extproc.gateway` creates the directory, which only this user can read, and removes it at exit. All paths in it come
+from here. A running gateway holds a lock in its directory, which the kernel releases however the process ends. So the
+next gateway that starts can remove the directories of killed ones. The names are short because the path of a Unix
+socket must be.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from pathlib import Path
 from typing import IO
 
 DEFAULT_LIMITS_ADDRESS = "127.0.0.1:50052"
-"""Where `extproc limits` listens when nothing else is said."""
+"""The default address of `extproc limits`."""
 SOCKET_PATH_BYTES = 107
 """Longest path of a Unix socket: sun_path holds 108 bytes, the last of them zero."""
 _NOT_IN_SOCKET_PATHS = frozenset("%#?,")
-"""gRPC takes these in `unix:PATH` for parts of a URI or of a list."""
+"""gRPC reads these characters of `unix:PATH` as parts of a URI or of a list."""
 _LONGEST_NAME = "/extproc-12345678/w999.sock"
 _PREFIX = "extproc-"
 _LOCK = "running"
-"""A file that its gateway has locked."""
+"""The name of the lock file."""
 
 
 def socket_path_problem(path: str) -> str | None:
-    """Why no Unix socket can have this path; None when it can."""
+    """Why a Unix socket cannot have this path; None if it can."""
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         return f"is longer than the {SOCKET_PATH_BYTES} bytes that a Unix socket's path may have"
-    if strange := sorted(_NOT_IN_SOCKET_PATHS.intersection(path)):
-        return f"holds {' '.join(strange)}, which gRPC does not take in a socket's path"
+    if found := sorted(_NOT_IN_SOCKET_PATHS.intersection(path)):
+        return f"holds {' '.join(found)}, which gRPC does not accept in a socket's path"
     return None
 
 
@@ -53,12 +53,12 @@ class RuntimeLayout:
 
     @classmethod
     def create(cls, workers: int) -> RuntimeLayout:
-        """A fresh directory (mode 0700) for this many workers; those of gateways that are gone are removed. Raises
-        OSError where none can be made."""
-        place = _place()
-        remove_abandoned(Path(place))
-        root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-        layout = cls(root, [f"unix:{root}/w{number}.sock" for number in range(workers)], _locked(root))
+        """Makes a new directory (mode 0700) for this many workers, and removes those of gateways that are gone. Raises
+        OSError."""
+        parent = _parent_directory()
+        remove_abandoned(Path(parent))
+        root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        layout = cls(root, [f"unix:{root}/w{number}.sock" for number in range(workers)], _lock(root))
         for folder in (layout.config, layout.metrics, layout.reload_trigger):
             folder.mkdir(mode=0o700)
         return layout
@@ -70,7 +70,7 @@ class RuntimeLayout:
 
     @property
     def reload_trigger(self) -> Path:
-        """The directory in which a move tells Envoy to read the gateway's certificate again."""
+        """The directory in which a moved file makes Envoy read the gateway's certificate again."""
         return self.root / "reload-trigger"
 
     @property
@@ -85,17 +85,17 @@ class RuntimeLayout:
 
     @property
     def limits_socket(self) -> Path:
-        """The socket of the process that counts what teams use."""
+        """The socket of the rate limit service."""
         return self.root / "limits.sock"
 
     @property
     def counters(self) -> Path:
-        """Where that process keeps its counters, unless the configuration names a file."""
+        """The file of its counters, unless the configuration names one."""
         return self.root / "counters.json"
 
     @property
     def accepted(self) -> Path:
-        """What the workers read: the configurations that were accepted (`extproc.worker.generations`)."""
+        """The accepted configurations (`extproc.worker.generations`), which the workers read."""
         return self.root / "accepted.json"
 
     @property
@@ -104,16 +104,16 @@ class RuntimeLayout:
         return self.root / "admin.sock"
 
     def remove(self) -> None:
-        """Deletes everything. Harmless when it is gone already."""
+        """Deletes everything. Does nothing if it is gone already."""
         shutil.rmtree(self.root, ignore_errors=True)
         if self.lock is not None:
             self.lock.close()
 
 
-def remove_abandoned(place: Path) -> None:
-    """Deletes the directories in `place` whose gateway is gone. Leaves alone what another user made, and what has no
-    lock file (it may just be coming into being)."""
-    for root in place.glob(f"{_PREFIX}*"):
+def remove_abandoned(parent: Path) -> None:
+    """Deletes the directories in `parent` whose gateway is gone. Keeps those of other users and those without a lock
+    file, which may be new."""
+    for root in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             found = root.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
@@ -123,9 +123,9 @@ def remove_abandoned(place: Path) -> None:
                 shutil.rmtree(root, ignore_errors=True)
 
 
-def _locked(root: Path) -> IO[bytes]:
-    """The lock file, locked before it has its name: nobody ever sees it unlocked while we live. Children do not inherit
-    it."""
+def _lock(root: Path) -> IO[bytes]:
+    """Makes the lock file, locked before it has its final name, so that nobody sees it unlocked while this process
+    runs. Children do not inherit it."""
     unnamed = root / f".{_LOCK}"
     lock = unnamed.open("wb")
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -133,7 +133,7 @@ def _locked(root: Path) -> IO[bytes]:
     return lock
 
 
-def _place() -> str:
-    """Where temporary files go (TMPDIR), or /tmp when socket paths would not fit there."""
-    usual = tempfile.gettempdir()
-    return "/tmp" if socket_path_problem(usual + _LONGEST_NAME) else usual
+def _parent_directory() -> str:
+    """The directory for temporary files (TMPDIR), or /tmp if socket paths would be too long there."""
+    default = tempfile.gettempdir()
+    return "/tmp" if socket_path_problem(default + _LONGEST_NAME) else default

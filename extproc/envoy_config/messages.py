@@ -1,7 +1,7 @@
 """Two Envoy 1.40 messages that envoy-data-plane does not have: priority group specifier and body size limit.
 
-Used by `routes` and `filters`. The same messages stand in `proto/envoy/extensions/`; a test compares names and field
-numbers. Drop this module when envoy-data-plane catches up.
+Used by `routes` and `filters`. `proto/envoy/extensions/` has the same messages; a test compares names and field
+numbers. Remove this module when envoy-data-plane has them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from envoy_data_plane.message_pool import default_message_pool
 
 @dataclass(eq=False, repr=False)
 class BodySizeLimit(betterproto2.Message):
-    """Answers 413 to a request whose body is over the limit, with and without a content-length."""
+    """Refuses a request with a body over the limit with 413, with and without a content-length."""
 
     max_request_bytes: int | None = betterproto2.field(
         1, betterproto2.TYPE_MESSAGE, unwrap=lambda: protobuf.UInt64Value, optional=True
@@ -45,7 +45,7 @@ class PriorityGroup(betterproto2.Message):
 
 @dataclass(eq=False, repr=False)
 class PriorityGroupClusterSpecifier(betterproto2.Message):
-    """Attempt n goes to group n; attempts past the last group stay on it."""
+    """Attempt n goes to group n, attempts past the last group to the last group."""
 
     priority_groups: list[PriorityGroup] = betterproto2.field(  # noqa: RUF009 - how betterproto declares fields
         1, betterproto2.TYPE_MESSAGE, repeated=True

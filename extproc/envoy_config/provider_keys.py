@@ -1,4 +1,4 @@
-"""A provider's key: the header that carries it, and its way from the configuration to Envoy.
+"""A provider's key: its header, and how Envoy gets it from the configuration.
 
 A listener or a route never contains a key. In a running gateway the key is in a private file that a few lines of Lua
 read for each request (`key_rotation` does the same for several keys). In a static bootstrap it is a secret that the
@@ -53,30 +53,29 @@ def secret_name(backend: str) -> str:
 
 
 def key_name(backend: str, number: int) -> str:
-    """The name under which a key of the configuration is delivered in a file; `number` counts from 1, which is also
-    that of a single key."""
+    """The name of the file of a configured key, without its prefix. `number` counts from 1; a single key has 1."""
     return f"{backend}.{number}"
 
 
 def keys_in_files(name: str, backend: Backend) -> dict[str, str]:
-    """The keys of the configuration that are delivered in files: name -> key."""
+    """The configured keys that go into files of the runtime directory: name -> key."""
     entries = (ProviderKey(key=backend.key),) if backend.key else backend.key_entries
     return {key_name(name, number): entry.key for number, entry in enumerate(entries, 1) if entry.key is not None}
 
 
 def placeholder(kind: str, name: str) -> str:
-    """What stands for a key where it must not be shown: `backend` or `team`, and its name."""
+    """The text instead of a key that must not be shown. `kind`: `backend` or `team`."""
     return f"PUT-THE-KEY-OF-{kind.upper()}-{name}-HERE"
 
 
 def provider_secrets(config: Config, *, with_secrets: bool) -> list[tls.Secret]:
-    """One generic secret for each backend whose key the configuration holds, in its order, for a static bootstrap."""
+    """One generic secret for each backend with a `key`, in the order of the configuration, for a static bootstrap."""
     return [_secret(name, backend, with_secrets) for name, backend in config.backends.items() if backend.key]
 
 
 def _secret(name: str, backend: Backend, with_secrets: bool) -> tls.Secret:
     value = backend.key if with_secrets and backend.key else placeholder("backend", name)
-    # The injector's own prefix option is left alone: one place that says how a header looks is enough.
+    # Not by the injector's own prefix option: `key_header` alone decides the form of a header.
     text = key_header(backend).prefix + value
     return tls.Secret(name=secret_name(name), generic_secret=tls.GenericSecret(secret=core.DataSource(
         inline_string=text)))
@@ -85,11 +84,11 @@ def _secret(name: str, backend: Backend, with_secrets: bool) -> tls.Secret:
 # ----------------------------------------------------------------------------------------------------- keys from files
 
 NO_KEY_DETAILS = "lua_response"
-"""What Envoy says in `response.code_details` of the reply that the filter gives without a key."""
+"""Envoy's `response.code_details` for the filter's own reply, which it sends if there is no key."""
 
 _SCRIPT = """\
 local path, header, prefix, place = {path}, {header}, {prefix}, {place}
-local last, said
+local last, logged
 
 local function read()
   local file, why = io.open(path, "rb")
@@ -104,9 +103,9 @@ end
 function envoy_on_request(handle)
   local key, why = read()
   if key then
-    last, said = key, nil
-  elseif why ~= said then
-    said = why
+    last, logged = key, nil
+  elseif why ~= logged then
+    logged = why
     handle:logErr(place .. ": " .. why .. (last and "; the last key stays in use" or "; its requests fail"))
   end
   if last then
@@ -119,19 +118,18 @@ end
 
 
 def key_from_file(place: str, path: str, header: KeyHeader) -> hcm.HttpFilter:
-    """Reads the file at `path` and sends what it holds in `header`, over whatever stands there. `place`: what the log
-    calls it."""
+    """Reads the key file at `path` and sets `header`. `place`: the setting that the log names."""
     script = _SCRIPT.format(
         path=quoted(path), header=quoted(header.name), prefix=quoted(header.prefix),
         place=quoted(place), longest=LONGEST_KEY_FILE)
     return hcm.HttpFilter(name="provider_key", typed_config=pack(lua.Lua(
-        # The route is chosen; after translation there is not all that it would take to choose it again.
+        # After translation the request lacks headers by which the route was chosen.
         clear_route_cache=False,
         default_source_code=core.DataSource(inline_string=script))))
 
 
 def quoted(text: str) -> str:
-    """A string literal of Lua: what is not plain ASCII goes in as decimal bytes."""
+    """A string literal of Lua. Bytes other than printable ASCII are decimal escapes."""
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03d}"
              for byte in text.encode("utf-8", "surrogateescape"))
     return f'"{"".join(plain)}"'

@@ -1,4 +1,4 @@
-"""What every builder of Envoy messages needs: packing into `Any`, durations, messages as JSON.
+"""Helpers of all builders of Envoy messages: packing into `Any`, durations, messages as JSON.
 
 Field names in the JSON are the proto names (snake case), as in Envoy's documentation.
 """
@@ -19,7 +19,7 @@ from envoy_data_plane.message_pool import default_message_pool
 
 
 class _Packed(protobuf.Any):
-    """An `Any` that keeps its message, since only JSON is made of it and never bytes."""
+    """An `Any` that keeps its message: it is only rendered as JSON, never as bytes."""
 
     message: betterproto2.Message
 
@@ -50,17 +50,17 @@ def to_json(message: betterproto2.Message) -> dict[str, Any]:
         return message.to_dict()
     if isinstance(message, _Packed):
         return {"@type": message.type_url, **to_json(message.message)}
-    found = {}
+    members = {}
     for name, default in _fields(type(message)):
         value = getattr(message, name)
         if value != default:
-            found[name] = _json_value(value)
-    return found
+            members[name] = _json_value(value)
+    return members
 
 
 @cache
 def _fields(message: type[betterproto2.Message]) -> list[tuple[str, Any]]:
-    """The names of the fields, each with the value that proto JSON leaves out."""
+    """The names of the fields, each with its default, which proto JSON omits."""
     return [(field.name, field.default if field.default_factory is dataclasses.MISSING else field.default_factory())
             for field in dataclasses.fields(cast(Any, message))]
 
@@ -88,5 +88,5 @@ def json_text(content: dict[str, Any]) -> str:
 
 
 def request_header(name: str) -> str:
-    """Envoy's format for the value of a request header."""
+    """Envoy's format string for the value of a request header."""
     return f"%REQ({name.upper()})%"

@@ -1,8 +1,8 @@
-"""The route tables: at the edge one route per model rule, in a backend's hop the one way to its provider.
+"""The route tables: at the edge one route per model rule, in a backend's hop the routes to its provider.
 
-`select` names the rule in `x-extproc-route` and, if attempts have weights, the order of this request's attempts in
-`x-extproc-order`. The edge route sends attempt n to the hop cluster of the n-th backend in that order, and tells the
-hop which attempts may skip an ejected provider. Both tables remove the headers that must not go further.
+`select` puts the rule into `x-extproc-route` and, if attempts have weights, the order of this request's attempts into
+`x-extproc-order`. The edge route sends attempt n to the hop cluster of the n-th backend in that order, with a header
+that lists the attempts that may skip an ejected provider. Both tables remove the headers that must not go further.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from envoy_data_plane.google import protobuf
 from extproc.config import Backend, Config, ModelRule
 from extproc.endpoints import HEALTH_PATH
 from extproc.envoy_config.access_log import RULE_METADATA
-from extproc.envoy_config.filters import KEY_AUTH, SELECT, cors_policy, hop_domain, switched_off, team_keys
+from extproc.envoy_config.filters import KEY_AUTH, SELECT, cors_policy, disabled, hop_domain, team_keys
 from extproc.envoy_config.messages import ClusterWeight, PriorityGroup, PriorityGroupClusterSpecifier
 from extproc.envoy_config.ratelimit import edge_limits, hop_limits
 from extproc.envoy_config.rendering import extension, pack, seconds
@@ -36,18 +36,18 @@ from extproc.headers import (
 )
 
 
-def hop_cluster(backend: str) -> str:
-    """The cluster that leads from the edge into the hop of this backend."""
+def hop_cluster_name(backend: str) -> str:
+    """The name of the cluster that leads from the edge to the hop of this backend."""
     return f"hop-{backend}"
 
 
-def provider_cluster(backend: str) -> str:
-    """The cluster of the provider's own endpoints."""
+def provider_cluster_name(backend: str) -> str:
+    """The name of the cluster of the provider's endpoints."""
     return f"backend-{backend}"
 
 
-def ejectable_cluster(backend: str) -> str:
-    """The cluster of the same endpoints for attempts that are followed by another: they skip an ejected provider."""
+def ejectable_cluster_name(backend: str) -> str:
+    """The name of the cluster of the same endpoints for attempts that skip an ejected provider."""
     return f"early-{backend}"
 
 
@@ -65,23 +65,23 @@ def _ejectable_attempts(rule: ModelRule, attempts: Sequence[int]) -> list[int]:
 
 
 def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguration:
-    """Liveness, one route per model rule, a 503 for a rule that is not among them, and a 404 for what `select` did not
-    answer itself."""
+    """Liveness, one route per model rule, a 503 for a rule without a route, and a 404 for all other requests that
+    `select` did not answer itself."""
     rules: dict[str, ModelRule] = {}
-    for rule in config.models:  # during a reload, rules may differ in parts that Envoy ignores
+    for rule in config.models:  # during a reload, two rules may differ only in parts that Envoy ignores
         rules.setdefault(rule.route_key, rule)
     keys = {KEY_AUTH: pack(team_keys(config, with_secrets=with_secrets))} if config.teams else {}
     return route.RouteConfiguration(name="edge", validate_clusters=False, virtual_hosts=[route.VirtualHost(
         name="edge", domains=["*"],
         routes=[_liveness(), *(route for rule in rules.values() for route in _rule_routes(rule, config)),
-                _unknown_rule(), _nothing_here()],
+                _unknown_rule(), _not_found()],
         request_headers_to_remove=list(REMOVED_AT_EDGE),
         include_request_attempt_count=True,
         typed_per_filter_config={**cors_policy(config), **keys})])
 
 
 def _liveness() -> route.Route:
-    off = pack(switched_off())
+    off = pack(disabled())
     return route.Route(
         name="healthz", match=route.RouteMatch(path=HEALTH_PATH),
         direct_response=route.DirectResponseAction(status=200, body=core.DataSource(inline_string="ok\n")),
@@ -89,7 +89,7 @@ def _liveness() -> route.Route:
 
 
 def _unknown_rule() -> route.Route:
-    """503 for a rule that this Envoy does not know: the processor has another configuration."""
+    """503 for a rule without a route: the processor has another configuration than this Envoy."""
     return route.Route(
         name="unknown-rule", match=route.RouteMatch(prefix="/", headers=[
             route.HeaderMatcher(name=ROUTE_HEADER, present_match=True)]),
@@ -98,9 +98,9 @@ def _unknown_rule() -> route.Route:
             cluster_not_found_response_code=route.RouteActionClusterNotFoundResponseCode.SERVICE_UNAVAILABLE))
 
 
-def _nothing_here() -> route.Route:
-    """404, but as a route to a cluster: the cors filter passes over direct responses, and this is the route of every
-    request until `select` has chosen one."""
+def _not_found() -> route.Route:
+    """404, as a route to a missing cluster: the CORS filter ignores direct responses, and every request has this route
+    until `select` has chosen another one."""
     return route.Route(
         name="nothing", match=route.RouteMatch(prefix="/"),
         route=route.RouteAction(
@@ -109,16 +109,17 @@ def _nothing_here() -> route.Route:
 
 
 def _rule_routes(rule: ModelRule, config: Config) -> list[route.Route]:
-    """One route for each order of the rule's attempts. The first order comes last, for a request that names none."""
+    """One route for each order of the rule's attempts. The first order is last, because it also serves requests without
+    `x-extproc-order`."""
     routes = [_rule_route(rule, number, order.attempts, config) for number, order in enumerate(rule.attempt_orders)]
     return [*routes[1:], routes[0]]
 
 
 def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Config) -> route.Route:
-    """Attempt n is group n. The request is kept for further attempts up to `limits.replay` bytes; a larger one is
-    served by the first attempt alone."""
+    """Attempt n is group n. Envoy keeps the request for further attempts up to `limits.replay` bytes; a larger one has
+    only the first attempt."""
     groups = [PriorityGroup(name=f"attempt-{number}", clusters=[ClusterWeight(
-        cluster_name=hop_cluster(rule.attempts[index].backend), weight=100)])
+        cluster_name=hop_cluster_name(rule.attempts[index].backend), weight=100)])
         for number, index in enumerate(attempts, 1)]
     ejectable = ",".join(map(str, _ejectable_attempts(rule, attempts)))
     chosen = [route.HeaderMatcher(name=ROUTE_HEADER, string_match=matcher.StringMatcher(prefix=f"{rule.route_key}.")),
@@ -133,7 +134,7 @@ def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Co
         route=route.RouteAction(
             timeout=seconds(0), idle_timeout=seconds(config.timeouts.stream_idle),
             retry_policy=route.RetryPolicy(
-                # Without a condition Envoy keeps no copy of the request, which a single attempt has no use for.
+                # Without a condition Envoy keeps no copy of the request, which a single attempt does not need.
                 retry_on="5xx,reset,connect-failure,retriable-status-codes" if len(attempts) > 1 else "",
                 retriable_status_codes=FAILOVER_STATUSES,
                 num_retries=len(attempts) - 1, refresh_cluster_on_retry=True,
@@ -144,51 +145,53 @@ def _rule_route(rule: ModelRule, order: int, attempts: Sequence[int], config: Co
 
 
 def hops_table(config: Config) -> route.RouteConfiguration:
-    """The ways of all hops to their providers in one table; the listener of each names its part of it in a header."""
+    """The routes of all hops in one table. A header, which the listener of each hop adds, chooses its part."""
     return route.RouteConfiguration(
         name=HOPS, vhost_header=HOP_HEADER, request_headers_to_remove=[HOP_HEADER],
         virtual_hosts=[_hop(name, config, hop_domain(name)) for name in config.backends])
 
 
 CONNECT_RETRIES, CONNECT_RETRIES_EJECTABLE = 3, 1
-"""Retries of a connection that failed or carried nothing: by the last attempt, and by one that another follows. A
-provider with a full listen queue drops connection attempts, for seconds in a burst."""
+"""Retries of a failed connection (one that carried nothing) by the last attempt, and by one that another follows. A
+provider with a full listen queue drops connection attempts, in a burst for several seconds."""
 
 
 def hop_table(backend: str, config: Config) -> route.RouteConfiguration:
-    """The way of one hop to its provider, for a listener that holds its own table."""
+    """The routes of one hop, for a listener with its own table."""
     return route.RouteConfiguration(name=f"in-{backend}", virtual_hosts=[_hop(backend, config, "*")])
 
 
 def _hop(backend: str, config: Config, domain: str) -> route.VirtualHost:
-    """To the provider. An attempt skips an ejected provider if another provider follows; the last attempt always
-    asks."""
-    def to(cluster: str, *headers: route.HeaderMatcher) -> route.Route:
+    """The routes to the provider. An attempt skips an ejected provider if another backend follows; the last attempt
+    never does."""
+    def route_to(cluster: str, connect_retries: int, *headers: route.HeaderMatcher) -> route.Route:
         return route.Route(
             name=cluster, match=route.RouteMatch(prefix="/", headers=list(headers)),
             typed_per_filter_config=hop_limits(config),
             request_body_buffer_limit=config.limits.replay if config.backends[backend].keys else None,
-            route=_hop_action(cluster, config.backends[backend], config,
-                              CONNECT_RETRIES if cluster == provider_cluster(backend) else CONNECT_RETRIES_EJECTABLE))
+            route=_hop_action(cluster, config.backends[backend], config, connect_retries))
 
-    ejectable = [to(ejectable_cluster(backend), _exactly(ATTEMPT_COUNT_HEADER, str(number)), route.HeaderMatcher(
-                    name=EJECTABLE_ATTEMPTS_HEADER, string_match=matcher.StringMatcher(contains=f",{number},")))
-                 for number in ejectable_attempts(backend, config)]
+    routes = [route_to(ejectable_cluster_name(backend), CONNECT_RETRIES_EJECTABLE,
+                       _exactly(ATTEMPT_COUNT_HEADER, str(number)),
+                       route.HeaderMatcher(name=EJECTABLE_ATTEMPTS_HEADER,
+                                           string_match=matcher.StringMatcher(contains=f",{number},")))
+              for number in ejectable_attempts(backend, config)]
+    routes.append(route_to(provider_cluster_name(backend), CONNECT_RETRIES))
     return route.VirtualHost(name=backend, domains=[domain], request_headers_to_remove=list(REMOVED_IN_HOP),
-                             routes=[*ejectable, to(provider_cluster(backend))])
+                             routes=routes)
 
 
-def _hop_action(cluster: str, backend: Backend, config: Config, connects: int) -> route.RouteAction:
-    """Only what a further try cannot do twice is tried again here: a connection that never carried the request, and an
-    answer by which the provider refused a key where another key is free. Failover is the edge's."""
+def _hop_action(cluster: str, backend: Backend, config: Config, connect_retries: int) -> route.RouteAction:
+    """Retries here cannot make a provider serve a request twice: they follow a connection that never carried the
+    request, or the refusal of a key while another key is free. Failover is the edge's."""
     retry = route.RetryPolicy(
-        retry_on="connect-failure,refused-stream,reset-before-request", num_retries=connects,
+        retry_on="connect-failure,refused-stream,reset-before-request", num_retries=connect_retries,
         retry_back_off=route.RetryPolicyRetryBackOff(base_interval=seconds(0.1), max_interval=seconds(1)),
         per_try_idle_timeout=seconds(config.timeouts.per_try_idle))
     if backend.keys:
         retry.retry_on += ",retriable-headers"
         retry.retriable_headers = [_exactly(OTHER_KEY_HEADER, "1")]
-        retry.num_retries = len(backend.keys) - 1 + connects
+        retry.num_retries = len(backend.keys) - 1 + connect_retries
     return route.RouteAction(
         cluster=cluster, timeout=seconds(0), idle_timeout=seconds(0), auto_host_rewrite=True,
         retry_policy=retry)

@@ -1,7 +1,7 @@
 """Spans for a collector of traces, and the collector's cluster.
 
 Each request makes one span at the edge and one for each attempt in its backend's hop. All of them join one trace: the
-edge passes its context on, and the hop continues it. The backend's setting decides whether the provider gets it.
+edge forwards its context, and the hop continues it. The backend's `trace` decides whether the provider gets it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from extproc.config import Backend, Config, Tracing
 from extproc.config.observability import parse_otlp
 from extproc.config.versions import plain_name
 from extproc.envoy_config.access_log import RESPONSE_DETAILS, RULE_METADATA
-from extproc.envoy_config.cluster_parts import endpoints, find_by, http1, http2, protocol, tls_to
+from extproc.envoy_config.cluster_parts import endpoints, http1, http2, protocol, resolve_host, tls_to
 from extproc.envoy_config.provider_keys import placeholder
 from extproc.envoy_config.rendering import extension, pack, request_header, seconds
 from extproc.headers import TEAM_HEADER
@@ -32,7 +32,7 @@ TRACES = "traces"
 """The cluster of the collector."""
 
 _URL = "%REQ(:SCHEME)%://%REQ(:AUTHORITY)%%PATH(NQ)%"
-"""Without the query, which Envoy's own `http.url` has and in which clients put keys."""
+"""Without the query of Envoy's own `http.url`, in which clients may put keys."""
 
 _HOP_TAGS = {
     "gen_ai.operation.name": "operation",
@@ -47,21 +47,20 @@ _HOP_TAGS = {
     "extproc.team": "team",
     "extproc.attempt": "attempt",
 }
-"""Attributes of an attempt's span, by the OpenTelemetry conventions for generative AI where they have one, and the keys
-of the metadata that `translate` gives. The model is the rule's `match`, as in the metrics."""
-
+"""Attributes of an attempt's span, and the keys in the metadata of `translate`. The names follow the OpenTelemetry
+conventions for generative AI if these have one. The request's model is the rule's `match`, as in the metrics."""
 
 _BROKEN = f"{RESPONSE_DETAILS}.startsWith('upstream_reset_after_response_started')"
-_TOLD = "metadata.filter_metadata['extproc']"
-_ERROR_TYPE = (f"%CEL({_BROKEN} ? 'server' : 'extproc' in metadata.filter_metadata && 'failure' in {_TOLD}"
-               f" && type({_TOLD}['failure']) == string ? {_TOLD}['failure'] : '')%")
-"""The failure that `translate` found, or that the provider's stream broke off, which only Envoy knows."""
+_FACTS = "metadata.filter_metadata['extproc']"
+_ERROR_TYPE = (f"%CEL({_BROKEN} ? 'server' : 'extproc' in metadata.filter_metadata && 'failure' in {_FACTS}"
+               f" && type({_FACTS}['failure']) == string ? {_FACTS}['failure'] : '')%")
+"""The failure found by `translate`; `server` if the provider's stream broke off, which only Envoy knows."""
 _ERROR = f"%CEL({_BROKEN} ? 'true' : '')%"
-"""Envoy marks a span by itself only where the status is 5xx."""
+"""Envoy itself marks a span as an error only for a 5xx status."""
 
 
 def edge_tracing(config: Config, *, with_secrets: bool) -> hcm.HttpConnectionManagerTracing | None:
-    """For the edge's connection manager; None where nothing is traced."""
+    """For the edge's connection manager; None without tracing."""
     if config.tracing is None:
         return None
     return _tracing(config.tracing, with_secrets, "%REQ(:METHOD)% %PATH(NQ):100%", {
@@ -71,7 +70,7 @@ def edge_tracing(config: Config, *, with_secrets: bool) -> hcm.HttpConnectionMan
 
 def hop_tracing(name: str, backend: Backend, config: Config, *,
                 with_secrets: bool) -> hcm.HttpConnectionManagerTracing | None:
-    """For a backend's connection manager; None where nothing is traced."""
+    """For a backend's connection manager; None without tracing."""
     if config.tracing is None:
         return None
     made = _tracing(config.tracing, with_secrets, f"attempt {plain_name(name)}", {
@@ -85,7 +84,7 @@ def hop_tracing(name: str, backend: Backend, config: Config, *,
 
 
 def never_traced() -> route.Tracing:
-    """For a route whose requests are of no interest."""
+    """For a route without traces."""
     return route.Tracing(client_sampling=envoy_type.FractionalPercent(numerator=0),
                          random_sampling=envoy_type.FractionalPercent(numerator=0),
                          overall_sampling=envoy_type.FractionalPercent(numerator=0))
@@ -94,7 +93,7 @@ def never_traced() -> route.Tracing:
 def _tracing(tracing: Tracing, with_secrets: bool, operation: str,
              custom: dict[str, str]) -> hcm.HttpConnectionManagerTracing:
     return hcm.HttpConnectionManagerTracing(
-        # The sampler decides; a client's x-client-trace-id shall have no say.
+        # The sampler decides. A client's x-client-trace-id must not.
         client_sampling=envoy_type.Percent(value=0), random_sampling=envoy_type.Percent(value=100.0),
         operation=operation,
         custom_tags=[tags.CustomTag(tag=tag, value=text) for tag, text in {"http.url": _URL, **custom}.items()],
@@ -104,7 +103,7 @@ def _tracing(tracing: Tracing, with_secrets: bool, operation: str,
 
 def _exporter(tracing: Tracing, with_secrets: bool) -> trace.OpenTelemetryConfig:
     collector = parse_otlp(tracing.otlp)
-    # Over HTTP Envoy reads % as the beginning of a format. (Over gRPC no value may hold one, which is checked.)
+    # Over HTTP Envoy reads % as the start of a format string. (Over gRPC the configuration refuses a %.)
     headers = {name: value.replace("%", "%%") if with_secrets else placeholder("tracing", name)
                for name, value in tracing.headers.items()}
     made = trace.OpenTelemetryConfig(service_name=tracing.service, sampler=extension(
@@ -132,14 +131,14 @@ def _exporter(tracing: Tracing, with_secrets: bool) -> trace.OpenTelemetryConfig
 
 
 def runtime() -> bootstrap.LayeredRuntime:
-    """Spans leave a second after they ended, where nothing fills a batch sooner; Envoy's own patience is 5 s."""
+    """Sends spans at the latest a second after their end. Envoy's default is 5 s."""
     return bootstrap.LayeredRuntime(layers=[bootstrap.RuntimeLayer(
         name="extproc", static_layer=protobuf.Struct.from_dict({"tracing.opentelemetry.flush_interval_ms": 1000.0}))])
 
 
 def collector_clusters(config: Config, ca: str) -> list[cluster.Cluster]:
-    """The cluster of the collector; none where nothing is traced. `ca`: the file of certificates trusted where the
-    configuration names none."""
+    """The cluster of the collector; none without tracing. `ca`: the file of trusted certificates if the configuration
+    has none."""
     if config.tracing is None:
         return []
     collector = parse_otlp(config.tracing.otlp)
@@ -150,7 +149,7 @@ def collector_clusters(config: Config, ca: str) -> list[cluster.Cluster]:
         load_assignment=endpoints(TRACES, [endpoint.Endpoint(
             hostname=collector.authority, address=core.Address(socket_address=core.SocketAddress(
                 address=collector.host, port_value=collector.port)))]))
-    find_by(made, collector.host)
+    resolve_host(made, collector.host)
     if collector.is_tls:
         made.transport_socket = tls_to(collector.host, config.tracing.ca or ca)
     return [made]

@@ -127,13 +127,13 @@ class Envoy:
 
     def unresolved_backends(self, config: Config) -> list[str]:
         """A sentence for each backend whose host name cannot be resolved now. Envoy keeps trying."""
-        from extproc.envoy_config.routes import provider_cluster  # expensive; not imported while the workers start
+        from extproc.envoy_config.routes import provider_cluster_name  # expensive; not imported while the workers start
 
         with contextlib.suppress(OSError, http.client.HTTPException):
             stats = self.admin.ask("GET", "/stats?filter=^cluster\\.backend-.*\\.membership_total$")[1]
             return [f"backends.{name}.url: the host name {backend.host} cannot be resolved now"
                     for name, backend in config.backends.items()
-                    if f"cluster.{provider_cluster(name)}.membership_total: 0\n" in stats]
+                    if f"cluster.{provider_cluster_name(name)}.membership_total: 0\n" in stats]
         return []
 
     async def drain(self, patience: float) -> bool:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from extproc.envoy_config.filters import all_but
+from extproc.envoy_config.filters import patterns_except
 
 PREFIX = "x-extproc-"
 OWN = ("x-extproc-finalize", "x-extproc-tools")
@@ -14,7 +14,7 @@ OWN = ("x-extproc-finalize", "x-extproc-tools")
 
 @pytest.mark.parametrize("own", [OWN, OWN[:1], ("x-extproc-to", "x-extproc-tools"), ()], ids=str)
 def test_all_names_but_the_clients_own(own: tuple[str, ...]) -> None:
-    patterns = [re.compile(pattern) for pattern in all_but(PREFIX, *own)]
+    patterns = [re.compile(pattern) for pattern in patterns_except(PREFIX, *own)]
     names = {PREFIX, PREFIX + "route", PREFIX + "z", "x-other", "x-extpro", *own}
     for name in own:
         for at in range(len(name) + 1):
