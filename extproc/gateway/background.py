@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 from extproc.config import Config
 from extproc.gateway import console
-from extproc.gateway.reload import ConfigFile, FileWatch, Reloader
+from extproc.gateway.config_file import ConfigFile, FileWatch
+from extproc.gateway.reload import Reloader
 from extproc.gateway.signals import OperatorSignals
 from extproc.gateway.workers import Workers
 

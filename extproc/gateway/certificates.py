@@ -15,7 +15,7 @@ from pathlib import Path
 
 from extproc.config import EdgeTls
 from extproc.gateway.child_processes import LineSink
-from extproc.gateway.reload import LOOK_EVERY, FileWatch
+from extproc.gateway.config_file import LOOK_EVERY, FileWatch
 
 
 class CertificateWatcher:

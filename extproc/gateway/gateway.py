@@ -18,13 +18,14 @@ from extproc.gateway.admin import AdminServer, shared_metrics
 from extproc.gateway.background import cancel_tasks, start_background_tasks
 from extproc.gateway.certificates import CertificateWatcher
 from extproc.gateway.child_processes import StartError
+from extproc.gateway.config_file import FileWatch, digest_of
 from extproc.gateway.demo_provider import DemoProvider
 from extproc.gateway.envoy import Envoy
 from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.gateway.envoy_files import EnvoyFiles
 from extproc.gateway.ratelimit_process import RateLimitProcess, unanswered_metric
 from extproc.gateway.readiness import Readiness
-from extproc.gateway.reload import FileWatch, Reloader, digest_of
+from extproc.gateway.reload import Reloader
 from extproc.gateway.signals import OperatorSignals, unless_stopped, wait_for_first
 from extproc.gateway.workers import FIRST_PAUSE, Command, Workers
 

@@ -21,10 +21,10 @@ from extproc.gateway import console
 from extproc.gateway.addresses import check_socket_path, resolve_port, with_listen_address
 from extproc.gateway.admin import admin_address
 from extproc.gateway.child_processes import StartError
+from extproc.gateway.config_file import FileWatch
 from extproc.gateway.envoy import Envoy
 from extproc.gateway.gateway import Gateway
 from extproc.gateway.ratelimit_process import RateLimitProcess
-from extproc.gateway.reload import FileWatch
 from extproc.gateway.serving import Serving
 from extproc.gateway.signals import OperatorSignals
 from extproc.gateway.workers import Command, processors, worker_command

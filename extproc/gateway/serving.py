@@ -18,9 +18,10 @@ from extproc.envoy_config.layout import RuntimeLayout
 from extproc.gateway import console
 from extproc.gateway.admin import AdminServer, shared_metrics
 from extproc.gateway.background import cancel_tasks, start_background_tasks
+from extproc.gateway.config_file import FileWatch, digest_of
 from extproc.gateway.ratelimit_process import RateLimitProcess
 from extproc.gateway.readiness import Readiness
-from extproc.gateway.reload import FileWatch, Reloader, digest_of
+from extproc.gateway.reload import Reloader
 from extproc.gateway.signals import OperatorSignals, unless_stopped, wait_for_first
 from extproc.gateway.workers import Command, Workers
 

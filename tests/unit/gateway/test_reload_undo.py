@@ -18,10 +18,11 @@ from extproc.envoy_config import RuntimeLayout
 from extproc.gateway import envoy_files as envoy_files_module
 from extproc.gateway import inotify
 from extproc.gateway.child_processes import StartError
+from extproc.gateway.config_file import ConfigFile, FileWatch
 from extproc.gateway.envoy_admin import EnvoyAdmin
 from extproc.gateway.envoy_files import ApplyError, EnvoyFiles
 from extproc.gateway.ratelimit_process import RateLimitProcess
-from extproc.gateway.reload import ConfigFile, FileWatch, Reloader
+from extproc.gateway.reload import Reloader
 from extproc.gateway.workers import Workers
 from extproc.worker.generations import Accepted
 
