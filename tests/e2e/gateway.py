@@ -29,6 +29,20 @@ BODY_LIMIT = 24 * 1024 * 1024
 """Lower than the default, so that going past it costs little."""
 
 
+def _text_dialect(match: str, model: str, **tools: Any) -> dict[str, Any]:
+    return {"match": match, "attempts": [{"backend": "plain", "model": model, **({"tools": tools} if tools else {})}]}
+
+
+TEXT_DIALECTS = [
+    _text_dialect("prompted", "small/model", style="prompted", max=2),
+    _text_dialect("strict", "qwen/qwen3-coder", arguments="strict"),
+    _text_dialect("written/kimi", "small/model", style="kimi-k2"),
+    _text_dialect("reads-glm", "claude-sonnet-4-5", read=["glm-4.6"]),
+    _text_dialect("any/*", "{star}"),
+]
+"""Rules for models that write their calls as text."""
+
+
 class GatewayError(RuntimeError):
     """The gateway did not do what it was told; the message ends with its output."""
 
@@ -53,6 +67,7 @@ def configuration(provider_url: str, **changes: Any) -> dict[str, Any]:
             {"match": "claude-down", "attempts": [{"backend": "down", "model": "nothing"}]},
             {"match": "claude-new", "attempts": [{"backend": "unheard-of", "model": "scripted/model-1"}]},
             {"match": "glob/*", "list": ["glob/one", "glob/two"], "attempts": [{"backend": "plain", "model": "*"}]},
+            *TEXT_DIALECTS,
         ],
         "teams": {"test": {"key": CLIENT_KEY}},
     }

@@ -3,13 +3,12 @@ request that the strict provider takes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import anthropic
 import pytest
 
-from tests.e2e.gateway import CLIENT_KEY, Gateway, configuration
+from tests.e2e.gateway import Gateway
 from tests.e2e.wire import payload, post
 from tests.prompted_reader import read_calls, read_results
 from tests.providers.openai import OpenAIProvider, text
@@ -81,33 +80,11 @@ PROMPTED = """Looking.
 </tool_call>"""
 
 
-@pytest.fixture(scope="module")
-def base_url(provider_server: OpenAIProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    def one(model: str, **tools: Any) -> dict[str, Any]:
-        return {"backend": "plain", "model": model, **({"tools": tools} if tools else {})}
-
-    config = configuration(provider_server.url, workers=1, models=[
-        {"match": "prompted", "attempts": [one("small/model", style="prompted", max=2)]},
-        {"match": "strict", "attempts": [one("qwen/qwen3-coder", arguments="strict")]},
-        {"match": "written/kimi", "attempts": [one("small/model", style="kimi-k2")]},
-        {"match": "reads-glm", "attempts": [one("claude-sonnet-4-5", read=["glm-4.6"])]},
-        {"match": "any/*", "attempts": [one("{star}")]}])
-    running = Gateway(config, tmp_path_factory.mktemp("dialects"))
-    yield running.base_url
-    assert running.terminate() == 0, running.output
-
-
-@pytest.fixture(scope="module")
-def client(base_url: str) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=base_url, api_key=CLIENT_KEY, max_retries=0, timeout=30) as one:
-        yield one
-
-
-def ask(client: anthropic.Anthropic, streamed: bool, model: str, messages: list[Any], **fields: Any) -> Any:
+def ask(sdk: anthropic.Anthropic, streamed: bool, model: str, messages: list[Any], **fields: Any) -> Any:
     asked: dict[str, Any] = {"model": model, "max_tokens": 500, "messages": messages, "tools": TOOLS, **fields}
     if not streamed:
-        return client.messages.create(**asked)
-    with client.messages.stream(**asked) as answer:
+        return sdk.messages.create(**asked)
+    with sdk.messages.stream(**asked) as answer:
         return answer.get_final_message()
 
 
@@ -125,7 +102,7 @@ def with_results(messages: list[Any], message: Any, *results: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-def test_a_lost_quote_costs_neither_the_text_nor_the_next_call(client: anthropic.Anthropic, provider: OpenAIProvider,
+def test_a_lost_quote_costs_neither_the_text_nor_the_next_call(sdk: anthropic.Anthropic, provider: OpenAIProvider,
                                                                streamed: bool) -> None:
     provider.script(text("""<tool_call>
 {"name": "weather", "arguments": {"town": "Ulm", "days": 3"}}
@@ -134,7 +111,7 @@ And:
 <tool_call>
 {"name": "now", "arguments": {}}
 </tool_call>"""))
-    message = ask(client, streamed, "any/qwen/qwen2.5-72b-instruct", [{"role": "user", "content": "Go."}])
+    message = ask(sdk, streamed, "any/qwen/qwen2.5-72b-instruct", [{"role": "user", "content": "Go."}])
     assert used(message) == [("weather", {"town": "Ulm", "days": 3}), ("now", {})]
     assert [block.text.strip() for block in message.content if block.type == "text"] == ["And:"]
     assert message.stop_reason == "tool_use"
@@ -142,17 +119,17 @@ And:
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("model", sorted(ANSWERS))
-def test_a_cycle_of_three_turns(client: anthropic.Anthropic, provider: OpenAIProvider, model: str,
+def test_a_cycle_of_three_turns(sdk: anthropic.Anthropic, provider: OpenAIProvider, model: str,
                                 streamed: bool) -> None:
     provider.script(text(ANSWERS[model], pieces=3), text(ANSWERS[model]), text("Sunny."))
     messages: list[Any] = [{"role": "user", "content": "Weather?"}]
     for _ in range(2):
-        message = ask(client, streamed, f"any/{model}", messages)
+        message = ask(sdk, streamed, f"any/{model}", messages)
         assert message.stop_reason == "tool_use"
         assert used(message) == CALLED
         assert [block.text for block in message.content if block.type == "text"] == ["Looking."]
         messages = with_results(messages, message, "18 degrees", "noon")
-    last = ask(client, streamed, f"any/{model}", messages)
+    last = ask(sdk, streamed, f"any/{model}", messages)
     assert (last.stop_reason, [block.text for block in last.content]) == ("end_turn", ["Sunny."])
     third = provider.last
     assert third.roles() == ["user", *["assistant", "tool", "tool"] * 2]
@@ -162,53 +139,53 @@ def test_a_cycle_of_three_turns(client: anthropic.Anthropic, provider: OpenAIPro
 
 
 @pytest.mark.parametrize("said", sorted(ANSWERS.values()))
-def test_an_unknown_model(client: anthropic.Anthropic, provider: OpenAIProvider, said: str) -> None:
+def test_an_unknown_model(sdk: anthropic.Anthropic, provider: OpenAIProvider, said: str) -> None:
     provider.script(text(said, pieces=1))
-    message = ask(client, True, "any/nobody/knows-it", [{"role": "user", "content": "Weather?"}])
+    message = ask(sdk, True, "any/nobody/knows-it", [{"role": "user", "content": "Weather?"}])
     assert used(message) == CALLED
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-def test_without_tools_nothing_is_looked_for(client: anthropic.Anthropic, provider: OpenAIProvider,
+def test_without_tools_nothing_is_looked_for(sdk: anthropic.Anthropic, provider: OpenAIProvider,
                                              streamed: bool) -> None:
     said = ANSWERS["qwen/qwen3-coder"]
     provider.script(text(said))
-    message = ask(client, streamed, "any/nobody/knows-it", [{"role": "user", "content": "Show me a call"}], tools=[])
+    message = ask(sdk, streamed, "any/nobody/knows-it", [{"role": "user", "content": "Show me a call"}], tools=[])
     assert [block.text for block in message.content] == [said]
 
 
-def test_reasoning_and_a_fence(client: anthropic.Anthropic, provider: OpenAIProvider) -> None:
+def test_reasoning_and_a_fence(sdk: anthropic.Anthropic, provider: OpenAIProvider) -> None:
     fenced = "So it looks:\n```\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>\n```\n"
     provider.script(text(f"<think>\nAn example, then the call.\n</think>\n\n{fenced}"
                          f"{ANSWERS['qwen/qwen2.5-72b-instruct']}", pieces=2))
-    message = ask(client, True, "any/qwen/qwen3-8b", [{"role": "user", "content": "Weather?"}])
+    message = ask(sdk, True, "any/qwen/qwen3-8b", [{"role": "user", "content": "Weather?"}])
     assert [block.type for block in message.content] == ["thinking", "text", "tool_use", "tool_use"]
     assert message.content[0].thinking == "An example, then the call."
     assert message.content[1].text == fenced + "Looking."
 
 
-def test_a_named_dialect_is_read_from_any_model(client: anthropic.Anthropic, provider: OpenAIProvider) -> None:
+def test_a_named_dialect_is_read_from_any_model(sdk: anthropic.Anthropic, provider: OpenAIProvider) -> None:
     provider.script(text(ANSWERS["z-ai/glm-4.6"]))
-    assert used(ask(client, True, "reads-glm", [{"role": "user", "content": "Weather?"}])) == CALLED
+    assert used(ask(sdk, True, "reads-glm", [{"role": "user", "content": "Weather?"}])) == CALLED
 
 
-def test_strict_arguments(client: anthropic.Anthropic, provider: OpenAIProvider) -> None:
+def test_strict_arguments(sdk: anthropic.Anthropic, provider: OpenAIProvider) -> None:
     provider.script(text(ANSWERS["qwen/qwen3-coder"].replace("\n3\n", "\nsoon\n")))
     with pytest.raises(anthropic.APIError, match=r"weather.*days"):
-        ask(client, True, "strict", [{"role": "user", "content": "Weather?"}])
+        ask(sdk, True, "strict", [{"role": "user", "content": "Weather?"}])
 
 
 @pytest.mark.parametrize(("model", "headers"), [
     ("prompted", {}), ("any/nobody/knows-it", {"x-extproc-tools": "prompted"})], ids=["configured", "by header"])
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
-def test_prompted_tools(client: anthropic.Anthropic, provider: OpenAIProvider, model: str, headers: dict[str, str],
+def test_prompted_tools(sdk: anthropic.Anthropic, provider: OpenAIProvider, model: str, headers: dict[str, str],
                         streamed: bool) -> None:
     provider.script(text(PROMPTED, pieces=2), text("Sunny."))
     messages: list[Any] = [{"role": "user", "content": "Weather?"}]
-    message = ask(client, streamed, model, messages, system="Be brief.", extra_headers=headers)
+    message = ask(sdk, streamed, model, messages, system="Be brief.", extra_headers=headers)
     assert used(message) == CALLED
     messages = with_results(messages, message, "18 <b>degrees</b>", "noon")
-    last = ask(client, streamed, model, messages, system="Be brief.", extra_headers=headers)
+    last = ask(sdk, streamed, model, messages, system="Be brief.", extra_headers=headers)
     assert [block.text for block in last.content] == ["Sunny."]
     second = provider.last
     assert "tools" not in second.body
@@ -221,26 +198,26 @@ def test_prompted_tools(client: anthropic.Anthropic, provider: OpenAIProvider, m
     assert second.messages[0] == provider.seen[0].messages[0], "the prefix must not change between turns"
 
 
-def test_a_dialect_that_is_written_and_read(client: anthropic.Anthropic, provider: OpenAIProvider) -> None:
+def test_a_dialect_that_is_written_and_read(sdk: anthropic.Anthropic, provider: OpenAIProvider) -> None:
     said = ANSWERS["moonshotai/kimi-k2"]
     provider.script(text(said), text("Sunny."))
     messages: list[Any] = [{"role": "user", "content": "Weather?"}]
-    message = ask(client, True, "written/kimi", messages)
+    message = ask(sdk, True, "written/kimi", messages)
     assert used(message) == CALLED
-    ask(client, True, "written/kimi", with_results(messages, message, "18 degrees", "noon"))
+    ask(sdk, True, "written/kimi", with_results(messages, message, "18 degrees", "noon"))
     assert "tools" not in provider.last.body
     assert "<|tool_call_begin|>functions.now:1" in provider.last.messages[2]["content"]
 
 
-def test_tools_off_by_header(client: anthropic.Anthropic, provider: OpenAIProvider) -> None:
+def test_tools_off_by_header(sdk: anthropic.Anthropic, provider: OpenAIProvider) -> None:
     provider.script(text("Fine."))
-    ask(client, True, "prompted", [{"role": "user", "content": "Hi"}], extra_headers={"x-extproc-tools": "off"})
+    ask(sdk, True, "prompted", [{"role": "user", "content": "Hi"}], extra_headers={"x-extproc-tools": "off"})
     assert "tools" not in provider.last.body
     assert [entry["content"] for entry in provider.last.messages] == ["Hi"]
 
 
-def test_more_tools_than_the_prompt_takes(base_url: str, provider: OpenAIProvider) -> None:
-    answer = post(base_url, payload("prompted", tools=[*TOOLS, {**NOW, "name": "third"}]))
+def test_more_tools_than_the_prompt_takes(gateway: Gateway, provider: OpenAIProvider) -> None:
+    answer = post(gateway.base_url, payload("prompted", tools=[*TOOLS, {**NOW, "name": "third"}]))
     assert answer.status == 400
     assert "at most 2" in answer.error()[1]
     assert provider.seen == []

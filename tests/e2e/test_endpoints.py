@@ -10,7 +10,8 @@ from tests.e2e.gateway import CLIENT_KEY, Gateway
 from tests.e2e.wire import HELLO, payload, post, request
 from tests.providers.openai import OpenAIProvider, text
 
-LISTED = ["claude-test", "claude-clamped", "claude-official", "claude-down", "claude-new", "glob/one", "glob/two"]
+LISTED = ["claude-test", "claude-clamped", "claude-official", "claude-down", "claude-new", "glob/one", "glob/two",
+          "prompted", "strict", "written/kimi", "reads-glm"]
 
 
 def test_count_tokens_answers_locally(sdk: anthropic.Anthropic, provider: OpenAIProvider) -> None:

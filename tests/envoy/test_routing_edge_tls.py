@@ -19,6 +19,7 @@ from extproc.config import Attempt, Backend, Config, EdgeTls, ModelRule
 from extproc.envoy_config import static_bootstrap, validate_with_envoy
 from extproc.gateway.certificates import CertificateWatcher
 from tests.envoy.certificates import authority, certificate, needs_openssl
+from tests.envoy.log_lines import entries
 from tests.envoy.running import Answer, Provider, RunningEnvoy
 from tests.ports import free_port
 
@@ -122,6 +123,22 @@ def test_clients_connect_with_tls_and_only_with_tls(start: Callable[[int], Secur
             RunningEnvoy.request(envoy, "GET", "/healthz")
     finally:
         provider.stop()
+
+
+def test_a_handshake_that_fails_is_logged_as_a_connection(folder: Path) -> None:
+    """There is no request then."""
+    envoy = SecureEnvoy(configuration(folder, 1), folder / "trusted.pem")
+    try:
+        strangers = ssl.create_default_context()  # they do not know our authority
+        with (socket.create_connection(("127.0.0.1", envoy.port), timeout=10) as plain,
+              pytest.raises(ssl.SSLError)):
+            strangers.wrap_socket(plain, server_hostname="localhost")
+        assert envoy.ask("refused").status == 404
+    finally:
+        envoy.stop()
+    failed, = (line for line in entries(envoy.access_log) if line["event"] == "connection")
+    assert (failed["outcome"], failed["client"]) == ("error", "127.0.0.1")
+    assert "TLS_error" in failed["reason"]
 
 
 class Followed:
