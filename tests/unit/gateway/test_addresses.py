@@ -35,7 +35,7 @@ def test_an_address_of_another_machine() -> None:
 def test_an_invalid_socket_path() -> None:
     with pytest.raises(StartError, match="longer than the 107 bytes"):
         check_socket_path("/tmp/" + "x" * 103)
-    with pytest.raises(StartError, match="holds #, which gRPC does not take"):
+    with pytest.raises(StartError, match="holds #, which gRPC does not accept"):
         check_socket_path("/tmp/#1.sock")
     with pytest.raises(StartError, match="there is no folder /nowhere"):
         check_socket_path("/nowhere/w.sock")
