@@ -168,18 +168,14 @@ def test_no_request_is_dropped_while_keys_change(world: World) -> None:
     assert len(set(seen)) > 1, "the keys did change meanwhile"
 
 
-@pytest.mark.parametrize(("content", "reason"), [(None, "cannot be read: No such file or directory"), ("", "is empty")])
-def test_a_start_without_a_key_is_a_warning(ups: list[Up], tmp_path: Path, content: str | None,  # noqa: F811
-                                            reason: str) -> None:
+def test_a_start_without_a_key_is_a_warning(ups: list[Up], tmp_path: Path) -> None:  # noqa: F811
     provider = Provider().start()
     try:
         file = tmp_path / "token"
-        if content is not None:
-            file.write_text(content)
         ups.append(up := Up(tmp_path, 1, backends={
             "b": {"api": "openai", "url": f"http://127.0.0.1:{provider.port}/v1", "key_file": "token"}}))
         up.ready()
-        assert up.line(f"extproc: warning: backends.b.key_file: {file} {reason}")
+        assert up.line(f"extproc: warning: backends.b.key_file: {file} cannot be read: No such file or directory")
         assert up.ask()[0] == 503
         assert up.line("envoy: error script log: backends.b.key_file: ")
         file.write_text("came-later\n")
