@@ -3,8 +3,8 @@
 The connection manager, its filters in their order, and the route are what Envoy Gateway 1.7.0 itself makes of the
 shipped manifests: envoy_gateway_1.7.json, the output of `egctl experimental translate --from gateway-api --to xds`
 (built from the Go module github.com/envoyproxy/gateway). Only names of clusters and the place of the provider's key
-differ here. A test compares the record with the manifests. Changed by hand since the recording: the removal of the header
-`x-extproc-asked`, which the gateway no longer has, was taken out.
+differ here. A test compares the record with the manifests. Changed by hand since the recording: the removal of the
+header `x-extproc-asked`, which the gateway no longer has, was taken out.
 """
 
 from __future__ import annotations
