@@ -31,12 +31,12 @@ def select_api(upstream: str, endpoint: EndpointChoice, profile: Profile, provid
     """
     if upstream != "openai" or endpoint == "chat":
         return upstream
-    if endpoint == "auto":
-        own_host = host is None or find_provider(None, host) is find_provider(provider, host)
-        plain_paths = profile.deployment_api_version is None or base_path.endswith("/v1")
-        if profile.functions == "taken" or not own_host or not plain_paths:
-            return upstream
-    return "responses"
+    if endpoint == "responses":
+        return "responses"
+    if profile.functions == "taken" or (profile.deployment_api_version is not None and not base_path.endswith("/v1")):
+        return upstream
+    at_own_host = host is None or find_provider(None, host) is find_provider(provider, host)
+    return "responses" if at_own_host else upstream
 
 
 def at_responses(profile: Profile) -> Profile:
