@@ -9,15 +9,21 @@ Source: developers.openai.com/api/docs (Migrate to Responses, Function calling),
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from msgspec.structs import replace
 
-from extproc.profiles import find_provider
+from extproc.profiles import find_provider, openai
+from extproc.profiles.openai import FAMILIES
 from extproc.profiles.profile import Profile
 
 EndpointChoice = Literal["auto", "chat", "responses"]
 """The values of `endpoint` in the configuration."""
+
+
+NOT_IN_RESPONSES = frozenset({"top_k", "seed", "stop", "presence_penalty", "frequency_penalty", "logprobs"})
+"""Parameters that the API does not have."""
 
 
 def select_api(upstream: str, endpoint: EndpointChoice, profile: Profile, provider: str | None, host: str | None,
@@ -39,18 +45,22 @@ def select_api(upstream: str, endpoint: EndpointChoice, profile: Profile, provid
     return "responses" if at_own_host else upstream
 
 
-def at_responses(profile: Profile) -> Profile:
+def at_responses(profile: Profile, provider: str | None, host: str | None, model: str) -> Profile:
     """The profile of a model for the Responses API. Tools may stand beside reasoning, PDFs may be URLs, and OpenAI's
-    limit of 40 characters for tool call ids is 64."""
+    limit of 40 characters for tool call ids is 64. At an unknown host, a model with a name of OpenAI's takes the
+    parameters that it takes at OpenAI: the host is probably a proxy."""
+    refuses = profile.refuses | NOT_IN_RESPONSES
+    if find_provider(provider, host) is None and any(fnmatchcase(model.lower(), family) for family, _ in FAMILIES):
+        known = openai.PROVIDER.find_profile(model)
+        refuses |= known.refuses
+        profile = replace(profile, reasoning=known.reasoning, efforts=known.efforts, thinks=known.thinks)
     return replace(
         profile,
         functions="taken",
         tool_choices=profile.tool_choices | {"none"} if profile.functions != "taken" else profile.tool_choices,
         tool_call_id_max=64 if profile.tool_call_id_max == 40 else profile.tool_call_id_max,
         document_urls=True,
-        refuses=profile.refuses | NOT_IN_RESPONSES,
+        refuses=refuses,
     )
 
 
-NOT_IN_RESPONSES = frozenset({"top_k", "seed", "stop", "presence_penalty", "frequency_penalty", "logprobs"})
-"""Parameters that the API does not have."""

@@ -79,7 +79,7 @@ class Settings(AttemptSettings, frozen=True, kw_only=True):
         base_path = url.path.rstrip("/") if url else API_FACTS[self.upstream].default_base_path
         api = select_api(self.upstream, self.endpoint, profile, self.provider, host, base_path)
         if api == "responses":
-            profile = at_responses(profile)
+            profile = at_responses(profile, self.provider, host, model)
         facts = API_FACTS.get(api)
         if facts is None or facts.has_reasoning_field:
             profile = msgspec.structs.replace(profile, splits_reasoning=True)
