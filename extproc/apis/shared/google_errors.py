@@ -21,7 +21,7 @@ from extproc.errors import FailureKind
 _LONGEST_WAIT = 30 * 86_400
 """Seconds. Longer delays are ignored."""
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
-_RETRY_IN = re.compile(r"retry in ((?:\d+(?:\.\d+)?(?:h|ms|m|s))+)", re.IGNORECASE)
+_RETRY_IN = re.compile(r"(?:re)?try (?:again )?in ((?:\d+(?:\.\d+)?(?:h|ms|m|s))+)", re.IGNORECASE)
 
 
 class Details(msgspec.Struct):

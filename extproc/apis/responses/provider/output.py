@@ -76,12 +76,19 @@ class _Item:
         self.done: OutputItem | None = None
         """The whole item."""
         self.waiting: list[_Delta] = []
-        self.written = 0
-        """Characters of the item's text, arguments or input that were written."""
+        self.written: list[str] = []
+        """The pieces of the item's text, arguments or input that were written."""
         self.last_part = 0
         self.source: DeltaKind | None = None
         """Where the text of reasoning comes from: its summary or its content."""
         self.call: PendingCall | None = None
+
+    def rest_of(self, whole: str) -> str:
+        """What was not written yet. "" if `whole` is another text: then the deltas count."""
+        if not self.written:
+            return whole
+        written = "".join(self.written)
+        return whole[len(written):] if whole.startswith(written) else ""
 
 
 class OutputItems:
@@ -232,13 +239,13 @@ class OutputItems:
             self._sink.write_reasoning(text)
         else:
             self._write_call(item, text)
-        item.written += len(text)
+        item.written.append(text)
 
     def _write_rest(self, item: _Item, whole: OutputItem) -> None:
         """Writes what the deltas left out, and ends the item."""
         if item.kind == MESSAGE:
             self.refused = self.refused or whole.refuses
-            rest = "".join(whole.texts("content", "output_text", "refusal", "text"))[item.written:]
+            rest = item.rest_of("".join(whole.texts("content", "output_text", "refusal", "text")))
             if rest:
                 self._sink.write_text(rest)
         elif item.kind == REASONING:
@@ -251,7 +258,7 @@ class OutputItems:
     def _write_rest_of_reasoning(self, item: _Item, whole: OutputItem) -> None:
         summary, content = whole.texts("summary", "summary_text"), whole.texts("content", "reasoning_text", "text")
         texts = content if item.source == "content" or not summary else summary
-        rest = _PARAGRAPH.join(texts)[item.written:]
+        rest = item.rest_of(_PARAGRAPH.join(texts))
         if rest:
             self._sink.write_reasoning(rest)
         if isinstance(whole.encrypted_content, str) and whole.encrypted_content:
@@ -283,7 +290,7 @@ class OutputItems:
         """A call of status `incomplete` whose arguments are no whole JSON stays truncated: no client may run it."""
         text = _text(whole.input) if item.kind == CUSTOM_TOOL_CALL else _arguments(whole.arguments)
         call = self._open_call(item)
-        rest = text[item.written:]
+        rest = item.rest_of(text)
         if rest:
             self._write_call(item, rest)
         if self._seq.closed:
