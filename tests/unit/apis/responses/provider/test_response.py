@@ -159,7 +159,7 @@ def test_a_tool_that_the_provider_ran_is_named() -> None:
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {}}
     out = answered(translation, events_of(search, api.message("Found.")))
     assert [block["text"] for block in blocks(out)] == ["Found."]
-    assert translation.dropped.losses == ["answer.web_search_call"]
+    assert translation.dropped.losses == ["response.web_search_call"]
 
 
 # -------------------------------------------------------------------------------------------------------------- endings
