@@ -127,9 +127,14 @@ class _ItemReader:
             self._add_message("user", content)
 
     def _add_message(self, role: str, content: Sequence[Block]) -> None:
+        """Neighbouring items of the user are one message: some models take no two in a row."""
         self._end_turn()
         self._end_results()
-        self._messages.append(Message(role, list(content)))  # type: ignore[arg-type]
+        last = self._messages[-1] if self._messages else None
+        if role == "user" and last is not None and last.role == "user" and type(last.content[-1]) is not ToolResult:
+            last.content.extend(content)
+        else:
+            self._messages.append(Message(role, list(content)))  # type: ignore[arg-type]
 
     def _add_to_turn(self, block: Block) -> None:
         self._end_results()
