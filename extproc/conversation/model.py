@@ -212,6 +212,8 @@ class Request(msgspec.Struct, kw_only=True):
     thinking_words: dict[str, msgspec.Raw] = {}
     """The client's own fields for `thinking`, as JSON; empty if it gave nothing but an effort, which every endpoint has
     its own field for. Sent to unknown providers of the same API."""
+    reads_reasoning: bool = False
+    """The client wants to read the reasoning, even if `thinking` is None."""
     output_format: OutputFormat | None = None
     user: str | None = None
     """An opaque id of the end user, of any length and alphabet."""

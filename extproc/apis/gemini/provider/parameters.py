@@ -47,6 +47,8 @@ def set_parameters(body: RequestBody, request: Request, target: Target, model: G
     _set_sampling(config, request, model, dropped)
     _set_format(config, request, model, endpoint, with_tools=bool(body.tools))
     config.thinking_config = _thinking_config(request.thinking, model, config.max_output_tokens, dropped)
+    if config.thinking_config is None and request.reads_reasoning and model.thinking != "none":
+        config.thinking_config = WireThinking(include_thoughts=True)
     body.generation_config = config if config != GenerationConfig() else None
     body.safety_settings = [SafetySetting(category, threshold) for category, threshold in target.safety.items()]
     _name_unsupported(request, dropped)

@@ -75,7 +75,8 @@ def _reasoning(request: Request, profile: Profile, dropped: Dropped) -> Reasonin
     """The summary is requested if the client asks for reasoning, because it is what the client shows of it."""
     thinking = request.thinking
     if thinking is None:
-        return None
+        reads = request.reads_reasoning and profile.reasoning_summary and profile.thinks in ("by_default", "always")
+        return ReasoningField(summary="auto") if reads else None
     effort = reasoning_effort(thinking, profile, dropped)
     asked = is_asked(thinking)
     if effort is None and not asked:
