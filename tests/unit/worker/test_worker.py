@@ -483,9 +483,3 @@ def test_a_worker_process_serves_until_sigterm(tmp_path: Path) -> None:
             assert said == ["draining", "closed", "stopped"]
         finally:
             process.kill()
-
-
-def test_a_worker_does_not_load_what_only_writes_envoys_configuration() -> None:
-    """It would cost half a second and thirty megabytes in every worker."""
-    code = "import sys, extproc.worker.worker; print([name for name in sys.modules if name.startswith('envoy_data')])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
