@@ -161,7 +161,7 @@ def _gemini_stream(answer: Answer, ends: bool) -> Reply:
 
 @dataclass
 class Heard:
-    """What an SDK makes of an answer; `echo` is the message that goes into the next request."""
+    """What an SDK makes of an answer; `echo` is the message that goes into the next request, or the `items` are."""
 
     text: str
     thinking: str
@@ -171,6 +171,7 @@ class Heard:
     input: int
     output: int
     echo: Json = field(default_factory=dict)
+    items: list[Json] = field(default_factory=list)
 
 
 class _Held(httpx2.BaseTransport):
@@ -193,7 +194,7 @@ _HI: list[Any] = [{"role": "user", "content": "hi"}]
 def heard_by(client: str, body: bytes, *, stream: bool) -> Heard:
     """The answer as the client's official SDK reads it."""
     _HELD.body, _HELD.kind = body, "text/event-stream" if stream else "application/json"
-    return _by_anthropic(stream) if client == "anthropic" else _by_openai(stream)
+    return {"anthropic": _by_anthropic, "openai": _by_openai, "responses": _by_responses}[client](stream)
 
 
 def _by_anthropic(stream: bool) -> Heard:
@@ -230,3 +231,23 @@ def _by_openai(stream: bool) -> Heard:
         {"stop": "end", "tool_calls": "calls", "length": "length"}[choice.finish_reason],
         completion.usage.prompt_tokens, completion.usage.completion_tokens,
         choice.message.model_dump(exclude_none=True))
+
+
+def _by_responses(stream: bool) -> Heard:
+    response: Any
+    if stream:
+        with _OPENAI.responses.stream(model="m", input="hi") as events:
+            response = list(events)[-1].response  # type: ignore[union-attr]
+            if response.status == "completed":
+                response = events.get_final_response()
+    else:
+        response = _OPENAI.responses.create(model="m", input="hi")
+    calls = [item for item in response.output if item.type == "function_call"]
+    stop = {"max_output_tokens": "length"}[response.incomplete_details.reason] if response.incomplete_details else (
+        "calls" if calls else "end")
+    return Heard(
+        response.output_text,
+        "".join(part.text for item in response.output if item.type == "reasoning" for part in item.summary),
+        [(call.name, json.loads(call.arguments)) for call in calls], [call.call_id for call in calls], stop,
+        response.usage.input_tokens, response.usage.output_tokens,
+        items=[item.model_dump(exclude_none=True, exclude={"parsed_arguments"}) for item in response.output])

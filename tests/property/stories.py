@@ -165,7 +165,32 @@ def as_anthropic(system: str, made: list[Step], settings: Json) -> Json:
             **{named[name]: value for name, value in settings.items()}}
 
 
-WRITERS = {"openai": as_openai, "anthropic": as_anthropic}
+def as_responses(system: str, made: list[Step], settings: Json) -> Json:
+    """POST /v1/responses."""
+    def content(text: str, data: str | None) -> Any:
+        image = {"type": "input_image", "image_url": f"data:image/png;base64,{data}", "detail": "auto"}
+        return [{"type": "input_text", "text": text}, image] if data else text
+
+    items: list[Json] = []
+    number = 0
+    for step in made:
+        items.append({"type": "message", "role": "user", "content": content(step.text, step.image)})
+        items.append({"type": "message", "role": "assistant", "content": [
+            {"type": "output_text", "text": step.answer, "annotations": []}]})
+        items += [{"type": "function_call", "call_id": f"call_{number + at}", "name": name,
+                   "arguments": json.dumps(arguments)} for at, (name, arguments) in enumerate(step.calls)]
+        items += [{"type": "function_call_output", "call_id": f"call_{number + at}", "output": content(text, data)}
+                  for at, (text, data, _) in enumerate(step.results)]
+        number += len(step.calls)
+    named = {"temperature": "temperature", "limit": "max_output_tokens"}
+    return {"model": "m", **({"instructions": system} if system else {}),
+            "input": [*items, {"role": "user", "content": "last"}],
+            "tools": [{"type": "function", "name": name, "description": about, "strict": False, "parameters": {
+                "type": "object", "properties": properties}} for name, (about, properties) in TOOLS.items()],
+            **{named[name]: value for name, value in settings.items()}}
+
+
+WRITERS = {"openai": as_openai, "anthropic": as_anthropic, "responses": as_responses}
 
 # ---------------------------------------------------------------------------------------------------- providers' wires
 

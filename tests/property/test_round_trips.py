@@ -26,7 +26,7 @@ from tests.providers.anthropic_rules import refusal as refused_by_anthropic
 from tests.providers.gemini_rules import refusal as refused_by_gemini
 from tests.providers.openai_rules import refusal as refused_by_openai
 
-SPEAKERS = ("openai", "anthropic")
+SPEAKERS = ("openai", "anthropic", "responses")
 CLIENTS = (*SPEAKERS, "events")
 PAIRS = list(itertools.product(SPEAKERS, PROVIDERS))
 ALL_PAIRS = list(itertools.product(CLIENTS, PROVIDERS))
@@ -34,9 +34,11 @@ ASKED: dict[str, Any] = {
     "openai": {"messages": [{"role": "user", "content": "hi"}], "stream_options": {"include_usage": True}},
     "anthropic": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4096},
     "events": {"messages": [{"role": "user", "content": "hi"}]},
+    "responses": {"input": [{"role": "user", "content": "hi"}], "reasoning": {"summary": "auto"}},
 }
 FUNCTIONS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
              for name in ("weather", "now")]
+FLAT = [{"type": "function", "strict": False, **function["function"]} for function in FUNCTIONS]
 INPUTS = [{"name": name, "input_schema": {"type": "object", "properties": {}}} for name in ("weather", "now")]
 
 
@@ -45,7 +47,8 @@ def translation(client: str, provider: Provider) -> Translation:
 
 
 def request_of(client: str, *, stream: bool, **fields: Any) -> bytes:
-    body = {"model": "m", **ASKED[client], "tools": INPUTS if client == "anthropic" else FUNCTIONS, **fields}
+    tools = {"anthropic": INPUTS, "responses": FLAT}.get(client, FUNCTIONS)
+    body = {"model": "m", **ASKED[client], "tools": tools, **fields}
     if not stream:
         body.pop("stream_options", None)
     return json.dumps({**body, "stream": stream}).encode()
@@ -83,6 +86,8 @@ def test_a_conversation_keeps_what_both_can_carry(client: str, provider: Provide
     made: list[Step] = data.draw(steps(errors=client == "anthropic"))
     system = data.draw(st.just("") | WORDS)
     wished = data.draw(SETTINGS)
+    if client == "responses":  # has no stop sequences
+        wished.pop("stop", None)
     body = WRITERS[client](system, made, wished)
     talk = translation(client, provider)
     request = talk.request(json.dumps(body).encode())
@@ -153,17 +158,21 @@ def test_an_answer_says_the_same_to_the_sdk(client: str, provider: Provider, str
 def test_p8_p10_a_signature_comes_back_to_who_issued_it(client: str, provider: Provider, data: st.DataObject) -> None:
     """The client echoes what its SDK made of the answer, with the results of the calls."""
     answer: Answer = data.draw(answers(provider, signed=True))
-    wish = {"thinking": {"type": "enabled", "budget_tokens": 2048}} if client == "anthropic" else {
-        "reasoning_effort": "low"}
+    wish = {"anthropic": {"thinking": {"type": "enabled", "budget_tokens": 2048}},
+            "openai": {"reasoning_effort": "low"}, "responses": {"reasoning": {"effort": "low"}}}[client]
     _, out = answered(client, provider, [stream_of(provider, answer)], stream=True, head="text/event-stream")
-    echoed = heard_by(client, out, stream=True).echo
-    if client == "anthropic":
+    heard = heard_by(client, out, stream=True)
+    echoed = heard.echo
+    if client == "responses":
+        results = [{"type": "function_call_output", "call_id": call_id, "output": "ok"} for call_id in heard.ids]
+    elif client == "anthropic":
         results = [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": block["id"], "content": "ok"}
                                                 for block in echoed["content"] if block["type"] == "tool_use"]}]
     else:
         results = [{"role": "tool", "tool_call_id": call["id"], "content": "ok"} for call in echoed["tool_calls"]]
-    messages = [*ASKED[client]["messages"], echoed, *results]
-    request = translation(client, provider).request(request_of(client, stream=True, messages=messages, **wish))
+    name = "input" if client == "responses" else "messages"
+    history = {name: [*ASKED[client][name], *(heard.items or [echoed]), *results]}
+    request = translation(client, provider).request(request_of(client, stream=True, **history, **wish))
     body = json.loads(request.body)
     if provider.api == "gemini":
         found = [part.get("thoughtSignature") for content in body["contents"] for part in content["parts"]
@@ -205,9 +214,10 @@ def test_rule_2_what_is_cut_off_never_looks_finished(client: str, provider: Prov
     written = stream_of(provider, answer, ends=False)
     cut = data.draw(st.integers(0, len(written)))
     status, out = answered(client, provider, [written[:cut]], stream=True, head="text/event-stream")
-    ends = {"openai": b"[DONE]", "anthropic": b'"message_stop"', "events": b'"done":true'}[client]
+    ends = {"openai": b"[DONE]", "anthropic": b'"message_stop"', "events": b'"done":true',
+            "responses": b"event: response.completed"}[client]
     if ends in out:  # some servers in OpenAI's format stop right behind whole calls
         assert provider.api == "openai"
         assert answer.calls
     else:
-        assert status >= 400 or b'"error"' in out
+        assert status >= 400 or (b"event: response.failed" if client == "responses" else b'"error"') in out
