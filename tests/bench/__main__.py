@@ -20,7 +20,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import core, passed, requests, sides, streams
+from tests.bench import core, pairs, passed, requests, sides, streams
 from tests.bench.load import BrokenStreamError
 from tests.bench.sides import Running
 from tests.bench.streams import Measured, share
@@ -161,6 +161,8 @@ def core_table(quick: bool) -> Table:
                           f"{passed.microseconds_per_event(client, upstream, count):.1f} us")
             table.add_row(f"{client} to {upstream}: request of 400 KB",
                           f"{passed.milliseconds_per_request(client, upstream, 400_000):.1f} ms")
+    for (pair, kind), micros in pairs.microseconds_per_event(count, rounds=3).items():
+        table.add_row(f"{pair.client} to {pair.upstream}, {kind}: per event", f"{micros:.1f} us")
     sizes = (62_500, 125_000, 250_000) if quick else (250_000, 500_000, 1_000_000)
     for kind, in_call in (("prose", False), ("a call's argument", True)):
         figures = " / ".join(f"{core.microseconds_per_character(size, in_call=in_call):.2f}" for size in sizes)

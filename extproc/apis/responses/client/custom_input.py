@@ -14,7 +14,9 @@ import msgspec
 
 _decode = msgspec.json.Decoder().decode
 
-_HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+_HEAD = re.compile(r'\s{0,64}\{\s{0,64}"input"\s{0,64}:\s{0,64}"')
+_LONGEST_HEAD = 4 * 64 + len('{"input":"')
+"""A longer one is read at the end, as other forms are: the cost stays linear whatever the cut."""
 _UNITS = re.compile(
     r'(?:[^"\\]+'
     r'|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'
@@ -29,6 +31,8 @@ _HALF = re.compile("[\ud800-\udfff]")
 _WRAPPED = ("{", "```", "<<", "apply_patch")
 """Beginnings of texts that may be wrapped."""
 _LONGEST_BEGINNING = max(map(len, _WRAPPED))
+_WHITESPACE = 256
+"""Characters within which they begin."""
 _FENCE = re.compile(r"\s*```[\w+-]*\n(.*?)\n?```\s*", re.DOTALL)
 _HERE_DOCUMENT = re.compile(r"\s*(?:apply_patch\s+)?<<-?\s*(['\"]?)(\w+)\1\n(.*?)\n?\2\s*", re.DOTALL)
 
@@ -57,10 +61,14 @@ class CustomInput:
     def feed(self, piece: str) -> str:
         """Takes a piece of the arguments and returns the text that is certain."""
         self._arguments.append(piece)
+        if self._state == "string" and not self._rest and "\\" not in piece and '"' not in piece:
+            return self._send(piece)
+        if self._state not in ("head", "string"):
+            return ""
         self._rest += piece
         if self._state == "head" and not self._read_head():
             return ""
-        return self._send(self._read_string()) if self._state == "string" else ""
+        return self._send(self._read_string())
 
     def finish(self) -> str:
         """The rest of the text. The arguments are complete, or will never be."""
@@ -80,7 +88,7 @@ class CustomInput:
         found = _HEAD.match(self._rest)
         if found is not None:
             self._state, self._rest = "string", self._rest[found.end():]
-        elif not _may_become_head(self._rest):
+        elif len(self._rest) >= _LONGEST_HEAD or not _may_become_head(self._rest):
             self._state, self._rest = "other", ""
         return self._state == "string"
 
@@ -111,8 +119,8 @@ class CustomInput:
         if self._beginning is None:
             return self._sent_now(text)
         text = self._beginning + text
-        stripped = text.lstrip()
-        if len(stripped) < _LONGEST_BEGINNING:
+        stripped = text[:_WHITESPACE].lstrip()
+        if len(stripped) < _LONGEST_BEGINNING and len(text) < _WHITESPACE:
             self._beginning = text
             return ""
         self._beginning = None

@@ -198,6 +198,8 @@ class EventEncoder:
         added = self._announce(item, call.item(self._item_id(item), "in_progress", empty=True))
         if type(call) is OpenCall:
             self._take_fast_path(ArgumentsDelta, call.delta_event, b"", b"")
+        elif call.delta_event:
+            self._prepare_delta(call.delta_event, b"", b"")
         return closed + added
 
     def _first_delta(self, event: TextDelta | ThinkingDelta | ArgumentsDelta) -> bytes:
@@ -213,7 +215,7 @@ class EventEncoder:
             return b""
         if item.call is not None:
             delta = item.call.feed(text)
-            return self._content_event(item.call.delta_event, {"delta": delta}) if delta else b""
+            return self._delta_event(delta) if delta else b""
         if item.kind == "message":
             out = self._announce_message(item) + self._event_of_part("response.content_part.added", part={
                 "type": "output_text", "text": "", "annotations": [], "logprobs": []})
@@ -399,13 +401,21 @@ class EventEncoder:
         assert self._open is not None
         return self._event(name, {"item_id": self._item_id(self._open), "output_index": len(self._items), **fields})
 
+    def _delta_event(self, text: str) -> bytes:
+        number, self._number = self._number, self._number + 1
+        return b"%b%d%b%b%b" % (self._before, number, self._between, _encode(text), self._after)
+
     def _event_of_part(self, name: str, index: int = 0, part: Fields | None = None) -> bytes:
         return self._content_event(name, {"content_index": index, "part": part})
 
     def _take_fast_path(self, delta: type, name: str, index: bytes, tail: bytes) -> None:
         """The deltas that follow are this event. `index`, `tail`: members before and behind the text."""
-        assert self._open is not None
         self._delta = delta
+        self._prepare_delta(name, index, tail)
+
+    def _prepare_delta(self, name: str, index: bytes, tail: bytes) -> None:
+        """The bytes around the number and the text of a delta."""
+        assert self._open is not None
         wire = name.encode()
         self._before = b'event: %b\ndata: {"type":"%b","sequence_number":' % (wire, wire)
         self._between = b',"item_id":%b,"output_index":%d%b,"delta":' % (
