@@ -1,4 +1,4 @@
-"""What is chosen outside is remembered within bounds: few texts, and short ones."""
+"""Caches with keys from outside are bounded: few entries, and short keys."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ from extproc.worker import labels
 LONG = "x" * 60_000
 
 
-def test_the_same_short_question_is_worked_out_once() -> None:
-    asked: list[str] = []
+def test_the_result_for_a_short_key_is_computed_once() -> None:
+    computed: list[str] = []
 
     @bounded_cache(entries=2, longest=5)
     def length(text: str) -> int:
-        """How long it is."""
-        asked.append(text)
+        """The length of the text."""
+        computed.append(text)
         return len(text)
 
     assert [length("short"), length("short"), length("longer"), length("longer")] == [5, 5, 6, 6]
-    assert asked == ["short", "longer", "longer"]
+    assert computed == ["short", "longer", "longer"]
     for text in ("a", "b", "c", "short"):
         length(text)
-    assert asked[3:] == ["a", "b", "c", "short"]
-    assert length.__doc__ == "How long it is."
+    assert computed[3:] == ["a", "b", "c", "short"]
+    assert length.__doc__ == "The length of the text."
 
 
-def test_the_text_may_stand_behind_other_arguments() -> None:
-    asked: list[str] = []
+def test_the_key_from_outside_may_be_a_later_argument() -> None:
+    computed: list[str] = []
 
     @bounded_cache(entries=8, longest=3, at=1)
     def joined(host: str, model: str) -> str:
-        asked.append(model)
+        computed.append(model)
         return host + model
 
     assert [joined("a much longer host", model) for model in ("m", "m", "model", "model")] == [
         "a much longer hostm"] * 2 + ["a much longer hostmodel"] * 2
     assert joined("b", "m") == "bm"
-    assert asked == ["m", "model", "model", "m"]
+    assert computed == ["m", "model", "model", "m"]
 
 
-def kept_bytes(ask: Callable[[str], object]) -> int:
-    """Memory that questions with long texts leave behind, each with another one."""
+def kept_bytes(call: Callable[[str], object]) -> int:
+    """The memory that calls with different long texts leave behind."""
     for text in ("a short one", f"{LONG}-"):
-        ask(text)  # whatever the first question loads
+        call(text)  # loads whatever the first call needs
     tracemalloc.start()
     try:
         for number in range(10):
-            ask(f"{LONG}{number}")
+            call(f"{LONG}{number}")
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
     finally:
@@ -89,9 +89,9 @@ CACHED: dict[str, Callable[[str], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", CACHED)
-def test_a_text_that_is_too_long_leaves_nothing_behind(what: str) -> None:
-    assert kept_bytes(CACHED[what]) < len(LONG)
+@pytest.mark.parametrize("name", CACHED)
+def test_a_long_key_is_not_kept(name: str) -> None:
+    assert kept_bytes(CACHED[name]) < len(LONG)
 
 
 KNOWN = {
@@ -105,34 +105,34 @@ KNOWN = {
     "apis/openai/passthrough/history.py",  # patterns of profiles
     "bounds.py",
     "process/log.py", "process/output.py",  # configured keys, seconds
-    "translation/tokens.py",  # nothing is asked
+    "translation/tokens.py",  # no key
     "gateway/envoy.py",  # the path of a binary
 }
 
 
-def test_what_is_remembered_without_a_bound_of_length_is_not_chosen_outside() -> None:
-    """A new cache goes through `remembered`, or its module is added above with who chooses what it is asked."""
+def test_no_other_cache_has_keys_from_outside() -> None:
+    """A new cache uses `bounded_cache`, or its module is added above with the origin of its keys."""
     home = Path(extproc.__file__).parent
     found = {str(path.relative_to(home)) for path in home.rglob("*.py")
              if re.search(r"from functools import .*\b(lru_)?cache\b", path.read_text())}
     assert found == KNOWN
 
 
-def test_a_look_into_what_is_remembered_asks_once_and_has_two_bounds() -> None:
-    asked: list[str] = []
+def test_a_lookup_computes_once_and_has_two_bounds() -> None:
+    computed: list[str] = []
 
     def upper(text: str) -> str:
-        asked.append(text)
+        computed.append(text)
         return text.upper()
 
     kept = BoundedCache(upper, entries=2, longest=3)
     assert [kept["a"], kept["a"], kept["long"], kept["long"]] == ["A", "A", "LONG", "LONG"]
-    assert asked == ["a", "long", "long"]
+    assert computed == ["a", "long", "long"]
     assert [kept["b"], kept["c"]] == ["B", "C"]
     assert list(kept) == ["c"]
 
 
-def test_what_raises_is_not_remembered() -> None:
+def test_an_exception_is_not_kept() -> None:
     kept = BoundedCache(int, entries=2, longest=3)
     for _ in range(2):
         with pytest.raises(ValueError, match="invalid"):

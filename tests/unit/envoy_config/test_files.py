@@ -1,4 +1,4 @@
-"""The files of a running gateway: private, atomic, and nothing secret where it does not belong."""
+"""The files of a running gateway: private, written atomically, with keys only in a few of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_only_this_user_can_read_anything(layout: RuntimeLayout) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 90, "100%25"])
-def test_sockets_fit_where_temporary_files_would_be_too_deep(
+def test_socket_paths_stay_short_with_a_deep_directory_for_temporary_files(
         name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     deep = tmp_path / name
     deep.mkdir()
@@ -50,14 +50,14 @@ def test_sockets_fit_where_temporary_files_would_be_too_deep(
         made.remove()
 
 
-def test_what_changes_often_has_a_file_of_its_own(layout: RuntimeLayout) -> None:
+def test_each_part_that_changes_often_has_its_own_file(layout: RuntimeLayout) -> None:
     build(CONFIG, layout).write()
     assert {file.name for file in layout.config.iterdir()} == {
         "bootstrap.json", "lds.json", "cds.json", "rds-edge.json", "rds-hops.json", "key-b.1"}
 
 
-def test_keys_are_only_in_files_of_their_own_and_the_edge_routes(layout: RuntimeLayout) -> None:
-    """A listener that held a key would be replaced, and its streams cut in the end, when the key changes."""
+def test_keys_are_only_in_their_own_files_and_in_the_edge_routes(layout: RuntimeLayout) -> None:
+    """With a key in it, a listener would be replaced when the key changes, and its streams would be cut in the end."""
     files = build(CONFIG, layout).files()
     assert {name for name, text in files.items() if "secret-of-b" in text} == {"key-b.1"}
     assert {name for name, text in files.items() if "secret-of-red" in text} == {"rds-edge.json"}
@@ -70,22 +70,16 @@ def test_listeners_stay_the_same_when_teams_models_and_keys_change(layout: Runti
     assert build(other, layout).files()["lds.json"] == build(CONFIG, layout).files()["lds.json"]
 
 
-def test_a_file_is_watched_for_itself(layout: RuntimeLayout) -> None:
+def test_envoy_watches_single_files(layout: RuntimeLayout) -> None:
     bootstrap = json.loads(build(CONFIG, layout).files()["bootstrap.json"])
     source = bootstrap["dynamic_resources"]["lds_config"]["path_config_source"]
-    assert source == {"path": f"{layout.config}/lds.json"}, "a folder's moves would make Envoy read every file again"
+    assert source == {"path": f"{layout.config}/lds.json"}, "with a folder, any move makes Envoy read all files"
     assert bootstrap["admin"]["address"]["pipe"] == {"path": str(layout.envoy_admin), "mode": 0o600}
 
 
-def test_writing_again_replaces_whole_files(layout: RuntimeLayout) -> None:
+def test_a_second_write_replaces_whole_files(layout: RuntimeLayout) -> None:
     build(CONFIG, layout).write()
     before = (layout.config / "lds.json").stat().st_ino
     build(CONFIG, layout).write()
     assert (layout.config / "lds.json").stat().st_ino != before
     assert not [file for file in layout.config.iterdir() if file.name.startswith(".new-")]
-
-
-def test_removing_twice_is_harmless(layout: RuntimeLayout) -> None:
-    layout.remove()
-    layout.remove()
-    assert not layout.root.exists()

@@ -1,4 +1,4 @@
-"""The hand-written messages carry Envoy's field numbers, as the proto files of this project say them."""
+"""The hand-written messages have the field names and numbers of the proto files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_names_and_numbers_are_those_of_the_proto_file(kind: Any, declared: dict
     assert here == declared[kind.__name__]
 
 
-def test_bytes_go_there_and_back() -> None:
+def test_a_message_is_encoded_and_decoded() -> None:
     made = messages.PriorityGroupClusterSpecifier(priority_groups=[messages.PriorityGroup(
         name="attempt-1", clusters=[messages.ClusterWeight(cluster_name="hop-a", weight=100)])])
     assert bytes(made) == b"\n\x18\n\tattempt-1\x12\x0b\n\x05hop-a\x12\x02\x08\x64"

@@ -1,4 +1,5 @@
-"""The limits in Envoy's configuration: where the filters stand, what routes ask, what a change of limits touches."""
+"""Limits in Envoy's configuration: the place of the filters, the descriptors of routes, the parts that a change of
+limits touches."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ def filters(made: Json, listener: str) -> list[Json]:
     return names
 
 
-def asked(made: Json, rule: str) -> dict[str, list[Json]]:
-    """What a route asks, by filter."""
+def descriptors(made: Json, rule: str) -> dict[str, list[Json]]:
+    """The descriptors of a route, by filter."""
     edge = next(one for one in made["listeners"] if one["name"] == "edge")
     table = edge["filter_chains"][0]["filters"][0]["typed_config"]["route_config"]
     route = next(one for one in table["virtual_hosts"][0]["routes"] if one["name"].startswith(rule))
@@ -62,52 +63,52 @@ def asked(made: Json, rule: str) -> dict[str, list[Json]]:
 @pytest.mark.parametrize("service", [{}, {"failure_mode": "deny"}, {"address": "limits.example:8081"},
                                      {"address": "10.0.0.1:8081"}])
 @pytest.mark.parametrize("limits", [None, EVERYTHING])
-def test_envoy_takes_it(limits: TeamLimits | None, service: Json) -> None:
+def test_envoy_accepts_it(limits: TeamLimits | None, service: Json) -> None:
     made = static_bootstrap(config(limits, **service), with_secrets=True, sockets=["unix:/run/w0.sock"])
     assert validate_with_envoy(made) == []
 
 
-def test_limits_come_behind_select_and_before_the_router_that_retries() -> None:
+def test_limits_come_after_select_and_before_the_router_which_retries() -> None:
     names = [one["name"] for one in filters(static(config(None)), "edge")]
     assert names[names.index("select") + 1:] == ["limits_ended", "limits", "limits_strict", "envoy.filters.http.router"]
     inner = [one["name"] for one in filters(static(config(None)), "in-b")]
     assert inner[inner.index("translate"):] == ["translate", "provider_key", "limits", "envoy.filters.http.router"]
 
 
-def test_a_change_of_limits_is_no_new_listener(layout: RuntimeLayout) -> None:
-    """Streams would be cut in the end."""
+def test_a_change_of_limits_needs_no_new_listener(layout: RuntimeLayout) -> None:
+    """A new listener would cut the streams of the old one in the end."""
     def lds(settings: Config) -> str:
         return build(settings, layout).files()["lds.json"]
 
     assert lds(config(None)) == lds(config(EVERYTHING)) == lds(config(EVERYTHING, failure_mode="deny", address="a:1"))
 
 
-def test_the_numbers_are_the_services_own(layout: RuntimeLayout) -> None:
-    """A number that changes touches nothing of Envoy's."""
+def test_only_the_service_has_the_numbers(layout: RuntimeLayout) -> None:
+    """A changed number changes no file of Envoy."""
     files = build(config(TeamLimits(requests_per_minute=123456)), layout).files()
     assert not [name for name, text in files.items() if "123456" in text]
     assert files == build(config(TeamLimits(requests_per_minute=7)), layout).files()
 
 
-def test_without_limits_nothing_is_asked() -> None:
-    assert asked(static(config(None)), "m-") == {}
+def test_without_limits_there_are_no_descriptors() -> None:
+    assert descriptors(static(config(None)), "m-") == {}
 
 
-def test_a_request_asks_about_its_team_and_its_rule() -> None:
+def test_a_route_has_descriptors_for_the_team_and_for_the_rule() -> None:
     made = static(config(EVERYTHING))
-    plain = [_entries(one) for one in asked(made, "m-")["limits"]]
+    plain = [_entries(one) for one in descriptors(made, "m-")["limits"]]
     assert plain == [["team", "api"], ["team", "requests_per_minute"], ["team", "tokens_per_minute"],
                      ["team", "tokens_per_day"], ["team", "concurrent_streams", "stream"]]
-    ruled = [_entries(one) for one in asked(made, "50-")["limits"]]
+    ruled = [_entries(one) for one in descriptors(made, "50-")["limits"]]
     assert ruled == [*plain, ["team", "50%-*", "requests_per_minute"], ["team", "50%-*", "tokens_per_day"],
                      ["team", "50%-*", "concurrent_streams", "stream"]]
-    hits = [one["hits_addend"]["number"] for one in asked(made, "m-")["limits"]]
-    assert hits == [0, 1, 0, 0, 1], "tokens are asked about with a hit of 0"
-    [ended] = asked(made, "m-")["limits_ended"]
+    hits = [one["hits_addend"]["number"] for one in descriptors(made, "m-")["limits"]]
+    assert hits == [0, 1, 0, 0, 1], "tokens are checked with a hit of 0"
+    [ended] = descriptors(made, "m-")["limits_ended"]
     assert (ended["apply_on_stream_done"], ended["hits_addend"]) == (True, {"number": 1, "is_negative_hits": True})
 
 
-def test_the_hop_counts_tokens_when_the_attempt_is_over(layout: RuntimeLayout) -> None:
+def test_the_hop_reports_tokens_at_the_end_of_the_attempt(layout: RuntimeLayout) -> None:
     table = json.loads(build(config(EVERYTHING), layout).files()["rds-hops.json"])["resources"][0]
     text = json.dumps(table)
     counted = list(_rate_limits(table))
@@ -117,9 +118,9 @@ def test_the_hop_counts_tokens_when_the_attempt_is_over(layout: RuntimeLayout) -
     assert "requests_per_minute" not in text
 
 
-def test_the_route_chooses_how_a_silent_service_is_taken() -> None:
-    assert set(asked(static(config(EVERYTHING)), "m-")) == {"limits", "limits_ended"}
-    assert set(asked(static(config(EVERYTHING, failure_mode="deny")), "m-")) == {"limits_strict", "limits_ended"}
+def test_the_failure_mode_is_a_choice_of_the_route() -> None:
+    assert set(descriptors(static(config(EVERYTHING)), "m-")) == {"limits", "limits_ended"}
+    assert set(descriptors(static(config(EVERYTHING, failure_mode="deny")), "m-")) == {"limits_strict", "limits_ended"}
     made = {one["name"]: one["typed_config"] for one in filters(static(config(None)), "edge")}
     assert made["limits_strict"]["failure_mode_deny"] is True
     assert "failure_mode_deny" not in made["limits"]
@@ -129,19 +130,19 @@ def test_the_route_chooses_how_a_silent_service_is_taken() -> None:
     (None, {"socket_address": {"address": "127.0.0.1", "port_value": 50052}}),
     ("10.0.0.1:8081", {"socket_address": {"address": "10.0.0.1", "port_value": 8081}}),
     ("limits.example:8081", {"socket_address": {"address": "limits.example", "port_value": 8081}})])
-def test_who_is_asked(address: str | None, where: Json) -> None:
+def test_the_address_of_the_service(address: str | None, where: Json) -> None:
     made = next(one for one in static(config(None, address=address))["clusters"] if one["name"] == "limits")
     assert made["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"] == where
 
 
-def test_a_running_gateway_asks_its_own_process(layout: RuntimeLayout) -> None:
+def test_a_running_gateway_has_its_own_service(layout: RuntimeLayout) -> None:
     made = json.loads(build(config(None), layout).files()["cds.json"])
     limits = next(one for one in made["resources"] if one["name"] == "limits")
     assert f"{layout.limits_socket}" in json.dumps(limits)
 
 
 def _entries(limit: Json) -> list[str]:
-    """The keys of a descriptor's entries, or their values where those are fixed."""
+    """The keys of a descriptor's entries, or their values if these are fixed."""
     return [action["generic_key"]["descriptor_value"] if "generic_key" in action
             else action["request_headers"]["descriptor_key"] for action in limit["actions"]]
 

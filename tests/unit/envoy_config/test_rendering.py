@@ -1,4 +1,4 @@
-"""Envoy's JSON of a message: names, defaults and the types that have a form of their own."""
+"""Envoy's JSON of a message: names, defaults, and types with a special form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from extproc.envoy_config.messages import BodySizeLimit
 from extproc.envoy_config.rendering import extension, pack, to_json
 
 
-def test_fields_keep_their_proto_names_and_defaults_are_left_out() -> None:
+def test_fields_have_their_proto_names_and_defaults_are_omitted() -> None:
     made = cluster.Cluster(
         name="c", lb_policy=cluster.ClusterLbPolicy.LEAST_REQUEST, connect_timeout=timedelta(seconds=1),
         outlier_detection=cluster.OutlierDetection(consecutive_5xx=5, enforcing_success_rate=0))

@@ -1,4 +1,4 @@
-"""The route tables with weighted attempts and with providers that may be skipped; Envoy accepts them."""
+"""Route tables with weighted attempts and with attempts that may skip an ejected provider; Envoy accepts them."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def routes(config: Config, listener: str) -> list[Json]:
 
 
 def edge(config: Config) -> list[tuple[dict[str, str], list[str], str | None]]:
-    """Of each route for a rule: the headers it wants, the hops of its attempts, the attempts that may pass by."""
+    """Of each route for a rule: its header matchers, the hops of its attempts, the ejectable attempts."""
     found = []
     for route in routes(config, "edge")[1:-2]:
-        wanted = {header["name"]: next(iter(header["string_match"].values())) for header in route["match"]["headers"]}
+        headers = {header["name"]: next(iter(header["string_match"].values())) for header in route["match"]["headers"]}
         specifier = route["route"]["inline_cluster_specifier_plugin"]["extension"]["typed_config"]
         hops = [group["clusters"][0]["cluster_name"] for group in specifier["priority_groups"]]
-        early = [added["header"]["value"] for added in route.get("request_headers_to_add", [])]
-        found.append((wanted, hops, early[0] if early else None))
+        ejectable = [added["header"]["value"] for added in route.get("request_headers_to_add", [])]
+        found.append((headers, hops, ejectable[0] if ejectable else None))
     return found
 
 
 def hop(config: Config, backend: str) -> list[tuple[str, str]]:
-    """Of each route in a backend's hop: the number of the attempt that it wants ("" for any), and its cluster."""
+    """Of each route in a backend's hop: the number of its attempt ("" for any), and its cluster."""
     return [(next((header["string_match"]["exact"] for header in route["match"].get("headers", [])
                    if header["name"] == "x-envoy-attempt-count"), ""), route["route"]["cluster"])
             for route in routes(config, f"in-{backend}")]
 
 
-def test_each_attempt_order_is_a_route_and_that_of_the_file_needs_no_name() -> None:
+def test_each_attempt_order_is_a_route_and_the_first_needs_no_header() -> None:
     config = configuration(("a", 3), ("b", 1), ("c", None))
     rule = f"{config.models[0].route_key}."
     assert edge(config) == [
@@ -57,20 +57,20 @@ def test_each_attempt_order_is_a_route_and_that_of_the_file_needs_no_name() -> N
     assert hop(config, "c") == [("", "backend-c")]
 
 
-@pytest.mark.parametrize(("attempts", "early"), [
+@pytest.mark.parametrize(("attempts", "ejectable"), [
     ("a", None), ("ab", ",1,"), ("aa", None), ("aab", ",1,2,"), ("aba", ",1,2,"), ("abb", ",1,"), ("abc", ",1,2,")])
-def test_who_is_followed_by_another_backend_may_pass_by(attempts: str, early: str | None) -> None:
-    assert [found[2] for found in edge(configuration(*((backend, None) for backend in attempts)))] == [early]
+def test_attempts_followed_by_another_backend_are_ejectable(attempts: str, ejectable: str | None) -> None:
+    assert [found[2] for found in edge(configuration(*((backend, None) for backend in attempts)))] == [ejectable]
 
 
-def test_a_single_attempt_has_no_condition_to_be_tried_again() -> None:
-    """So Envoy keeps no copy of the request."""
+def test_a_single_attempt_has_no_retry_condition() -> None:
+    """Then Envoy keeps no copy of the request."""
     conditions = [routes(configuration(*attempts), "edge")[1]["route"]["retry_policy"].get("retry_on")
                   for attempts in ([("a", None)], [("a", None), ("b", None)])]
     assert conditions[0] is None
     assert conditions[1] is not None
 
 
-def test_envoy_takes_all_of_it() -> None:
+def test_envoy_accepts_every_combination() -> None:
     config = configuration(("a", 3), ("b", 1), ("b", 2), ("c", None), ("a", 1), ("c", 1))
     assert validate_with_envoy(static_bootstrap(config, with_secrets=False, sockets=["127.0.0.1:1"])) == []

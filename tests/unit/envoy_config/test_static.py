@@ -1,4 +1,4 @@
-"""The static bootstrap says what the configuration says, hides keys, and Envoy takes it."""
+"""The static bootstrap: it follows the configuration, hides keys, and Envoy accepts it."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def endpoint(made: Json) -> Json:
                                  "https://10.0.0.1:8443/x", "http://[::1]:1234/v1", "https://[2001:db8::1]/v1",
                                  "https://api.example.com:8443/v1"])
 @pytest.mark.parametrize("teams", [{}, {"red": Team(key="k"), "blue": Team(key=["k2", "k3"])}])
-def test_envoy_takes_every_kind_of_url_with_and_without_teams(url: str, teams: dict[str, Team]) -> None:
+def test_envoy_accepts_every_kind_of_url_with_and_without_teams(url: str, teams: dict[str, Team]) -> None:
     for with_secrets in (True, False):
         made = static_bootstrap(one_backend(url, teams=teams), with_secrets=with_secrets, sockets=SOCKETS)
         assert validate_with_envoy(made) == []
 
 
-def test_envoys_complaint_is_reported() -> None:
+def test_envoys_complaints_are_reported() -> None:
     made = static_bootstrap(one_backend("http://127.0.0.1:1/v1"), with_secrets=True, sockets=SOCKETS)
     made["static_resources"]["clusters"][0]["no_such_field"] = 1
     assert any("no_such_field" in line for line in validate_with_envoy(made))
 
 
-def test_keys_appear_only_when_asked_for() -> None:
+def test_keys_appear_only_on_request() -> None:
     config = one_backend("https://a.example/v1", teams={"red": Team(key=["team-one", "team-two"])})
     shown = json.dumps(static_bootstrap(config, with_secrets=True, sockets=SOCKETS))
     hidden = json.dumps(static_bootstrap(config, with_secrets=False, sockets=SOCKETS))
@@ -71,8 +71,8 @@ def test_one_route_per_rule_and_one_group_per_attempt() -> None:
     routes = manager(config, "edge")["route_config"]["virtual_hosts"][0]["routes"]
     assert [route["name"] for route in routes] == ["healthz", config.models[0].route_key, "unknown-rule", "nothing"]
     route = routes[1]
-    way = f"{config.models[0].route_key}."
-    assert route["match"]["headers"] == [{"name": "x-extproc-route", "string_match": {"prefix": way}}]
+    prefix = f"{config.models[0].route_key}."
+    assert route["match"]["headers"] == [{"name": "x-extproc-route", "string_match": {"prefix": prefix}}]
     assert route["request_body_buffer_limit"] == 1000
     assert (route["route"]["timeout"], route["route"]["idle_timeout"]) == ("0s", "7s")
     assert route["route"]["retry_policy"]["num_retries"] == 1
@@ -86,16 +86,16 @@ def test_a_single_attempt_is_never_retried() -> None:
     assert route["route"]["retry_policy"]["num_retries"] == 0
 
 
-def test_outlier_detection_never_on_a_hop() -> None:
+def test_a_hop_has_no_outlier_detection() -> None:
     """An ejected hop cluster ends failover instead of causing it."""
     config = one_backend("http://127.0.0.1:1/v1")
     assert "outlier_detection" in cluster(config, "backend-b")
     assert "outlier_detection" not in cluster(config, "hop-b")
 
 
-def test_a_worker_that_cannot_be_reached_is_put_aside_for_a_moment() -> None:
-    """Until it passes a health check: longer would outlast its restart, and keep it out when the other one dies. What
-    it answers never counts."""
+def test_an_unreachable_worker_is_ejected_until_it_passes_a_health_check() -> None:
+    """A longer ejection would outlast its restart, and would still apply when the other worker dies. Its responses
+    never count."""
     made = cluster(one_backend("http://127.0.0.1:1/v1"), "processor")
     found = made["outlier_detection"]
     assert found["consecutive_local_origin_failure"] == 1
@@ -106,7 +106,7 @@ def test_a_worker_that_cannot_be_reached_is_put_aside_for_a_moment() -> None:
 
 
 @pytest.mark.parametrize(("origins", "policies"), [([], 0), (["https://a.example", "https://b.example"], 1)])
-def test_origins_travel_with_the_routes(origins: list[str], policies: int) -> None:
+def test_origins_are_part_of_the_routes(origins: list[str], policies: int) -> None:
     made = manager(one_backend("http://127.0.0.1:1/v1", cors=origins), "edge")
     assert made["http_filters"][0]["name"] == "envoy.filters.http.cors", "a preflight has no key"
     host = made["route_config"]["virtual_hosts"][0]
@@ -116,12 +116,12 @@ def test_origins_travel_with_the_routes(origins: list[str], policies: int) -> No
         assert [one["exact"] for one in policy["allow_origin_string_match"]] == origins
 
 
-def test_tls_checks_the_host_also_on_another_port() -> None:
+def test_tls_checks_the_host_on_any_port() -> None:
     made = cluster(one_backend("https://api.example.com:8443/v1"), "backend-b", ca="/ca.pem")
     tls = made["transport_socket"]["typed_config"]
     assert (tls["sni"], tls["auto_sni_san_validation"]) == ("api.example.com", True)
     assert tls["common_tls_context"]["validation_context"]["trusted_ca"] == {"filename": "/ca.pem"}
-    assert endpoint(made)["hostname"] == "api.example.com:8443"  # what the Host header says
+    assert endpoint(made)["hostname"] == "api.example.com:8443"  # the value of the Host header
 
 
 def test_tls_to_an_address_checks_the_address() -> None:
@@ -131,7 +131,7 @@ def test_tls_to_an_address_checks_the_address() -> None:
     assert names == [{"san_type": "IP_ADDRESS", "matcher": {"exact": "10.0.0.1"}}]
 
 
-def test_clear_text_has_no_tls_and_speaks_http1() -> None:
+def test_clear_text_is_http1_without_tls() -> None:
     made = cluster(one_backend("http://127.0.0.1:1234/v1"), "backend-b")
     assert made["type"] == "STATIC"
     assert "transport_socket" not in made

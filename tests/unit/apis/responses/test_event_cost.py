@@ -1,5 +1,5 @@
-"""The Responses API on either side costs at most 1.3 times the event of a Messages client at Chat Completions. Bytecodes
-are counted, which are the same on a busy machine."""
+"""The Responses API on either side costs at most 1.3 times the event of a Messages client at Chat Completions.
+Bytecodes are counted, which are the same on a busy machine."""
 
 from __future__ import annotations
 

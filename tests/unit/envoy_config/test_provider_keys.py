@@ -1,4 +1,4 @@
-"""In which header a provider's key travels, and the filter that reads it from a file."""
+"""The header of a provider's key, and the filter that reads the key from a file."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_the_header_follows_api_and_url(api: Any, url: str, header: str) -> None
     assert f"{name}: {prefix}" == header
 
 
-def test_the_name_vertex_says_so_behind_another_host() -> None:
+def test_the_provider_vertex_takes_a_bearer_token_on_any_host() -> None:
     assert key_header(Backend(api="gemini", url="https://proxy.example/v1", provider="vertex")) == BEARER
 
 
 @pytest.mark.parametrize("url", ["https://api.moonshot.ai/anthropic", f"{VERTEX}/google", "https://x.example/v1"])
 @pytest.mark.parametrize("api", ["openai", "anthropic", "gemini"])
-def test_what_the_configuration_says_wins(api: Any, url: str) -> None:
+def test_the_setting_auth_overrides_both(api: Any, url: str) -> None:
     assert key_header(Backend(api=api, url=url, auth="bearer")) == BEARER
     assert key_header(Backend(api=api, url=url, auth="key")) == (API_FACTS[api].key_header, "")
 
@@ -65,7 +65,7 @@ def key_filter(listeners: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def test_the_same_filter_in_both_renderings() -> None:
+def test_watched_files_and_a_static_bootstrap_have_the_same_filter() -> None:
     config = with_key_file("/run/secrets/key")
     layout = RuntimeLayout.create(1)
     try:
@@ -73,7 +73,7 @@ def test_the_same_filter_in_both_renderings() -> None:
         watched = json.loads(files["lds.json"])["resources"]
     finally:
         layout.remove()
-    assert not [name for name in files if name.startswith("sds-")], "Envoy reads it itself"
+    assert not [name for name in files if name.startswith("sds-")], "Lua reads the key file"
     static = static_bootstrap(config, with_secrets=False, sockets=["127.0.0.1:1"])["static_resources"]
     assert "secrets" not in static
     assert key_filter(watched) == key_filter(static["listeners"])
@@ -81,12 +81,12 @@ def test_the_same_filter_in_both_renderings() -> None:
 
 
 @pytest.mark.parametrize("path", ['/a"..os.exit()--', "/a\\", "/a]]", "/schlüssel", "/{path}", "/%s %d"])
-def test_a_path_is_only_ever_a_path(path: str) -> None:
-    made = static_bootstrap(with_key_file(path), with_secrets=False, sockets=["127.0.0.1:1"])
-    script = key_filter(made["static_resources"]["listeners"])["typed_config"]["default_source_code"]["inline_string"]
-    written = script.splitlines()[0].partition(' = "')[2].partition('", "authorization"')[0]
+def test_a_path_cannot_inject_lua(path: str) -> None:
+    bootstrap = static_bootstrap(with_key_file(path), with_secrets=False, sockets=["127.0.0.1:1"])
+    code = key_filter(bootstrap["static_resources"]["listeners"])["typed_config"]["default_source_code"]
+    written = code["inline_string"].splitlines()[0].partition(' = "')[2].partition('", "authorization"')[0]
     assert written.isascii()
     assert '"' not in written
     read_back = re.sub(rb"\\(\d{3})", lambda found: bytes([int(found[1])]), written.encode())
     assert read_back.decode() == path
-    assert validate_with_envoy(made) == []
+    assert validate_with_envoy(bootstrap) == []

@@ -1,4 +1,4 @@
-"""Which headers of a client Envoy removes: those by which the parts of the gateway tell each other something."""
+"""The patterns for the internal headers that Envoy removes from a client's request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OWN = ("x-extproc-finalize", "x-extproc-tools")
 
 
 @pytest.mark.parametrize("own", [OWN, OWN[:1], ("x-extproc-to", "x-extproc-tools"), ()], ids=str)
-def test_all_names_but_the_clients_own(own: tuple[str, ...]) -> None:
+def test_the_patterns_match_all_names_except_the_given_ones(own: tuple[str, ...]) -> None:
     patterns = [re.compile(pattern) for pattern in patterns_except(PREFIX, *own)]
     names = {PREFIX, PREFIX + "route", PREFIX + "z", "x-other", "x-extpro", *own}
     for name in own:
