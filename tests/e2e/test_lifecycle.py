@@ -1,10 +1,12 @@
-"""Starting, stopping and losing workers: only what runs on a killed worker may fail, a drain fails nothing."""
+"""Workers that are killed again and again, the admin endpoints, and a start without a configuration.
+
+Drains are in test_terminal and tests/envoy/test_admin.py, the requests of a killed worker in test_hostile_crash.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,9 +17,7 @@ import pytest
 from tests.e2e.gateway import READY, START_SECONDS, Gateway, Process, ended
 from tests.e2e.wire import payload, post, request, stream
 from tests.ports import free_port
-from tests.providers.http import Gate
 from tests.providers.openai import OpenAIProvider, text
-from tests.providers.openai import stream as deltas
 
 StartGateway = Callable[..., Gateway]
 
@@ -35,25 +35,6 @@ def kill(pid: int) -> None:
     """SIGKILL, until the kernel has closed the process's sockets: what is sent afterwards is not in flight on it."""
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: ended(pid), 5, "the killed worker is dead")
-
-
-def test_drain_finishes_the_running_stream(start_gateway: StartGateway, provider: OpenAIProvider) -> None:
-    """SIGTERM while a stream runs: the stream ends properly, then the gateway exits with 0 and leaves nobody behind."""
-    gateway = start_gateway()
-    children = [*gateway.worker_pids(), *gateway.envoy_pids()]
-    assert len(gateway.worker_pids()) == 2
-    gate = Gate()
-    provider.script(deltas([{"content": "before "}, gate, {"content": "after"}]))
-    with stream(gateway.base_url) as answer:
-        answer.until("content_block_delta")
-        gateway.process.send_signal(signal.SIGTERM)
-        with pytest.raises(subprocess.TimeoutExpired):
-            gateway.process.wait(1.5)
-        gate.open()
-        answer.read()
-        assert answer.text == "before after"
-    assert gateway.process.wait(15) == 0, gateway.output
-    wait_until(lambda: all(ended(pid) for pid in children), 2, "all children are gone")
 
 
 @pytest.mark.fault

@@ -34,6 +34,13 @@ class Reloaded:
         self.gateway = gateway
         self.url = gateway.base_url
         self.config: Change = json.loads(gateway.config_file.read_text())
+        self._first = dict(self.config)
+
+    def restore(self) -> None:
+        """Puts the first configuration back."""
+        if self.config != self._first:
+            self.config.clear()
+            self.change(**self._first)
 
     def write(self, text: str) -> None:
         """As editors and Kubernetes do: by rename."""
@@ -74,7 +81,22 @@ def wait(holds: Callable[[], bool], what: str, gateway: Gateway, seconds: float 
 
 @pytest.fixture
 def reloaded(start_gateway: Callable[..., Gateway]) -> Reloaded:
+    """A gateway of the test's own."""
     return Reloaded(start_gateway())
+
+
+@pytest.fixture(scope="module")
+def one_gateway(provider_server: OpenAIProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloaded]:
+    running = Gateway(configuration(provider_server.url), tmp_path_factory.mktemp("reload"))
+    yield Reloaded(running)
+    assert running.terminate() == 0, running.output
+
+
+@pytest.fixture
+def shared(one_gateway: Reloaded) -> Reloaded:
+    """A gateway that other tests have changed, on its first configuration again."""
+    one_gateway.restore()
+    return one_gateway
 
 
 class Load:
@@ -132,25 +154,25 @@ def backends(config: Change, **changes: Any) -> Change:
 # -------------------------------------------------------------------------------------------------- what changes serves
 
 
-def test_models_teams_keys_and_backends_come_and_go(reloaded: Reloaded, provider: OpenAIProvider) -> None:
+def test_models_teams_keys_and_backends_come_and_go(shared: Reloaded, provider: OpenAIProvider) -> None:
     provider.always(answers)
-    assert reloaded.ask("new-model") == 404
-    plain = reloaded.config["backends"]["plain"]
-    reloaded.change(
-        models=[{"match": "new-model", "attempts": [{"backend": "later", "model": "m2"}]}, *reloaded.config["models"]],
-        backends=backends(reloaded.config, later=plain),
+    assert shared.ask("new-model") == 404
+    plain = shared.config["backends"]["plain"]
+    shared.change(
+        models=[{"match": "new-model", "attempts": [{"backend": "later", "model": "m2"}]}, *shared.config["models"]],
+        backends=backends(shared.config, later=plain),
         teams={"test": {"key": CLIENT_KEY}, "blue": {"key": "sk-blue", "models": ["new-model"]}})
-    assert reloaded.ask("new-model") == 200
+    assert shared.ask("new-model") == 200
     assert provider.seen[-1].body["model"] == "m2"
-    assert reloaded.ask("new-model", "sk-blue") == 200
-    assert reloaded.ask("claude-test", "sk-blue") == 403
-    reloaded.change(teams={"test": {"key": CLIENT_KEY}}, models=reloaded.config["models"][1:],
-                    backends=backends(reloaded.config, plain={**plain, "key": "sk-another-provider-key"}))
-    assert reloaded.ask("new-model", "sk-blue") == 401
-    assert reloaded.ask("new-model") == 404
-    assert reloaded.ask() == 200
+    assert shared.ask("new-model", "sk-blue") == 200
+    assert shared.ask("claude-test", "sk-blue") == 403
+    shared.change(teams={"test": {"key": CLIENT_KEY}}, models=shared.config["models"][1:],
+                    backends=backends(shared.config, plain={**plain, "key": "sk-another-provider-key"}))
+    assert shared.ask("new-model", "sk-blue") == 401
+    assert shared.ask("new-model") == 404
+    assert shared.ask() == 200
     assert provider.seen[-1].headers["authorization"] == "Bearer sk-another-provider-key"
-    assert PROVIDER_KEY not in reloaded.gateway.output
+    assert PROVIDER_KEY not in shared.gateway.output
 
 
 @pytest.mark.fault
@@ -211,29 +233,29 @@ def started(config: Change, folder: Path) -> Iterator[Reloaded]:
 # ------------------------------------------------------------------------------------------------- what runs is not cut
 
 
-def test_a_long_stream_outlives_a_change_of_everything(reloaded: Reloaded, provider: OpenAIProvider) -> None:
+def test_a_long_stream_outlives_a_change_of_everything(shared: Reloaded, provider: OpenAIProvider) -> None:
     """Its model, its backend, its team, bounds and times: all gone or different while it runs."""
     gate = Gate()
     provider.script(deltas([{"content": "before "}, gate, {"content": "after"}]), text("another"), text("other"))
-    plain = reloaded.config["backends"]["plain"]
-    with stream(reloaded.url) as answer:
+    plain = shared.config["backends"]["plain"]
+    with stream(shared.url) as answer:
         answer.until("content_block_delta")
-        reloaded.change(
+        shared.change(
             teams={"other": {"key": "sk-other"}}, limits={"body": 50_000}, timeouts={"idle": 100, "connect": 3},
             backends={"plain": {**plain, "url": f"{provider.url}/", "provider": "openai"}},
             models=[{"match": "other", "attempts": [{"backend": "plain", "model": "gpt-5"}]}])
-        assert reloaded.ask("other", "sk-other") == 200
-        assert reloaded.ask() == 401
-        reloaded.change(models=[{"match": "last", "attempts": [{"backend": "new", "model": "x"}]}],
+        assert shared.ask("other", "sk-other") == 200
+        assert shared.ask() == 401
+        shared.change(models=[{"match": "last", "attempts": [{"backend": "new", "model": "x"}]}],
                         backends={"new": plain}, cors=["*"])
-        assert reloaded.ask("last", "sk-other") == 200
+        assert shared.ask("last", "sk-other") == 200
         gate.open()
         answer.read()
         assert answer.text == "before after"
-    wait(lambda: reloaded.gateway.envoy_stat("cluster_manager.active_clusters") == ACTIVE_WITH_ONE_BACKEND,
-         "what only the old configurations needed is gone", reloaded.gateway)
+    wait(lambda: shared.gateway.envoy_stat("cluster_manager.active_clusters") == ACTIVE_WITH_ONE_BACKEND,
+         "what only the old configurations needed is gone", shared.gateway)
     provider.script(text("still"))
-    assert reloaded.ask("last", "sk-other") == 200
+    assert shared.ask("last", "sk-other") == 200
 
 
 ACTIVE_WITH_ONE_BACKEND = 6
@@ -265,30 +287,32 @@ def test_changes_under_load_fail_no_request(reloaded: Reloaded, provider: OpenAI
 # -------------------------------------------------------------------------------------------------- what is wrong stays
 
 
-def test_an_invalid_file_changes_nothing(reloaded: Reloaded, provider: OpenAIProvider) -> None:
+def test_an_invalid_file_changes_nothing(shared: Reloaded, provider: OpenAIProvider) -> None:
     provider.always(answers)
-    before = re.findall(r"extproc_config_info\{.*", metrics(reloaded))
-    reloaded.write("models: [{match: m, attempts: [{backend: nowhere, model: x}]}]\nbackends: {}\nlossy: perhaps\n")
-    reloaded.until("the change is refused")
-    wait(lambda: reloaded.said("lossy: ") > 0, "the errors of check", reloaded.gateway)
-    assert reloaded.ask() == 200
-    assert reloaded.metric('extproc_config_reload_total{result="refused"}') == "1.0"
-    assert reloaded.metric("extproc_config_last_reload_successful") == "0.0"
-    assert re.findall(r"extproc_config_info\{.*", metrics(reloaded)) == before
+    before = re.findall(r"extproc_config_info\{.*", metrics(shared))
+    [generation] = generations(shared)
+    shared.write("models: [{match: m, attempts: [{backend: nowhere, model: x}]}]\nbackends: {}\nlossy: perhaps\n")
+    shared.until("the change is refused")
+    wait(lambda: shared.said("lossy: ") > 0, "the errors of check", shared.gateway)
+    assert shared.ask() == 200
+    assert shared.metric('extproc_config_reload_total{result="refused"}') == "1.0"
+    assert shared.metric("extproc_config_last_reload_successful") == "0.0"
+    assert re.findall(r"extproc_config_info\{.*", metrics(shared)) == before
     # A worker that dies meanwhile comes back with what was accepted, not with the file.
-    victim = reloaded.gateway.worker_pids()[0]
+    victim = shared.gateway.worker_pids()[0]
     os.kill(victim, signal.SIGKILL)
-    wait(lambda: victim not in (pids := reloaded.gateway.worker_pids()) and len(pids) == 2, "two workers",
-         reloaded.gateway)
-    assert [reloaded.ask() for _ in range(6)] == [200] * 6
-    reloaded.gateway.config_file.unlink()
-    reloaded.until("the change is refused", 2)
-    assert reloaded.ask() == 200
-    assert generations(reloaded) == {"1.0"}
-    reloaded.change(lossy="reject")
-    assert generations(reloaded) == {"2.0"}, "both workers show it before the gateway says that it is in force"
-    assert reloaded.metric("extproc_config_last_reload_successful") == "1.0"
-    assert re.findall(r"extproc_config_info\{.*", metrics(reloaded)) != before
+    wait(lambda: victim not in (pids := shared.gateway.worker_pids()) and len(pids) == 2, "two workers",
+         shared.gateway)
+    assert [shared.ask() for _ in range(6)] == [200] * 6
+    shared.gateway.config_file.unlink()
+    shared.until("the change is refused", 2)
+    assert shared.ask() == 200
+    assert generations(shared) == {generation}
+    shared.change(lossy="reject")
+    assert generations(shared) == {str(float(generation) + 1)}, \
+        "both workers show it before the gateway says that it is in force"
+    assert shared.metric("extproc_config_last_reload_successful") == "1.0"
+    assert re.findall(r"extproc_config_info\{.*", metrics(shared)) != before
 
 
 def generations(reloaded: Reloaded) -> set[str]:

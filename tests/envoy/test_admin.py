@@ -115,4 +115,5 @@ def test_what_is_missing_is_named(gateway: Gateway, provider: OpenAIProvider) ->
         assert request(f"http://{gateway.admin}", "GET", "/healthz", headers={}).status == 200
         gate.open()
         answer.read()
+        assert answer.text == "before after"
     assert gateway.process.wait(15) == 0
