@@ -1,7 +1,7 @@
 """One YAML file -> typed records, every error with its path.
 
-`load_config` reads and checks a file. `ConfigError.problems` names everything that is wrong with it at once. `Config`
-and its parts are what the rest of the program uses; each topic's records stand beside their checks.
+`load_config` reads and checks a file. `ConfigError.problems` has all problems at once. The rest of the program uses
+`Config` and its parts. Each topic has one module, with its records and their checks.
 """
 
 from __future__ import annotations

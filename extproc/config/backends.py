@@ -1,6 +1,6 @@
-"""Backends: where a provider's endpoint is, what it speaks, which keys it takes, and what is wrong about that.
+"""Backends: the endpoint of a provider, its API, its keys, and their checks.
 
-The checks also get backends that converted only in part: what did not is None there and is skipped.
+The checks also get backends of which only a part could be converted. The other parts are None and are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from extproc.profiles.apis import API_FACTS, ApiName
 from extproc.profiles.responses import EndpointChoice
 
 DEMO_URL = "demo:"
-"""Stands for the demo's address until it runs (`Config.with_backend_url`)."""
+"""The placeholder for the demo's address until it runs (`Config.with_backend_url`)."""
 _ANY_API_PROVIDERS = ("generic", "demo")
 _URL_CHARACTERS = re.compile(r"[\x21-\x7e]+")
 
@@ -39,7 +39,7 @@ class ProviderKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     key: str | None = None
     """The key itself. Write `${VAR}` to take it from the environment."""
     key_file: str | None = None
-    """Instead of `key`: a file that holds it, as a backend's own `key_file`."""
+    """Instead of `key`: a file with the key, like `key_file` of a backend."""
     weight: int = 1
     """This key's share of the requests, relative to the weights of the others."""
 
@@ -49,7 +49,7 @@ class ProviderKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def known_keys(self) -> tuple[str, ...]:
-        """The key, or what the key file holds now and held before."""
+        """The key, or the present and earlier keys of the key file."""
         if self.key_file:
             return key_file(self.key_file).keys()
         return (self.key,) if self.key else ()
@@ -68,31 +68,30 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     key: str | None = None
     """The provider's key. Write `${VAR}` to take it from the environment."""
     key_file: str | None = None
-    """Instead of `key`: a file that holds the key or token, for instance one that is renewed every hour. Envoy reads
-    it for every request, so a new key needs no restart, however the file was written. White space around the key is
+    """Instead of `key`: a file with the key or token, for instance one that is renewed every hour. Envoy reads it for
+    every request, so a new key needs no restart, however the file was written. White space around the key is
     ignored. A relative path starts at the configuration file's folder. While the file is missing or empty, the last
     key stays in use."""
     keys: ProviderKeys = []
-    """Instead of `key`: several keys that take turns, each a text or a mapping (see below). A key that the provider
-    refuses (401, 402, 403) or holds back (429) rests for a while, and the same request goes on with another one."""
+    """Instead of `key`: several keys that are rotated, each a text or a mapping (see below). A key that the provider
+    refuses (401, 402, 403) or limits (429) rests for a while, and the same request continues with another one."""
     auth: Literal["key", "bearer"] | None = None
     """How the key is sent: `bearer` as `Authorization: Bearer KEY`, `key` in the API's own header: `x-api-key`
     (anthropic), `x-goog-api-key` (gemini), `api-key` (openai, as Azure reads it). Unset: `bearer` for openai, for
-    Vertex AI and for the endpoints in Anthropic's format that are known to want it, else `key`."""
+    Vertex AI and for the endpoints in Anthropic's format that are known to expect it, else `key`."""
     provider: str | None = None
-    """The name of the profile with the endpoint's peculiarities. Unset: found by the URL's host. `vertex` says that a
-    gemini endpoint under another name is Vertex AI."""
+    """The name of the profile with the endpoint's peculiarities. Unset: found by the URL's host. `vertex`: a gemini
+    endpoint under another host name is Vertex AI."""
     ca: str | None = None
-    """With https: a file of certificates (PEM) of the authorities that may sign the endpoint's certificate, instead of
-    those that this machine trusts. Envoy reads it at the start."""
+    """With https: a file with the certificates (PEM) of the authorities that may sign the endpoint's certificate,
+    instead of those that this machine trusts. Envoy reads it at the start."""
     trace: bool | None = None
     """Whether the endpoint gets the trace context of a request (`traceparent` and `tracestate`; never `baggage`).
     Unset: it does if its host is on this machine or on a private network, judged by its address or its name (one
     without a dot, or one that ends in `.local`, `.internal` or `.svc`)."""
     proxy: str | None = None
-    """An HTTP proxy on the way to this endpoint, such as `http://proxy.example:3128`, with a user name and password if
-    it needs them. The proxy gets a CONNECT for the endpoint's host and alone resolves that name. TLS with the endpoint
-    goes through it."""
+    """An HTTP proxy for this endpoint, such as `http://proxy.example:3128`, with a user name and password if it needs
+    them. The proxy gets a CONNECT for the endpoint's host, and only the proxy resolves that name. TLS is end to end."""
     endpoint: EndpointChoice = "auto"
     """Only with `api: openai`: the API of the requests, `chat` (`/chat/completions`) or `responses` (`/responses`).
     `auto`: Chat Completions, except for those models at api.openai.com and at Azure's `/openai/v1` that take function
@@ -122,13 +121,12 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def known_keys(self) -> tuple[str, ...]:
-        """Every key that is sent there: those of the configuration, and those that key files hold now and held
-        before."""
+        """Every key for this endpoint: those of the configuration, and the present and earlier ones of key files."""
         entries = (ProviderKey(key=self.key, key_file=self.key_file), *self.key_entries)
         return tuple(dict.fromkeys(known for entry in entries for known in entry.known_keys))
 
     def remember_keys(self) -> None:
-        """Reads the key files, so that `known_keys` keeps what they hold now: a provider may quote the key of a request
+        """Reads the key files, so that `known_keys` keeps their present keys: a provider may quote the key of a request
         after its file has changed."""
         _ = self.known_keys
 
@@ -159,7 +157,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def address(self) -> str:
-        """HOST:PORT, IPv6 in brackets: what a proxy is asked to connect to."""
+        """HOST:PORT, IPv6 in brackets: the target of a proxy's CONNECT."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -228,7 +226,7 @@ def backend_problems(path: str, backend: Backend, builtin: bool) -> Iterator[Pro
     yield from header_value_problems(f"{path}.provider", backend.provider)
     if backend.key_file is not None:
         if backend.key is not None:
-            yield f"{path}.key_file", "is there beside key: give one of them"
+            yield f"{path}.key_file", "is set together with key: give one of them"
         yield from file_path_problems(f"{path}.key_file", backend.key_file)
     yield from _keys_problems(f"{path}.keys", backend)
     yield from file_path_problems(f"{path}.ca", backend.ca)
@@ -269,7 +267,7 @@ def _suggestion(word: str, known: Sequence[str]) -> str:
 
 def _keys_problems(path: str, backend: Backend) -> Iterator[Problem]:
     if backend.keys and (backend.key is not None or backend.key_file is not None):
-        yield path, "is there beside key or key_file: give one of them"
+        yield path, "is set together with key or key_file: give one of them"
     for index, entry in enumerate(backend.keys or ()):
         place = f"{path}[{index}]"
         if isinstance(entry, str):
@@ -327,7 +325,7 @@ def _proxy_problem(url: str) -> str | None:
 
 
 def backend_warnings(path: str, backend: Backend) -> Iterator[Problem]:
-    """What works but is unsafe or probably not meant."""
+    """Valid settings that are unsafe or probably a mistake, as (path, reason)."""
     facts = API_FACTS[backend.api]
     if backend.has_key and not backend.is_tls and not backend.is_local:
         yield f"{path}.url", "the key travels unencrypted: use https://"
@@ -352,7 +350,7 @@ def backend_warnings(path: str, backend: Backend) -> Iterator[Problem]:
 
 
 def key_file_warnings(path: str, backend: Backend) -> Iterator[Problem]:
-    """The key files that give no key now. Not an error: a token may come later, and Envoy may read the file on another
+    """The key files without a key. Not an error: a token may come later, and Envoy may read the file on another
     machine."""
     if backend.key_file and (reason := key_file(backend.key_file).problem()):
         yield f"{path}.key_file", f"{reason}; until it holds a key this backend's requests fail"

@@ -1,8 +1,8 @@
-"""The checks of a whole configuration: do the parts fit together (problems), and are they wise (warnings)?
+"""The checks of a whole configuration: problems make it unusable, warnings name unsafe or pointless settings.
 
-The loader calls `problems_of`, also for a configuration that converted only in part: what did not is None there, is
-reported already and is skipped. `warnings_of` gets a complete configuration. Each topic's checks stand beside its
-records.
+The loader calls `problems_of`, also for a configuration of which only a part could be converted. The other parts are
+None and are skipped, because their problems are reported already. `warnings_of` gets a complete configuration. Each
+topic's own checks are in its module.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _number_problems(config: Config) -> Iterator[Problem]:
 
 
 def _tool_settings(config: Config) -> Iterator[tuple[str, ToolSettings]]:
-    """Every place of the file where tool settings may stand, with its path."""
+    """The tool settings at every place of the file, with their paths."""
     yield "tools", config.tools
     for name, backend in converted_members(config.backends):
         yield f"backends.{name}.tools", backend.tools
@@ -109,7 +109,7 @@ def _tool_settings(config: Config) -> Iterator[tuple[str, ToolSettings]]:
 
 
 def warnings_of(config: Config) -> Problems:
-    """Everything that works but is unsafe or probably not meant, as (path, reason)."""
+    """All valid settings that are unsafe or probably a mistake, as (path, reason)."""
     warnings: Problems = [(path, f"{_secret_at(path)} is written in the file; ${{VARIABLE}} keeps it out")
                           for path in config.literal_key_paths]
     for name, backend in config.backends.items():
@@ -135,7 +135,7 @@ def warnings_of(config: Config) -> Problems:
 
 
 def key_file_warnings(config: Config) -> Problems:
-    """The key files that give no key now."""
+    """The key files without a key, as (path, reason)."""
     return [warning for name, backend in config.backends.items()
             for warning in backend_key_file_warnings(f"backends.{name}", backend)]
 

@@ -1,8 +1,8 @@
 """The whole configuration file as one record, with the defaults and the meaning of its keys.
 
-The loader (`extproc.config.load_config`) makes it, everything else reads it. docs/configuration.md is generated from
-the docstrings of this record and of those it holds. Records are frozen and hold only what has been checked. They read
-nothing but key files, whose keys may change at any time.
+The loader (`extproc.config.load_config`) makes it, the rest of the program reads it. docs/configuration.md is generated
+from the docstrings of this record and its parts. Records are frozen and checked. The only files that they read are key
+files, whose keys may change at any time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Silence of a provider after which the processor ends the response with an error. Must be shorter than
     `per_try_idle`."""
     per_try_idle: float = 300
-    """Silence on one attempt after which Envoy gives the attempt up."""
+    """Silence on one attempt after which Envoy ends the attempt."""
     first_token: float | None = None
     """For the first token of a streamed response (text, reasoning or a tool call). After that the next attempt is made,
     or the client gets an error of kind timeout. Unset: only `idle` applies. (A response that is not streamed comes in
@@ -56,12 +56,12 @@ class Ejection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     skips it. The last attempt always asks, so that a client gets at least the provider's own error."""
 
     failures: int = 10
-    """Consecutive failures after which an address of a provider is ejected: responses of status 500 and above, and
-    connections that fail (each counts, and one that fails is tried twice) or break before a response."""
+    """Consecutive failures after which an address of a provider is ejected: responses with status 500 and above, and
+    connections that fail (a failed one is tried twice, and both count) or break before a response."""
     time: float = 10
-    """Seconds until it is asked again. Each further ejection takes this much longer."""
+    """Seconds until the provider is tried again. Each further ejection takes this much longer."""
     longest: float = 120
-    """Most seconds of an ejection."""
+    """Longest ejection, in seconds."""
 
 
 class EdgeTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -117,7 +117,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     team_limits: TeamLimits = TeamLimits()
     """The limits of every team that does not set its own, limit by limit."""
     limits_service: LimitsService = LimitsService()
-    """Who counts what teams use."""
+    """The service that counts what teams use."""
     lossy: Literal["report", "reject"] = "report"
     """What happens to a part of a request that the provider cannot carry: `report` drops it and names it in
     `x-extproc-dropped`, `reject` refuses the request with 400."""
@@ -141,15 +141,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How `/v1/events` labels tools."""
     access_log: Literal["off", "own", "all"] = "own"
     """Requests for which Envoy writes a log line: `own` for those without a line of the processor (refused by Envoy,
-    given up before they were read, lost with their worker), so that every request has exactly one line; `all` for the
-    others too, as `event: access`. See docs/operations.md."""
+    cancelled before they were read, lost with their worker), so that every request has exactly one line; `all` also
+    for the others, as `event: access`. See docs/operations.md."""
     tracing: Tracing | None = None
-    """Traces of requests. Unset: none are made."""
+    """Traces of requests. Unset: no traces."""
     one_hop: str | None = None
-    """Only for `extproc serve` behind a gateway that cannot say which backend its filter is for, as Envoy Gateway's
-    policies cannot: the backend that serves such filters. Unset: their requests fail."""
+    """Only for `extproc serve` behind a gateway whose filters cannot name their backend, such as Envoy Gateway: the
+    backend for these filters. Unset: their requests fail."""
     literal_key_paths: Annotated[tuple[str, ...], SET_BY_LOADER] = ()
-    """Paths of the secrets that stand in the file itself."""
+    """Paths of the secrets in the file itself, as opposed to variables."""
 
     # ------------------------------------------------------------------------------------------------ limits of teams
 
@@ -174,8 +174,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @cached_property
     def find_rule(self) -> Callable[[str], ModelRule | None]:
-        """`find_rule(model)`: the first rule that matches the client's model name. Results are kept within bounds:
-        clients use the same few names all the time, and may invent any."""
+        """`find_rule(model)`: the first rule that matches the client's model name. The cache is bounded: most clients
+        use the same few names, but any name may come."""
         rules = self.models
 
         @bounded_cache(entries=1024, longest=200)
@@ -196,7 +196,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Up to five listed names, those most similar to `model` first."""
         listed = self.listed_models(team)
         folded = {name.lower(): name for name in reversed(listed)}
-        # A name of megabytes must not take minutes: no listed name resembles what follows the first 200 characters.
+        # Only the beginning of the name is compared: one of megabytes would take minutes.
         similar = difflib.get_close_matches(model[:200].lower(), folded, n=5, cutoff=0.3)
         return [folded[name] for name in similar] or listed[:5]
 

@@ -25,7 +25,7 @@ _CLOCK_STEP = 100_000_000
 
 
 class KeyFile:
-    """One key file. While the file is unchanged, a look at it costs one `stat`."""
+    """One key file. Each use costs one `stat` while the file is unchanged."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class KeyFile:
         return self._keys
 
     def problem(self) -> str | None:
-        """Why the file gives no key now; None if it does."""
+        """Why the file has no key now; None if it has one."""
         self._refresh()
         return self._problem
 

@@ -1,6 +1,6 @@
-"""A path and an environment -> a checked configuration, or a ConfigError with everything that is wrong.
+"""A path and an environment -> a checked configuration, or a ConfigError with all problems.
 
-Called by every command and by each worker. Reads the one file only.
+Called by every command and by each worker. Reads no other file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from extproc.config.values import Problems, join
 
 
 class ConfigError(Exception):
-    """The configuration is unusable. `problems` holds (path, reason) for everything that is wrong."""
+    """The configuration is unusable. `problems`: all of them as (path, reason)."""
 
     def __init__(self, problems: Problems) -> None:
         # Paths and reasons quote the file and are shown on terminals.
@@ -96,8 +96,8 @@ def _absolute_path(path: str, folder: Path) -> str:
 
 
 def _literal_key_paths(tree: dict[Any, Any]) -> tuple[str, ...]:
-    """Paths of the secrets that stand in the file itself instead of a variable: keys, passwords of proxies, headers for
-    the collector of traces."""
+    """Paths of the secrets in the file itself, as opposed to variables: keys, passwords of proxies, headers for the
+    collector of traces."""
     found: list[str] = []
     for section in ("backends", "teams"):
         entries = tree.get(section)

@@ -1,6 +1,7 @@
-"""Model rules: which names are served, by which attempts and in which order, and what is wrong about them.
+"""Model rules: which names are served, by which attempts and in which order, and their checks.
 
-The checks also get rules that converted only in part: what did not is None there, is reported already and is skipped.
+The checks also get rules of which only a part could be converted. The other parts are None and are skipped, because
+their problems are reported already.
 """
 
 from __future__ import annotations
@@ -31,15 +32,14 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     backend: str
     """A name under `backends`."""
     model: str
-    """The provider's name of the model. `"*"` passes the client's name on; `{star}` inside stands for the text that
-    the first `*` of the rule's `match` matched: with `match: "openrouter/*"`, `"{star}"` sends the name without the
-    prefix."""
+    """The provider's name of the model. `"*"` is the client's name. `{star}` is replaced by the text that the first
+    `*` of the rule's `match` matched: with `match: "openrouter/*"`, `"{star}"` sends the name without the prefix."""
     max_output_tokens: int | None = None
     """Larger requests are clamped to this many tokens."""
     weight: int | None = None
     """Neighbouring attempts with a weight share the requests: each is the first one for its share, and the others
     follow when it fails. Requests that name their user or conversation (`metadata.user_id`, `prompt_cache_key`) stay
-    with one of them, so that prompt caches hit. An attempt without a weight keeps its place."""
+    with one of them, so that prompt caches hit. An attempt without a weight keeps its position."""
     first_token_timeout: float | None = None
     """Seconds that this attempt has for the first token of a streamed response; `timeouts.first_token` when unset.
     Where a further attempt remains, the response head is withheld for this time, whatever `timeouts.commit_after`
@@ -75,11 +75,12 @@ class AttemptOrder(msgspec.Struct, frozen=True):
 
 
 MOST_ATTEMPT_ORDERS = 256
-"""Each order is a route of Envoy's."""
+"""Each order is a route in Envoy."""
 
 
 def weighted_groups(weights: Sequence[int | None]) -> list[list[int]]:
-    """The indexes of attempts in failover order: neighbours with a weight form a group, one without stands alone."""
+    """The indexes of attempts in failover order: neighbours with a weight form a group, each other attempt a group of
+    its own."""
     groups = itertools.groupby(range(len(weights)), lambda index: -1 if weights[index] is not None else index)
     return [list(members) for _, members in groups]
 
@@ -131,8 +132,8 @@ class ModelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @cached_property
     def route_key(self) -> str:
-        """What Envoy routes by: a header-safe name that changes only with the match, the backends of the attempts or
-        their weights. After other changes an Envoy that runs elsewhere needs no new configuration."""
+        """The rule's name in Envoy's routes, fit for a header. It changes only with the match and with the backends and
+        weights of the attempts. After other changes an external Envoy needs no new configuration."""
         slug = re.sub(r"[^a-z0-9]+", "-", self.match.lower()).strip("-")[:40] or "any"
         routed = [self.match, [(attempt.backend, attempt.weight) for attempt in self.attempts]]
         return f"{slug}-{_digest(routed)}"

@@ -1,6 +1,6 @@
-"""Traces in the configuration: where they go and how many, and what is wrong about that.
+"""Traces in the configuration: their collector and sampling, and their checks.
 
-The checks also get a record that converted only in part: what did not is None there and is skipped.
+The checks also get a record of which only a part could be converted. The other parts are None and are skipped.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Tracing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     service: str = "extproc"
     """The service's name in the traces."""
     headers: dict[str, str] = {}
-    """Headers for the collector, such as a key that it wants. Write `${VAR}` to take a value from the environment."""
+    """Headers for the collector, such as its key. Write `${VAR}` to take a value from the environment."""
     ca: str | None = None
-    """With TLS: a file of certificates (PEM) of the authorities that may sign the collector's certificate, instead of
-    those that this machine trusts. A relative path starts at the configuration file's folder."""
+    """With TLS: a file with the certificates (PEM) of the authorities that may sign the collector's certificate,
+    instead of those that this machine trusts. A relative path starts at the configuration file's folder."""
 
     def __repr__(self) -> str:
         """Without the headers' values: records end up in logs sooner or later."""
@@ -73,7 +73,7 @@ def parse_otlp(url: str) -> Collector:
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise ValueError(f'"{url.partition("?")[0][:80]}" is neither http(s)://HOST:PORT nor grpc(s)://HOST:PORT')
     if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError("a user name, a query or a fragment has no place here; keys go into tracing.headers")
+        raise ValueError("must not have a user name, query or fragment; keys go into tracing.headers")
     is_grpc = parts.scheme.startswith("grpc")
     path = parts.path.rstrip("/")
     if is_grpc and path:
@@ -110,7 +110,7 @@ def tracing_problems(path: str, tracing: Tracing) -> Iterator[Problem]:
 
 
 def tracing_warnings(path: str, tracing: Tracing) -> Iterator[Problem]:
-    """What works but is unsafe or probably not meant."""
+    """Valid settings that are unsafe or probably a mistake, as (path, reason)."""
     collector = parse_otlp(tracing.otlp)
     if not collector.is_tls and not is_loopback(collector.host) and any(map(holds_secret, tracing.headers)):
         yield f"{path}.otlp", "the key in tracing.headers travels unencrypted: use https:// or grpcs://"

@@ -88,8 +88,8 @@ _KEYS = """\
 ## Keys of providers
 
 A key comes from the environment (`key: "${VAR}"`) or from a file (`key_file`). Envoy adds it to a request as the last
-step. A token that expires belongs into a file: the program that renews it writes the file (in place, by rename, or as
-Kubernetes swaps the links of a mounted secret), and the next request carries the new token.
+step. Keep a token that expires in a file: the program that renews it writes the file (in place, by rename, or as
+Kubernetes swaps the links of a mounted secret), and the next request has the new token.
 The number of backends is not limited; their cost is in [operations.md](operations.md#many-backends).
 
 ```yaml

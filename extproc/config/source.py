@@ -43,8 +43,8 @@ def parse(text: str, problems: Problems) -> Any:
     except yaml.reader.ReaderError as error:
         before = text[:error.position]
         place = f"line {before.count(chr(10)) + 1}, column {error.position - before.rfind(chr(10))}"
-        problems.append((place, f"not valid YAML: the character U+{ord(text[error.position]):04X} may not stand in the "
-                                "file as it is; within double quotes it can be written as an escape"))
+        problems.append((place, f"not valid YAML: the character U+{ord(text[error.position]):04X} is not allowed in "
+                                "the file; within double quotes it can be written as an escape"))
         return None
     try:
         node = loader.get_single_node()
@@ -100,8 +100,8 @@ def expand(tree: Any, env: Mapping[str, str], problems: Problems, path: str = ""
 
 
 def _is_text(text: str) -> bool:
-    """False for lone surrogates: YAML can escape one, and Python stands them for bytes of the environment that are not
-    UTF-8."""
+    """False for lone surrogates: YAML can contain one as an escape, and Python uses them for bytes of the environment
+    that are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

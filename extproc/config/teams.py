@@ -1,7 +1,7 @@
-"""Teams: their keys, the models they may use, their limits and who counts those, and what is wrong about that.
+"""Teams: their keys, models and limits, the service that counts usage, and their checks.
 
-What a limit counts and how is `extproc.ratelimit`'s business. The checks also get records that converted only in part:
-what did not is None there and is skipped.
+`extproc.ratelimit` decides how a limit counts. The checks also get records of which only a part could be converted. The
+other parts are None and are skipped.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TeamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class LimitsService(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who counts requests and tokens of teams."""
+    """The service that counts requests and tokens of teams."""
 
     address: str | None = None
     """`HOST:PORT` of a rate limit service that several gateways share: `envoyproxy/ratelimit` with the file that
@@ -69,7 +69,7 @@ class LimitsService(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What happens to requests of limited teams while the service does not respond: `allow` lets them pass unlimited,
     `deny` refuses them with 503."""
     timeout: float = 2
-    """Seconds within which the service must respond; after that `failure_mode` applies."""
+    """Seconds within which the service must respond. After that `failure_mode` applies."""
     counters: str | None = None
     """A file in which the gateway's own process keeps its counters, so that a budget of a day survives a restart of
     the gateway. A relative path starts at the configuration file's folder. Unset: they survive a restart of that
@@ -104,7 +104,7 @@ class Team(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class LimitKey(NamedTuple):
-    """What one number limits, and what one counter counts."""
+    """The subject of one limit and of its counter."""
 
     team: str
     rule: str
@@ -201,7 +201,7 @@ def _service_problems(service: LimitsService) -> Iterator[Problem]:
 
 
 def limit_warnings(teams: Mapping[str, Team], common: TeamLimits, service: LimitsService) -> Iterator[Problem]:
-    """What works but is probably not meant, as (path, reason)."""
+    """Valid settings that are probably a mistake, as (path, reason)."""
     if common != TeamLimits() and not teams:
         yield "team_limits", "has no effect without teams"
     if service.address is not None:
@@ -212,7 +212,7 @@ def limit_warnings(teams: Mapping[str, Team], common: TeamLimits, service: Limit
                        "is counted by extproc limits only: where limits_service.address is envoyproxy/ratelimit, this "
                        "limit is not in force")
         if service.counters is not None:
-            yield "limits_service.counters", "has no effect beside address: that service keeps its own"
+            yield "limits_service.counters", "has no effect with address: that service keeps its own"
     for name, team in teams.items():
         for match in team.limits.models if team.limits else ():
             if not is_glob(match) and not team.may_use(match):

@@ -1,7 +1,7 @@
-"""Tools in the configuration: how they go to models (`tools`), what front ends are shown of them (`events`), checks.
+"""Tools in the configuration: how they go to models (`tools`), their labels for front ends (`events`), and checks.
 
-`ToolSettings` may stand at three places. A key that is unset at one is looked up at the next wider place
-(`merge_tool_settings`).
+`tools` is a key of the file, of a backend and of an attempt. Each key of it comes from the narrowest of these places
+that sets it (`merge_tool_settings`).
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class EventLabel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a front end shows the calls of a tool. The words are your own; the events carry them."""
+    """How a front end shows the calls of a tool. You choose the words; the events contain them."""
 
     category: str = "tool"
-    """What the tool is for, such as `search` or `write`."""
+    """The purpose of the tool, such as `search` or `write`."""
     visibility: str = "visible"
     """Whether users see its calls, such as `visible` or `hidden`."""
 

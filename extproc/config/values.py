@@ -109,7 +109,7 @@ def header_value_problems(path: str, value: str | None) -> Iterator[Problem]:
 
 
 def file_path_problems(path: str, value: str | None) -> Iterator[Problem]:
-    """The path of a file. A missing file is a matter for warnings: Envoy may run on another machine."""
+    """The path of a file. A missing file is only a warning: Envoy may run on another machine."""
     if value is not None and (not value.strip() or not value.isprintable()):
         yield path, "is not the path of a file"
 

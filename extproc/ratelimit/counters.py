@@ -138,7 +138,7 @@ class Counters:
     def _live_streams(self, key: LimitKey, now: float) -> dict[str, float]:
         """The requests in progress, without those whose end must have been lost.
 
-        They are in order of their start, so only the oldest need a look. A start in the future was counted before the
+        They are in order of their start, so only the oldest are checked. A start in the future was counted before the
         clock was set back.
         """
         streams = self._streams.setdefault(key, {})

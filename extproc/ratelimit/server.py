@@ -29,9 +29,9 @@ from extproc.ratelimit.service import SERVICE, RateLimitService
 from extproc.transport.grpcio_server import OPTIONS
 
 SAVE_INTERVAL = 1.0
-"""Seconds between two looks at the counters and at the configuration file."""
+"""Seconds between two checks of the counters and of the configuration file."""
 GRACE = 0.5
-"""Seconds that running calls have when the process is stopped."""
+"""Seconds that running calls may still take when the process is stopped."""
 
 
 class CountersFile:
@@ -157,7 +157,7 @@ async def serve_until_stopped(server: RateLimitServer) -> None:
 
 def run_rate_limit_server(read_config: Callable[[], Config], source: Path, address: str, *,
                           counters: Path | None = None, observer: DecisionObserver | None = None) -> int:
-    """Serves on `unix:/path` or `host:port` until it is told to stop.
+    """Serves on `unix:/path` or `host:port` until SIGTERM or SIGINT.
 
     `read_config` loads the configuration, and loads it again when the file `source` changes. `counters`: the counters
     file if the configuration names none. Raises ConfigError. Returns the exit code: 0, or 1 if the address cannot be

@@ -45,7 +45,7 @@ def test_parts_of_a_url(url: str, host: str, port: int, path: str, tls: bool, lo
     ({"key": ""}, "backends.b.key", "empty"),
     ({"key": "a\nb"}, "backends.b.key", "line break"),
     ({"ca": " "}, "backends.b.ca", "not the path of a file"),
-    (gemini(key="k", key_file="/k"), "backends.b.key_file", "beside key"),
+    (gemini(key="k", key_file="/k"), "backends.b.key_file", "together with key"),
     (gemini(key_file=""), "backends.b.key_file", "not the path"),
     (gemini(key_file="/a\nb"), "backends.b.key_file", "not the path"),
     (gemini(key="k", auth="basic"), "backends.b.auth", '"bearer" or "key"'),
@@ -126,8 +126,8 @@ def test_no_key_is_shown_and_all_are_scrubbed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("backend", "path", "reason"), [
-    ({"key": "${A}", "keys": ["${B}"]}, "backends.b.keys", "beside key or key_file"),
-    ({"key_file": "/f", "keys": ["${B}"]}, "backends.b.keys", "beside key or key_file"),
+    ({"key": "${A}", "keys": ["${B}"]}, "backends.b.keys", "together with key or key_file"),
+    ({"key_file": "/f", "keys": ["${B}"]}, "backends.b.keys", "together with key or key_file"),
     ({"keys": ["${A}", "two words"]}, "backends.b.keys[1]", "holds a space"),
     ({"keys": [""]}, "backends.b.keys[0]", "is empty"),
     ({"keys": ["${MISSING}"]}, "backends.b.keys[0]", "MISSING"),
