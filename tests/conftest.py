@@ -21,9 +21,9 @@ settings.register_profile("explore", deadline=None, max_examples=1000, print_blo
                           suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("plain")
 
-# A run starts some two hundred processes of this program, and images and shells often forbid bytecode. Without it each
-# of them compiles the program anew, a quarter of a gateway's start, and each pytest process all tests. What is written
-# lies in __pycache__, as without that setting.
+# A run starts more than a hundred processes of this program, and images and shells often forbid bytecode. Without it
+# each of them compiles the program anew, a quarter of a gateway's start, and each pytest process all tests. What is
+# written lies in __pycache__, as without that setting.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

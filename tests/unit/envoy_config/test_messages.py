@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import betterproto2
 import pytest
 from google.protobuf import descriptor_pb2
-from grpc_tools import _proto as well_known
 from grpc_tools import protoc
 
 from extproc.envoy_config import messages
@@ -23,7 +23,7 @@ FILES = ["envoy/extensions/router/cluster_specifiers/priority_group/v3/priority_
 def declared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
     """Message name -> field name -> number, from the proto files."""
     target = tmp_path_factory.mktemp("proto") / "set"
-    include = str(Path(next(iter(well_known.__path__))))
+    include = resources.files("grpc_tools") / "_proto"  # Google's own types
     assert protoc.main(["protoc", f"-I{PROTO}", f"-I{include}", f"--descriptor_set_out={target}", *FILES]) == 0
     files = descriptor_pb2.FileDescriptorSet.FromString(target.read_bytes()).file
     return {message.name: {field.name: field.number for field in message.field}
