@@ -114,7 +114,7 @@ def test_what_is_odd_but_clear_is_served_and_does_not_travel_on(gateway: Gateway
          lambda p: head(p, "x-a: " + "a" * 70_000, SIZE) + BODY),
     Case("200 headers", "431 `invalid_request_error`, connection closed",
          lambda p: head(p, *(f"x-{number}: 1" for number in range(200)), SIZE) + BODY),
-    Case("`upgrade: websocket`", "403 `permission_error`, connection closed",
+    Case("`upgrade: websocket`", "426 `invalid_request_error`, connection closed",
          lambda p: head(p, SIZE, "connection: upgrade", "upgrade: websocket") + BODY),
     Case("CONNECT to another host", "401 `authentication_error`, connection closed",
          lambda p: head(p, method="CONNECT", path="evil.example:443")),
