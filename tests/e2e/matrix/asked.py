@@ -119,6 +119,46 @@ def _anthropic_media(found: RoutingFields, block: Json) -> None:
         found.add_media(block["source"]["media_type"], block["source"]["data"])
 
 
+def of_responses(body: Json) -> RoutingFields:
+    """Responses."""
+    found = RoutingFields(system=body.get("instructions", ""), tools=[tool["name"] for tool in body.get("tools", [])],
+                          parallel=body.get("parallel_tool_calls", True),
+                          schema=body.get("text", {}).get("format", {}).get("schema"),
+                          settings=_set(body, temperature="temperature", top_p="top_p", max_output_tokens="limit"))
+    if isinstance(body.get("tool_choice"), dict):
+        found.forced = body["tool_choice"]["name"]
+    called: dict[str, str] = {}
+    for item in body["input"]:
+        if item["type"] == "reasoning":
+            found.thinking += [part["text"] for part in item["summary"]]
+            found.signatures.append(item["encrypted_content"])
+        elif item["type"] == "function_call":
+            called[item["call_id"]] = item["name"]
+            found.calls.append((item["name"], json.loads(item["arguments"])))
+        elif item["type"] == "function_call_output":
+            parts = _response_parts(item["output"])
+            found.results.append((called[item["call_id"]],
+                                  "".join(part["text"] for part in parts if part["type"] == "input_text")))
+            _response_media(found, parts)
+        elif item["role"] == "user":
+            parts = _response_parts(item["content"])
+            found.texts += [part["text"] for part in parts if part["type"] == "input_text"]
+            _response_media(found, parts)
+    return found
+
+
+def _response_parts(content: Any) -> list[Json]:
+    return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+
+
+def _response_media(found: RoutingFields, parts: list[Json]) -> None:
+    for part in parts:
+        url = part.get("image_url") or part.get("file_data")
+        if url is not None:
+            head, _, data = url.partition(";base64,")
+            found.add_media(head.removeprefix("data:"), data)
+
+
 def of_gemini(body: Json) -> RoutingFields:
     """generateContent. Results are known by the name of their tool."""
     config = body.get("generationConfig", {})

@@ -1,4 +1,4 @@
-"""The three scripted providers behind one vocabulary: what a provider shall answer, and what it was asked.
+"""The scripted providers behind one vocabulary: what a provider shall answer, and what it was asked.
 
 A `Backend` holds the strict providers of one API (for `openai` also those of two endpoints that reason) and turns
 `text`, `calls`, `fails`... into scripted answers of that API. Tests never see a wire format.
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from tests.e2e.gateway import PROVIDER_KEY
-from tests.e2e.matrix.asked import RoutingFields, of_anthropic, of_gemini, of_openai
-from tests.providers import anthropic, gemini, gemini_wire, openai
+from tests.e2e.matrix.asked import RoutingFields, of_anthropic, of_gemini, of_openai, of_responses
+from tests.providers import anthropic, gemini, gemini_wire, openai, responses
 from tests.providers.http import Reply
 from tests.providers.openai_endpoints import OpenAIEndpoints
 
@@ -308,7 +308,55 @@ class Gemini(Backend):
         return of_gemini(seen.body)
 
 
-BACKENDS: tuple[type[Backend], ...] = (OpenAI, Anthropic, Gemini)
+class Responses(OpenAI):
+    """OpenAI's Responses API. The provider issues encrypted reasoning and checks that it comes back."""
+
+    name = model = "responses"
+    thinker = signer = "responses-thinker"
+
+    def __init__(self) -> None:
+        self._server = responses.ResponsesProvider()
+
+    @property
+    def servers(self) -> dict[str, Any]:
+        return {self.model: self._server, self.thinker: self._server}
+
+    def configuration(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        backend = {"api": "openai", "endpoint": "responses", "url": self._server.url, "key": PROVIDER_KEY,
+                   "provider": "openai"}
+        return {self.name: backend}, [
+            {"match": match, "attempts": [{"backend": self.name, "model": model}]}
+            for match, model in ((self.model, "gpt-4o"), (self.thinker, "gpt-6-sol"))]
+
+    def text(self, content: str, *, thinking: str = "", stop: Stop = "end") -> Any:
+        incomplete = {"end": None, "length": "max_output_tokens", "refusal": "content_filter"}[stop]
+        return responses.text(content, thinking=thinking, incomplete=incomplete,
+                              state="completed" if incomplete is None else "incomplete")
+
+    def calls(self, *wanted: Wanted, content: str = "", thinking: str = "") -> Any:
+        def items(seen: Any) -> list[dict[str, Any]]:
+            found = []
+            if thinking:
+                self._server.issued.append(SIGNATURE)
+                found.append(responses.reasoning(thinking, encrypted=SIGNATURE))
+            found += [responses.message(content)] if content else []
+            return found + [responses.function_call(f"call_{len(seen.items)}_{index}", *call, number=index)
+                            for index, call in enumerate(wanted)]
+        return responses.respond(items)
+
+    def breaks(self, how: Break, *, streamed: bool) -> Any:
+        if not streamed:
+            return half_an_answer(responses.JSON, b'{"id":"resp_1","object":"response","status":"completed","outp')
+        items: list[Any] = responses.events_of(responses.response([responses.message(HALF)]), pieces=4)[:6]
+        if how == "error inside":
+            items.append(responses.error_event(SAID))
+        return responses.sse(items, end="cut" if how == "connection lost" else "end")
+
+    def asked(self, seen: Any) -> RoutingFields:
+        return of_responses(seen.body)
+
+
+BACKENDS: tuple[type[Backend], ...] = (OpenAI, Anthropic, Gemini, Responses)
 
 
 def other_of(provider: str, backends: Mapping[str, Backend]) -> Backend:

@@ -26,7 +26,7 @@ one refuses. ✓ means streamed and whole answers (breaks of a stream: streamed 
 names in `x-extproc-dropped`; nothing else is named.
 
 Where both sides speak one API, bytes pass and only what must change is changed. The provider in OpenAI format is OpenAI
-itself, for reasoning as text DeepSeek, for signed reasoning OpenRouter.
+itself, for reasoning as text DeepSeek, for signed reasoning OpenRouter. The provider in Responses format is OpenAI.
 """
 
 
@@ -60,6 +60,7 @@ def render() -> str:
 NOTES = {  # every name that `abilities` has
     "messages.thinking": "the text of earlier reasoning, which Gemini does not take back; its signatures, which stand "
                          "for it, return.",
+    "stop": "the Responses API has no stop sequences.",
     "parallel_tool_calls": "Gemini has no such field; the system text asks for one call at a time instead.",
 }
 
