@@ -22,8 +22,8 @@ from tests.providers.openai_endpoints import vectors_of
 from tests.unit.apis.responses.client.grammar import check_stream
 
 PROVIDERS = [kind.name for kind in BACKENDS]
-LISTED = ["openai", "openai-thinker", "openai-signer", "anthropic", "gemini", "after-openai", "after-anthropic",
-          "after-gemini"]
+LISTED = ["openai", "openai-thinker", "openai-signer", "anthropic", "gemini", "responses", "responses-thinker",
+          *(f"after-{provider}" for provider in PROVIDERS)]
 BEARER = {"authorization": f"Bearer {CLIENT_KEY}", "content-type": "application/json"}
 DATE = "Tue, 15 Nov 2033 08:00:00 GMT"
 
@@ -330,6 +330,7 @@ def test_finalize_asks_for_the_answer(gateway: Gateway, backends: dict[str, Back
     assert "was not run" in raw
     assert "Give your final answer to the user now" in raw
     told = {"openai": lambda body: body["tool_choice"] == "none",
+            "responses": lambda body: body["tool_choice"] == "none",
             "anthropic": lambda body: body["tool_choice"] == {"type": "none"},
             "gemini": lambda body: body["toolConfig"]["functionCallingConfig"]["mode"] == "NONE"}
     assert told[provider](server.last.body)
