@@ -21,6 +21,7 @@ from tests.property.stories import ARGUMENTS, WORDS
 from tests.providers import anthropic as claude
 from tests.providers import gemini_wire
 from tests.providers import openai as gpt
+from tests.providers import responses as new
 from tests.providers.http import Reply
 
 Json = dict[str, Any]
@@ -36,6 +37,8 @@ class Provider:
     name: str | None = None
     reasons: bool = True
     signs: bool = False
+    samples: bool = True
+    """It takes a temperature."""
 
     def __str__(self) -> str:
         return f"{self.api}-{self.name}" if self.name else self.api
@@ -46,6 +49,8 @@ PROVIDERS = (
     Provider("openai", "gpt-4o", "https://api.openai.com/v1", "openai", reasons=False),
     Provider("anthropic", "claude-sonnet-4-5", "https://api.anthropic.com/v1", signs=True),
     Provider("gemini", "gemini-3-pro-preview", "https://generativelanguage.googleapis.com/v1beta", signs=True),
+    Provider("responses", "gpt-6-sol", "https://api.openai.com/v1", "openai", signs=True, samples=False),
+    Provider("responses", "gpt-4o", "http://127.0.0.1:8000/v1", reasons=False),
 )
 """The second one answers OpenAI clients byte for byte."""
 
@@ -81,8 +86,8 @@ def answers(draw: st.DrawFn, provider: Provider, signed: bool = False) -> Answer
 
 def stream_of(provider: Provider, answer: Answer, *, ends: bool = True) -> bytes:
     """The provider's stream; without `ends` it breaks off before it tells why it ends."""
-    reply = {"openai": _openai_stream, "anthropic": _anthropic_stream, "gemini": _gemini_stream}[provider.api](
-        answer, ends)
+    reply = {"openai": _openai_stream, "anthropic": _anthropic_stream, "gemini": _gemini_stream,
+             "responses": _responses_stream}[provider.api](answer, ends)
     return b"".join(piece for piece in reply.body if isinstance(piece, bytes))
 
 
@@ -99,6 +104,8 @@ def whole_of(provider: Provider, answer: Answer) -> bytes:
     elif provider.api == "anthropic":
         reply = claude.json({**claude.head(), "content": _blocks(answer), "usage": claude.USAGE,
                              "stop_reason": _STOPS["anthropic"][answer.stop]})
+    elif provider.api == "responses":
+        reply = new.json(_response(answer))
     else:
         reply = gemini_wire.json(_gemini_chunk(_gemini_parts(answer, len(answer.text) or 1), answer, last=True))
     return b"".join(piece for piece in reply.body if isinstance(piece, bytes))
@@ -154,6 +161,24 @@ def _gemini_chunk(parts: Sequence[Json], answer: Answer, *, last: bool) -> Json:
 def _gemini_stream(answer: Answer, ends: bool) -> Reply:
     chunks = [_gemini_chunk([part], answer, last=False) for part in _gemini_parts(answer, answer.size)]
     return gemini_wire.sse([*chunks, *([_gemini_chunk([], answer, last=True)] if ends else [])])
+
+
+def _response(answer: Answer) -> Json:
+    items: list[Json] = []
+    if answer.thinking or answer.signature:
+        items.append(new.reasoning(*([answer.thinking] if answer.thinking else []), encrypted=answer.signature))
+    items += [new.message(answer.text)] if answer.text else []
+    items += [new.function_call(f"call_{at}", name, arguments, number=at)
+              for at, (name, arguments) in enumerate(answer.calls)]
+    usage = {"input_tokens": 21, "output_tokens": 7, "total_tokens": 28}
+    if answer.stop == "length":
+        return new.response(items, state="incomplete", incomplete="max_output_tokens", usage=usage)
+    return new.response(items, usage=usage)
+
+
+def _responses_stream(answer: Answer, ends: bool) -> Reply:
+    events = new.events_of(_response(answer), pieces=answer.size)
+    return new.sse(events if ends else events[:-1])
 
 
 # ------------------------------------------------------------------------------------------------------------- hearing

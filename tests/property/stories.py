@@ -228,8 +228,8 @@ def of_request(request: Request) -> Story:
 
 def _result(story: Story, number: int, block: ToolResult) -> None:
     text = "".join(part.text for part in block.content if isinstance(part, Text))
-    error = block.is_error or text.startswith("[tool error] ")
-    story.results.append((number, text.removeprefix("[tool error] "), error))
+    error = block.is_error or text.startswith("[tool error]")
+    story.results.append((number, text.removeprefix("[tool error]").lstrip() if error else text, error))
     story.images += [part.data or "" for part in block.content if isinstance(part, Media)]
     story.speaks("results")
 

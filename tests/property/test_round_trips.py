@@ -25,6 +25,7 @@ from tests.property.stories import SETTINGS, WORDS, WRITERS, Step, read, steps, 
 from tests.providers.anthropic_rules import refusal as refused_by_anthropic
 from tests.providers.gemini_rules import refusal as refused_by_gemini
 from tests.providers.openai_rules import refusal as refused_by_openai
+from tests.providers.responses_rules import refusal as refused_by_responses
 
 SPEAKERS = ("openai", "anthropic", "responses")
 CLIENTS = (*SPEAKERS, "events")
@@ -74,6 +75,8 @@ def assert_taken(provider: Provider, request: Any) -> Any:
         assert refused_by_openai(body) is None
     elif provider.api == "anthropic":
         assert refused_by_anthropic(body, {"anthropic-version": "2023-06-01", **request.headers}) is None
+    elif provider.api == "responses":
+        assert refused_by_responses(body) is None
     else:
         assert refused_by_gemini(body, provider.model) is None
     return body
@@ -86,8 +89,10 @@ def test_a_conversation_keeps_what_both_can_carry(client: str, provider: Provide
     made: list[Step] = data.draw(steps(errors=client == "anthropic"))
     system = data.draw(st.just("") | WORDS)
     wished = data.draw(SETTINGS)
-    if client == "responses":  # has no stop sequences
+    if "responses" in (client, provider.api):  # has no stop sequences
         wished.pop("stop", None)
+    if not provider.samples:
+        wished.pop("temperature", None)
     body = WRITERS[client](system, made, wished)
     talk = translation(client, provider)
     request = talk.request(json.dumps(body).encode())
@@ -117,7 +122,7 @@ def test_rule_6_the_next_turn_begins_with_the_same_messages(client: str, provide
     """Prompt caches hit: what was sent stays as it was when the conversation goes on."""
     made: list[Step] = data.draw(steps(errors=False))
     more: list[Step] = data.draw(steps(errors=False))
-    key = "contents" if provider.api == "gemini" else "messages"
+    key = {"gemini": "contents", "responses": "input"}.get(provider.api, "messages")
 
     def sent(of: list[Step]) -> list[Any]:
         body = WRITERS[client]("Be brief.", of, {})
@@ -180,6 +185,11 @@ def test_p8_p10_a_signature_comes_back_to_who_issued_it(client: str, provider: P
         assert answer.signature is not None
         assert refused_by_gemini(body, provider.model, issued={answer.signature}) is None
         assert found == [answer.signature, *[None] * (len(answer.calls) - 1)]
+    elif provider.api == "responses":
+        assert answer.signature is not None
+        assert refused_by_responses(body, {answer.signature}) is None
+        assert [item["encrypted_content"] for item in body["input"] if item["type"] == "reasoning"] == [
+            answer.signature]
     else:
         (turn,) = [message for message in body["messages"] if message["role"] == "assistant"]
         assert turn["content"][0] == {"type": "thinking", "thinking": answer.thinking, "signature": answer.signature}
