@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, NamedTuple
 
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)  # notes of clients to the model
+_REMINDER = re.compile(r"<(system-reminder|environment_context)>.*?</\1>", re.DOTALL)  # notes of clients to the model
 _GREETING = re.compile(r"\W*(hi|hey|hello|good (morning|evening|day)|thanks?|thank you|how are you)\b", re.I)
 _LISTING = re.compile(r"\b(list|show|what|which|see)\b.*\b(files?|director(y|ies)|folders?)\b|\bls\b", re.I | re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]+")
@@ -23,6 +23,8 @@ _COMMON = frozenset("""the and for you are with this that what which have has ca
     your our not but all any use used using how who when where why does did get got let make give tell some about
     here there then than them they its it's one two new now just only also very more most over under tool tools call
     """.split())  # noqa: SIM905 - readable as a table of words
+_COMMANDS = frozenset({"command", "cmd"})
+"""Names of parameters for a shell command."""
 _MAX_DEPTH = 6
 """Nesting of arguments; a recursive schema ends there."""
 _QUOTE_LENGTH = 600
@@ -139,7 +141,7 @@ def _simplest_tool(tools: list[dict[str, Any]]) -> dict[str, Any]:
 def _fit_score(tool: dict[str, Any], said: str) -> int:
     """How well a tool fits the user's words; 0 for not at all."""
     properties = (tool.get("parameters") or {}).get("properties") or {}
-    if "command" in properties and _LISTING.search(said):
+    if properties.keys() & _COMMANDS and _LISTING.search(said):
         return 100
     if tool["name"] in said:
         return 50
@@ -227,7 +229,7 @@ class _ArgumentMaker:
         return text.ljust(schema.get("minLength", 0), "x")
 
     def _text_for(self, name: str) -> str:
-        if name in ("command", "cmd"):
+        if name in _COMMANDS:
             return self._find_quoted() or ("ls" if _LISTING.search(self._said) else "pwd")
         if "url" in name or "uri" in name:
             return self._find_match(_URL) or "https://example.com"

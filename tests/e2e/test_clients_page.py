@@ -37,7 +37,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert gateway.terminate() == 0, gateway.output
 
 
-@pytest.mark.parametrize(("code", "shown"), pairs("python"), ids=["openai", "anthropic"])
+@pytest.mark.parametrize(("code", "shown"), pairs("python"), ids=["openai", "responses", "anthropic"])
 def test_sdk_code_prints_what_is_shown(address: str, code: str, shown: str, tmp_path: Path) -> None:
     file = tmp_path / "snippet.py"
     file.write_text(code.replace(SHOWN, address), encoding="utf-8")

@@ -14,6 +14,7 @@ import msgspec
 
 from extproc.apis.anthropic.wire import ProviderBody, ToolChoiceField, ToolDefinition
 from extproc.apis.shared.cache_marks import sent_mark
+from extproc.apis.shared.grammars import description_with_grammar
 from extproc.conversation.model import Request, ServerTool, Tool, ToolChoice
 from extproc.conversation.notes import NO_SERVER_TOOLS, ONE_CALL
 from extproc.conversation.tool_names import NameMap
@@ -112,7 +113,8 @@ def _definition(tool: Tool, names: NameMap, model: AnthropicModel, endpoint: Ant
                 strict: bool) -> ToolDefinition:
     name_faults(tool, dropped)
     schema = tool_schema(tool.schema)
-    definition = ToolDefinition(names.to_provider[tool.name], schema.text or _NO_INPUT, _description(tool, dropped))
+    definition = ToolDefinition(names.to_provider[tool.name], schema.text or _NO_INPUT,
+                                description_with_grammar(tool, dropped))
     if tool.strict:
         if strict and model.output_format and schema.strict:
             definition.strict = True
@@ -124,36 +126,6 @@ def _definition(tool: Tool, names: NameMap, model: AnthropicModel, endpoint: Ant
         else:
             dropped.hint("cache_control")
     return definition
-
-
-def _description(tool: Tool, dropped: Dropped) -> str | None:
-    """The description with the grammar of a custom tool's text: the API enforces no grammar."""
-    grammar = _grammar(tool)
-    if grammar is None:
-        return tool.description or None
-    dropped.loss("tools.format")
-    syntax, definition = grammar
-    note = f"The text in `input` must follow this {syntax} grammar:\n{definition}"
-    return f"{tool.description}\n\n{note}" if tool.description else note
-
-
-class _Grammar(msgspec.Struct):
-    type: str = ""
-    syntax: str = ""
-    definition: str = ""
-    grammar: _Grammar | None = None
-
-
-def _grammar(tool: Tool) -> tuple[str, str] | None:
-    """(syntax, definition) of a custom tool's format, in the forms of OpenAI's two APIs."""
-    if tool.format is None:
-        return None
-    try:
-        found = msgspec.json.decode(tool.format, type=_Grammar)
-    except msgspec.DecodeError:
-        return None
-    inner = found.grammar or found
-    return (inner.syntax, inner.definition) if inner.definition else None
 
 
 def _server_tools(body: ProviderBody, request: Request, endpoint: AnthropicEndpoint, dropped: Dropped) -> list[str]:

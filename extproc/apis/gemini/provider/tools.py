@@ -22,6 +22,7 @@ from extproc.apis.gemini.wire import (
     ToolConfig,
     WireTool,
 )
+from extproc.apis.shared.grammars import description_with_grammar
 from extproc.conversation.model import Request, ServerTool, Tool, ToolChoice
 from extproc.conversation.notes import NO_SERVER_TOOLS, ONE_CALL
 from extproc.conversation.tool_names import NameMap
@@ -87,12 +88,10 @@ def _declaration(tool: Tool, names: NameMap, model: GeminiModel, endpoint: Gemin
         dropped.hint("tools.strict")
     if tool.cache:
         dropped.hint("cache_control")
-    if tool.format is not None:
-        dropped.loss("tools.format")
     name_faults(tool, dropped)
     schema = encode_parameters(tool.schema, json_schema=model.json_schema, any_of_alone=endpoint.any_of_alone)
     return FunctionDeclaration(
-        name=names.to_provider[tool.name], description=tool.description or None,
+        name=names.to_provider[tool.name], description=description_with_grammar(tool, dropped),
         parameters=None if model.json_schema else schema,
         parameters_json_schema=schema if model.json_schema else None)
 

@@ -25,6 +25,7 @@ from extproc.apis.openai.wire_request import (
     ToolChoiceField,
     ToolName,
 )
+from extproc.apis.shared.grammars import description_with_grammar
 from extproc.apis.shared.offered_tools import (
     ChosenTools,
     choice_in_words,
@@ -100,8 +101,6 @@ def _tool(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> Fun
         return function
     if profile.custom_tools:
         return CustomTool(Custom(names.to_provider[tool.name], tool.description or None, tool.format))
-    if tool.format is not None:
-        dropped.loss("tools.format")
     return _function(tool, names, profile, dropped)
 
 
@@ -109,4 +108,4 @@ def _function(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) ->
     parameters = encode_parameters(tool, profile, dropped)
     strict = True if strict_allowed(tool, parameters, profile, dropped) else None
     return FunctionTool(Function(name=names.to_provider[tool.name], parameters=parameters.text or msgspec.Raw(b"{}"),
-                                 description=tool.description or None, strict=strict))
+                                 description=description_with_grammar(tool, dropped), strict=strict))

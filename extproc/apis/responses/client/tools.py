@@ -160,8 +160,7 @@ def _read_tool(raw: msgspec.Raw, path: str, dropped: Dropped) -> Tool | ServerTo
     if not tool.name:
         raise refused(f"{path}.name", "expected the name of the tool")
     if kind == "custom":
-        form = msgspec.Raw(bytes(tool.format)) if given(tool.format) else None
-        return Tool(tool.name, tool.description, FREE_TEXT, custom=True, format=form,
+        return Tool(tool.name, tool.description, FREE_TEXT, custom=True, format=_nested_format(tool.format),
                     deferred=bool(tool.defer_loading))
     schema = _schema(tool.parameters, tool.name, dropped)
     return Tool(tool.name, tool.description, schema, strict=tool.strict, deferred=bool(tool.defer_loading))
@@ -175,6 +174,16 @@ def _typed_tool(name: str, tool: ClientTool, dropped: Dropped) -> Tool | ServerT
     if kind == "tool_search" and given(tool.parameters):
         schema = _schema(tool.parameters, name, dropped)
     return Tool(name, tool.description or description, schema, kind=kind)
+
+
+def _nested_format(raw: msgspec.Raw) -> msgspec.Raw | None:
+    """The grammar of a custom tool in the form of the conversation model, which is that of Chat Completions."""
+    if not given(raw):
+        return None
+    value = _decode(raw)
+    if isinstance(value, dict) and value.get("type") == "grammar" and "grammar" not in value:
+        value = {"type": "grammar", "grammar": {name: part for name, part in value.items() if name != "type"}}
+    return msgspec.Raw(msgspec.json.encode(value))
 
 
 def _schema(raw: msgspec.Raw, tool: str, dropped: Dropped) -> dict[str, object]:

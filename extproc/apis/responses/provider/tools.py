@@ -19,6 +19,7 @@ from extproc.apis.responses.wire_request import (
     ProviderBody,
     ToolChoiceField,
 )
+from extproc.apis.shared.grammars import description_with_grammar
 from extproc.apis.shared.offered_tools import (
     ChosenTools,
     choice_in_words,
@@ -68,11 +69,9 @@ def _tool(tool: Tool, names: NameMap, profile: Profile, dropped: Dropped) -> Fun
         dropped.hint("cache_control")
     if tool.custom and profile.custom_tools:
         return CustomTool(name, tool.description or None, None if tool.format is None else _flat_format(tool.format))
-    if tool.format is not None:
-        dropped.loss("tools.format")
     parameters = encode_parameters(tool, profile, dropped)
     return FunctionTool(name, parameters.text or msgspec.Raw(b"{}"),
-                        strict_allowed(tool, parameters, profile, dropped), tool.description or None)
+                        strict_allowed(tool, parameters, profile, dropped), description_with_grammar(tool, dropped))
 
 
 def _flat_format(written: msgspec.Raw) -> msgspec.Raw:

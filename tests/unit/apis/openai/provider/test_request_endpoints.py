@@ -115,6 +115,10 @@ def test_custom_tools_stay_custom_at_openai_and_are_functions_elsewhere():
     elsewhere = sent("vllm", "m", *history, tools=[PATCH], dropped=dropped)
     assert elsewhere["tools"][0]["function"]["parameters"]["required"] == ["input"]
     assert elsewhere["messages"][1]["tool_calls"][0]["function"]["arguments"] == '{"input":"*** Begin"}'
+    assert dropped.losses == []
+    grammar = msgspec.Raw(b'{"type":"grammar","grammar":{"syntax":"lark","definition":"start: X"}}')
+    elsewhere = sent("vllm", "m", *history, tools=[msgspec.structs.replace(PATCH, format=grammar)], dropped=dropped)
+    assert elsewhere["tools"][0]["function"]["description"].endswith("must follow this lark grammar:\nstart: X")
     assert dropped.losses == ["tools.format"]
 
 
