@@ -359,6 +359,11 @@ class Responses(OpenAI):
 BACKENDS: tuple[type[Backend], ...] = (OpenAI, Anthropic, Gemini, Responses)
 
 
+def in_turn(first: Backend, second: Backend) -> str:
+    """The name of the model with the signing models of these providers as its attempts."""
+    return f"{first.name}-then-{second.name}"
+
+
 def other_of(provider: str, backends: Mapping[str, Backend]) -> Backend:
     """The provider that stands before this one where failover is tried."""
     names = list(backends)

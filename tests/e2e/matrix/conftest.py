@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.e2e.gateway import Gateway, configuration
 from tests.e2e.matrix import page
 from tests.e2e.matrix.abilities import after
-from tests.e2e.matrix.backends import BACKENDS, Backend, other_of
+from tests.e2e.matrix.backends import BACKENDS, Backend, in_turn, other_of
 from tests.e2e.matrix.clients import Client
 from tests.e2e.matrix.responses_client import CLIENTS
 
@@ -48,6 +49,8 @@ def gateway(all_backends: dict[str, Backend], tmp_path_factory: pytest.TempPathF
     rules += [{"match": after(backend), "attempts": [
         *attempts[other_of(name, all_backends).model], *attempts[backend.model]]}
         for name, backend in all_backends.items()]
+    rules += [{"match": in_turn(first, second), "attempts": [*attempts[first.signer], *attempts[second.signer]]}
+              for first, second in permutations(all_backends.values(), 2)]
     config = configuration("http://127.0.0.1:9/v1", workers=1, models=rules, events={"tools": {
         "weather": {"category": "lookup", "visibility": "hidden"}}},
         backends={name: one for backends, _ in parts for name, one in backends.items()})
