@@ -1,7 +1,7 @@
 """A plain tree -> typed records, with every error at its path.
 
 msgspec stops at the first error, so this module walks the tree by msgspec's description of the record types. A part
-that does not convert becomes None, and the walk goes on. After a problem the caller may check the other parts of the
+that does not convert becomes None, and the walk continues. After a problem the caller may check the other parts of the
 result, and must then discard it.
 """
 

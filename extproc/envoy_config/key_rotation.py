@@ -2,9 +2,9 @@
 
 The filter is in the provider's cluster, behind the router, where it runs once for each try. A key that the provider
 refuses or limits (401, 402, 403, 429) rests. If another key does not rest, a response header makes the router of the
-hop send the request again (`routes.hop_table`). So the same attempt goes on with another key, and failover begins when
-all keys have failed. The filter is Lua and looks at headers (ext_proc must never be there). It reads the body only of
-a 400 by Google, which may mean an invalid key (`ApiFacts.invalid_key_is_400`).
+hop send the request again (`routes.hop_table`). So the same attempt continues with another key, and failover begins
+when all keys have failed. The filter is Lua and looks at headers (ext_proc must never be there). It reads the body of
+Google's 400 only, which may mean an invalid key (`ApiFacts.invalid_key_is_400`).
 
 A resting key is not excluded: if all keys rest, the one with the earliest end of its rest is used. So an error about
 the request (a 403 for a moderated prompt, with some providers) never disables a backend. Each thread of Envoy has its

@@ -66,7 +66,7 @@ def _ejectable_attempts(rule: ModelRule, attempts: Sequence[int]) -> list[int]:
 
 def edge_table(config: Config, *, with_secrets: bool) -> route.RouteConfiguration:
     """Liveness, one route per model rule, a 503 for a rule without a route, and a 404 for all other requests that
-    `select` did not answer itself."""
+    `select` itself did not respond to."""
     rules: dict[str, ModelRule] = {}
     for rule in config.models:  # during a reload, two rules may differ only in parts that Envoy ignores
         rules.setdefault(rule.route_key, rule)
