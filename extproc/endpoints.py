@@ -117,7 +117,7 @@ ENDPOINT_OF: BoundedCache[str, Endpoint | None] = BoundedCache(_find_endpoint, e
 
 
 def api_of(target: str, headers: Mapping[str, str]) -> ClientApiName:
-    """the API in whose shape the client gets responses: the API of the path, else the one that the request resembles.
+    """The API in whose shape the client gets responses: the API of the path, else the one that the request resembles.
     Envoy decides by path, prefix and headers too for its own replies (`envoy_config.local_replies`)."""
     endpoint = ENDPOINT_OF[target]
     if endpoint is not None and endpoint.api is not None:

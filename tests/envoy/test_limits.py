@@ -110,6 +110,14 @@ def test_the_refusal_in_the_words_of_both_apis(gateway: Limited) -> None:
                     "x-ratelimit-reset-requests": "40s"}
 
 
+def test_a_refusal_keeps_its_retry_after_for_an_api_with_a_default_one(gateway: Limited) -> None:
+    """Codex gives up on a 429 without this header, so the Responses API always has one."""
+    gateway.now = NOON + 1260 + 20
+    gateway.ask("shapes")
+    refused = gateway.ask("shapes", path="/v1/responses", input="hi")
+    assert (refused.status, refused.headers["retry-after"]) == (429, "40")
+
+
 @pytest.mark.parametrize("streamed", [True, False])
 def test_the_sdks_raise_their_rate_limit_error(gateway: Limited, streamed: bool) -> None:
     gateway.ask("shapes")
