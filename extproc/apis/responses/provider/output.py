@@ -231,8 +231,8 @@ class OutputItems:
             self._sink.write_text(text)
         elif item.kind == REASONING:
             item.source = item.source or delta.kind
-            if item.source != delta.kind:
-                return  # the same reasoning in the other form
+            if item.source != delta.kind or not text:
+                return  # the same reasoning in the other form, or an empty part, which is no paragraph
             if delta.part > item.last_part and item.written:
                 text = _PARAGRAPH + text
             item.last_part = delta.part
@@ -258,7 +258,7 @@ class OutputItems:
     def _write_rest_of_reasoning(self, item: _Item, whole: OutputItem) -> None:
         summary, content = whole.texts("summary", "summary_text"), whole.texts("content", "reasoning_text", "text")
         texts = content if item.source == "content" or not summary else summary
-        rest = item.rest_of(_PARAGRAPH.join(texts))
+        rest = item.rest_of(_PARAGRAPH.join(filter(None, texts)))
         if rest:
             self._sink.write_reasoning(rest)
         if isinstance(whole.encrypted_content, str) and whole.encrypted_content:
