@@ -134,8 +134,8 @@ def _by_library(text: str) -> Repaired | None:
         return None
     try:
         value = json_repair.loads(text, skip_json_loads=True)
-    except (ValueError, RecursionError, IndexError, TypeError, AttributeError):
-        # a parser of arbitrary damage: what makes it stumble is not repairable
+    except Exception:
+        # a parser of arbitrary damage, which may stumble over it in any way
         return None
     if not isinstance(value, dict) or not _sound(value) or not _kept(text, value):
         return None
@@ -175,7 +175,8 @@ def _sound(value: object) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, dict):
-        return all(isinstance(key, str) and key for key in value) and all(map(_sound, value.values()))
+        keys = all(isinstance(key, str) and key and _encodable(key) for key in value)
+        return keys and all(map(_sound, value.values()))
     if isinstance(value, list):
         return all(map(_sound, value))
     return not isinstance(value, str) or _encodable(value)

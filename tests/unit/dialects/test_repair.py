@@ -68,6 +68,7 @@ def test_other_damage_goes_to_the_library(text: str, value: object) -> None:
     "", "   ", "hello world", "I will call it with {\"a\": 1} now", "null", "42", '"just text"', "[1, 2]", '[{"a": 1}]',
     '{"a": 1} and then some words', '{"a": 1}{"b": 2}', "{", "{{{", '{"a"', '{"a":', '{"a": tru', '{"a": "b',
     '{"a": 1e400}', '{"a": 1, "b": -1e999,}', '{"a" 1}', '{"a": 007}',
+    '{"\\ude00a": 1, "b": {(: "y"}}', '{"a": 1, "b": {"\\ud83d": 1, (: "y"}}',  # halves of surrogate pairs
 ])
 def test_what_would_have_to_be_guessed_is_no_object(text: str) -> None:
     assert read_object(text) is None
