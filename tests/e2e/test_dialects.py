@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.gateway import Gateway
 from tests.e2e.wire import payload, post
-from tests.prompted_reader import read_calls, read_results
+from tests.model_text.prompted_reader import parse_prompted_calls, parse_prompted_results
 from tests.providers.openai import OpenAIProvider, text
 
 WEATHER: Any = {
@@ -193,8 +193,8 @@ def test_prompted_tools(sdk: anthropic.Anthropic, provider: OpenAIProvider, mode
     system, _, said, got = (entry["content"] for entry in second.messages)
     assert system.startswith("Be brief.")
     assert system.count('<tool name="weather">') == 1
-    assert read_calls(said, {tool["name"]: tool["input_schema"] for tool in TOOLS})[1] == CALLED
-    assert read_results(got) == [("weather", "1", False, "18 <b>degrees</b>"), ("now", "2", False, "noon")]
+    assert parse_prompted_calls(said, {tool["name"]: tool["input_schema"] for tool in TOOLS})[1] == CALLED
+    assert parse_prompted_results(got) == [("weather", "1", False, "18 <b>degrees</b>"), ("now", "2", False, "noon")]
     assert second.messages[0] == provider.seen[0].messages[0], "the prefix must not change between turns"
 
 

@@ -22,13 +22,12 @@ from extproc.dialects.registry import DIALECTS, look_for
 from extproc.dialects.scanner import Scanner
 from extproc.dialects.writing import WRITABLE, write
 from extproc.translation.exchange import Translation
-from tests.unit.dialects.cases import request_body, sse_bytes, text_chunks
-from tests.unit.dialects.test_short_forms_round_trip import TAGGED, WRITERS
+from tests.model_text.dialect_writers import TAGGED, WRITERS
+from tests.model_text.exchange import request_body, sse_bytes, text_chunks, tool
 
 TOOLS = [
-    {"type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {
-        "path": {"type": "string"}, "lines": {"type": "array"}, "tries": {"type": "integer"}}}}},
-    {"type": "function", "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}}}]
+    tool("read", path="string", lines="array", tries="integer"),
+    tool("ping")]
 TOOL_MAP = {entry["function"]["name"]: Tool(entry["function"]["name"], None, entry["function"]["parameters"])
             for entry in TOOLS}
 NAMES = [*sorted(DIALECTS), None]
@@ -67,7 +66,7 @@ def seed(name: str | None) -> list[str]:
     writer = WRITERS.get(name or "") or TAGGED.get(name or "")
     if writer is not None:
         return [writer(CALLS)]
-    blocks = [ToolCall(f"c{number}", tool, json.dumps(arguments)) for number, (tool, arguments) in enumerate(CALLS)]
+    blocks = [ToolCall(f"c{number}", called, json.dumps(arguments)) for number, (called, arguments) in enumerate(CALLS)]
     request = Request(model="m", tools=[*TOOL_MAP.values()], messages=[
         Message("assistant", [Text("Well."), *blocks]), Message("user", [ToolResult(one.id, []) for one in blocks])])
     forms = [name] if name is not None else sorted(WRITABLE)

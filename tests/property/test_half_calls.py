@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from extproc.dialects.registry import DIALECTS
 from extproc.dialects.writing import WRITABLE
+from tests.model_text.dialect_writers import TAGGED, WRITERS, gemma_value, objects, pythonic
+from tests.model_text.exchange import send_text, tool
+from tests.model_text.sample_cases import UPSTREAMS, case_settings, shared_cases
 from tests.property.test_writing import written_by_us
-from tests.unit.dialects.cases import UPSTREAMS, answer, case_settings, shared_cases, sse_bytes, text_chunks
-from tests.unit.dialects.test_short_forms_round_trip import TAGGED, WRITERS, gemma_value, objects, pythonic
 
 Json = dict[str, Any]
 Call = tuple[str, Json]
@@ -30,21 +31,16 @@ AMBIGUOUS = {"hermes-013", "qwen3c-028", "qwen3c-040", "roo-004"}
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 
 
-def tool(name: str, *required: str, **properties: Json) -> Json:
-    return {"type": "function", "function": {"name": name, "parameters": {
-        "type": "object", "properties": properties, "required": list(required)}}}
-
-
 TOOLS = [
-    tool("write_file", "path", "content", path=STRING, content=STRING, mode=STRING),
+    tool("write_file", ("path", "content"), path=STRING, content=STRING, mode=STRING),
     tool("write", path=STRING),  # its name is the beginning of another one's
-    tool("set_valve", "valve", "limits", valve=INTEGER, ratio={"type": "number"}, locked={"type": "boolean"},
+    tool("set_valve", ("valve", "limits"), valve=INTEGER, ratio={"type": "number"}, locked={"type": "boolean"},
          limits={"type": "object", "properties": {"low": INTEGER, "unit": STRING}},
          tags={"type": "array", "items": STRING}),
     tool("look", q=STRING, top=INTEGER),
     tool("ping"),
 ]
-REQUIRED = {one["function"]["name"]: set(one["function"]["parameters"]["required"]) for one in TOOLS}
+REQUIRED = {one["function"]["name"]: set(one["function"]["parameters"].get("required", ())) for one in TOOLS}
 
 ANSWERS: list[list[Call]] = [
     [("write_file", {"path": "/tmp/foo bar.txt", "content": "line 1\n\nsay \"hi\", it's {ok} [1, 2]: a=b\n  rm -rf"})],
@@ -163,7 +159,7 @@ def places_in(text: str) -> list[int]:
 
 
 def asked(dialect: str, text: str, finish: str, **settings: Any) -> Json:
-    return answer(sse_bytes(text_chunks([text], finish)), TOOLS, dialect=dialect, **settings)
+    return send_text(text, TOOLS, finish=finish, dialect=dialect, **settings)
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
@@ -190,7 +186,7 @@ def test_any_cut_of_a_beginning_gives_the_same(dialect: str, data: st.DataObject
     finish, mode = data.draw(st.sampled_from(FINISHES)), data.draw(st.sampled_from(["repair", "as-is", "strict"]))
     pieces = data.draw(st.sampled_from([list(text), [text[:len(text) // 2], text[len(text) // 2:]]]))
     whole = asked(dialect, text, finish, arguments=mode)
-    cut = answer(sse_bytes(text_chunks(pieces, finish)), TOOLS, dialect=dialect, arguments=mode)
+    cut = send_text(pieces, TOOLS, finish=finish, dialect=dialect, arguments=mode)
     assert [cut[key] for key in SHOWN] == [whole[key] for key in SHOWN]
 
 
@@ -213,10 +209,10 @@ def test_no_beginning_of_a_sample_is_another_call(case: Json) -> None:
     required = {one["function"]["name"]: set((one["function"].get("parameters") or {}).get("required", ()))
                 for one in tools}
     meant = [(name, json.loads(text or "{}")) for name, text in
-             answer(sse_bytes(text_chunks([raw])), tools, **options)["tool_calls"]]
+             send_text(raw, tools, **options)["tool_calls"]]
     faults = []
     for upto in range(0, len(raw), 3):
-        got = answer(sse_bytes(text_chunks([raw[:upto]], FINISHES[upto % 2])), tools, **options)
+        got = send_text(raw[:upto], tools, finish=FINISHES[upto % 2], **options)
         if (fault := fault_in(got, meant, required)) is not None:
             faults.append((raw[:upto][-60:], fault))
     assert not faults, f"{len(faults)}: {faults[:3]}"

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from extproc.translation.exchange import Translation
-from tests.unit.dialects.cases import request_body
+from tests.model_text.exchange import request_body
 
 TOOLS = [{"type": "function", "function": {"name": "say", "parameters": {
     "type": "object", "properties": {"text": {"type": "string"}}}}}]

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.cases import answer, cuts, sse_bytes, text_chunks
+from tests.model_text.exchange import cuts, send_text, tool
 
-TOOLS = [{"type": "function", "function": {"name": "set_valve", "parameters": {"type": "object", "properties": {
-    "harbor": {"type": "string"}, "valve": {"type": "integer"}, "locked": {"type": "boolean"},
-    "notes": {"type": "array"}}}}}]
+TOOLS = [tool("set_valve", harbor="string", valve="integer", locked="boolean", notes="array")]
 JSON = '{"harbor": "Brest", "valve": 37, "locked": true, "notes": ["dry", {"by": "Anna"}]}'
 CALL = '"arguments": ' + JSON
 FRAMES = {
@@ -40,7 +38,7 @@ def damaged(before: str, call: str, behind: str) -> list[str]:
 
 
 def read(pieces: list[str], dialect: str, **settings: Any) -> dict[str, Any]:
-    return answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect=dialect, **settings)
+    return send_text(pieces, TOOLS, dialect=dialect, **settings)
 
 
 @pytest.mark.parametrize("dialect", FRAMES)
@@ -58,7 +56,7 @@ def test_any_cut_of_it_gives_the_same(dialect: str) -> None:
     for raw in rng.sample(damaged(*FRAMES[dialect]), 12):
         for mode in ("repair", "strict"):
             found = [read(pieces, dialect, arguments=mode) for pieces in cuts(raw)]
-            whole = answer(sse_bytes(text_chunks([raw])), TOOLS, dialect=dialect, arguments=mode, streamed=False)
+            whole = send_text(raw, TOOLS, dialect=dialect, arguments=mode, streamed=False)
             assert {(one["content"], str(one["tool_calls"]), one["finish_reason"]) for one in found} == {
                 (found[0]["content"], str(found[0]["tool_calls"]), found[0]["finish_reason"])}, raw
             assert whole["finish_reason"] == found[0]["finish_reason"], raw

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extproc.translation.exchange import Translation
+from tests.model_text.exchange import sse_bytes, text_chunks
 from tests.property.answers import heard_by
 from tests.property.test_writing import CALLS, READABLE, TOOLS, written_by_us
 from tests.providers import responses as api
-from tests.unit.dialects.cases import sse_bytes, text_chunks
 
 PAIRS = [("anthropic", "responses"), ("openai", "responses"), ("responses", "responses"), ("responses", "openai")]
 FLAT = [{"type": "function", "strict": False, **tool["function"]} for tool in TOOLS]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extproc.translation.exchange import Translation
-from tests.told_twice import REQUEST, UPSTREAMS, Native, body_of
+from tests.model_text.text_and_calls import REQUEST, UPSTREAMS, NativeCall, provider_body
 
 Json = dict[str, Any]
 CLIENTS = ("anthropic", "openai")
@@ -61,11 +61,11 @@ def told(out: bytes) -> tuple[str, list[tuple[str, str]], bool]:
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 @given(ITEMS, st.integers(0, 100_000))
 @settings(max_examples=150, deadline=None)
-def test_what_ends_before_its_end_never_looks_finished(client: str, upstream: str, items: list[str | Native],
+def test_what_ends_before_its_end_never_looks_finished(client: str, upstream: str, items: list[str | NativeCall],
                                                        upto: int) -> None:
     """Some servers of OpenAI's API never tell how they finish: there an end behind a whole event whose calls are all
     whole counts as one. Nobody can tell it from a stream that broke off between two calls."""
-    body = body_of(upstream, items)
+    body = provider_body(upstream, items)
     came = body[:upto % len(body)]
     text, calls, finished = told(answered(client, upstream, came))
     if not finished:

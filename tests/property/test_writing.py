@@ -17,9 +17,9 @@ from extproc.conversation.unsupported import Dropped
 from extproc.dialects.registry import DIALECTS
 from extproc.dialects.writing import WRITABLE, format_call, write
 from extproc.errors import BadRequest
+from tests.model_text.exchange import client_response, sse_bytes, text_chunks
+from tests.model_text.prompted_reader import parse_prompted_calls, parse_prompted_results
 from tests.playbook import delta, sse
-from tests.prompted_reader import read_calls, read_results
-from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
 
 PIECES = st.sampled_from(["</parameter>", "<![CDATA[", "]]>", "]", ">", "\n", " ", '<tool_call name="t">',
                           "</tool_call>", "</tool_result>", "&lt;", '"', "null", "1", "{", "a", "\r\n",
@@ -54,7 +54,7 @@ def test_prompted_calls_are_read_back_exactly_whatever_their_parameters_hold(mem
     schema: dict[str, Any] = {"type": "object", "$defs": {"any": {"type": ["integer", "string", "object"]}},
                               "properties": {key: shape for key, (_, shape) in members.items() if shape is not None}}
     said = format_call("t", arguments, schema)
-    text, calls = read_calls(f"{around}{said}\n{said}{around}", {"t": schema})
+    text, calls = parse_prompted_calls(f"{around}{said}\n{said}{around}", {"t": schema})
     assert text == f"{around}\n{around}"
     assert [(name, exact(found)) for name, found in calls] == [("t", exact(arguments))] * 2
 
@@ -67,7 +67,7 @@ def test_prompted_results_are_read_back_exactly(results):
     out = write(Request(model="m", messages=[Message("assistant", [*calls]), Message("user", [*got])]), "prompted",
                 dropped=Dropped(), parallel=None, max_tools=64)
     (block,) = out.messages[1].content
-    assert read_results(block.text) == [  # type: ignore[union-attr]
+    assert parse_prompted_results(block.text) == [  # type: ignore[union-attr]
         ("t", str(number), is_error, text or "(no output)") for number, (text, is_error) in enumerate(results, 1)]
 
 
@@ -97,7 +97,7 @@ def test_written_calls_are_read_back_at_any_cut(dialect, calls, prose, data):
     if data.draw(st.booleans()):
         stream = sse_bytes(text_chunks(list(said)))
     at = data.draw(st.integers(0, len(stream)))
-    got = answer([stream[:at], stream[at:]], TOOLS, dialect=dialect)
+    got = client_response([stream[:at], stream[at:]], TOOLS, dialect=dialect)
     assert got["content"].strip() == prose.strip()
     assert [(name, json.loads(text)) for name, text in got["tool_calls"]] == calls
     assert got["finish_reason"] == "tool_calls"
@@ -113,7 +113,7 @@ def test_an_answer_that_breaks_off_where_a_call_has_begun_never_looks_finished(d
     pong = {"type": "function", "function": {**TOOLS[0]["function"], "name": "pong"}}
     said = written_by_us(dialect, calls, [*TOOLS, pong])
     upto = data.draw(st.integers(0, len(said)))
-    got = answer(sse(delta(content=said[:upto]), done=False), [*TOOLS, pong], dialect=dialect)
+    got = client_response(sse(delta(content=said[:upto]), done=False), [*TOOLS, pong], dialect=dialect)
     if got["finish_reason"] == "error":
         assert upto < len(said)
         return

@@ -21,7 +21,7 @@ from extproc.conversation.signatures import extract_from_id
 from extproc.dialects import registry
 from extproc.profiles.profile import Provider
 from tests.docs_tables import PLACE, TABLES, written
-from tests.unit.dialects.reads import breaks_off, reads, stays_text
+from tests.model_text.checks import assert_breaks_off, assert_reads, assert_stays_text
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -175,11 +175,11 @@ def test_the_dialect_parses_its_calls_at_every_cut(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(registry.DIALECTS, "acme", dialect)
     shown, = (block for block in blocks("extending.md", "") if "@call" in block)
     ping = shown.replace("get_weather", "tide").replace("city", "harbor")
-    reads("acme", ping, ("tide", {"harbor": "Brest"}), text="Let me look.")
-    reads("acme", '@call ping {} @call tide {"day": "now"}', ("ping", {}), ("tide", {"day": "now"}))
-    stays_text("acme", "Write @call nothing {} to call nothing.")
-    stays_text("acme", "Use @call ping for that.")
-    breaks_off("acme", '@call tide {"harbor": "Bre', "tide")
+    assert_reads("acme", ping, ("tide", {"harbor": "Brest"}), text="Let me look.")
+    assert_reads("acme", '@call ping {} @call tide {"day": "now"}', ("ping", {}), ("tide", {"day": "now"}))
+    assert_stays_text("acme", "Write @call nothing {} to call nothing.")
+    assert_stays_text("acme", "Use @call ping for that.")
+    assert_breaks_off("acme", '@call tide {"harbor": "Bre', "tide")
 
 
 def test_every_client_reaches_the_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,12 +16,20 @@ from extproc.ext_proc.record import Record
 from extproc.process.log import Log
 from extproc.worker.exchange_log import log_exchange
 from extproc.worker.metrics import PrometheusMetrics
-from tests.told_twice import UPSTREAMS, Native, body_of, got, talk, talk_to, written
+from tests.model_text.text_and_calls import (
+    UPSTREAMS,
+    NativeCall,
+    begin_exchange,
+    finished_exchange,
+    hermes_call,
+    provider_body,
+    received,
+)
 from tests.unit.ext_proc.playbook import request_body, response_body, response_headers
 from tests.unit.ext_proc.test_translate import ASK, SSE, hop, routed
 
-READ: Native = ("read", {"path": "a"})
-ELSE: Native = ("climate", {"path": "a"})
+READ: NativeCall = ("read", {"path": "a"})
+ELSE: NativeCall = ("climate", {"path": "a"})
 
 every_api = pytest.mark.parametrize("upstream", UPSTREAMS)
 both_ways = pytest.mark.parametrize("stream", [True, False])
@@ -34,34 +42,34 @@ both_ways = pytest.mark.parametrize("stream", [True, False])
 @both_ways
 def test_a_native_call_while_tools_are_in_the_prompt_goes_out_and_is_counted_as_one(upstream: str,
                                                                                    stream: bool) -> None:
-    made = talk(upstream, [READ], stream=stream, tool_style="prompted")
+    made = finished_exchange(upstream, [READ], stream=stream, tool_style="prompted")
     assert made.calls == {"native": CallCounts(total=1, unexpected=1)}
     assert made.bad_calls == []
-    assert got(upstream, [READ], stream=stream, tool_style="prompted").calls == [READ]
+    assert received(upstream, [READ], stream=stream, tool_style="prompted").calls == [READ]
 
 
 @every_api
 @pytest.mark.parametrize("style", ["hermes", "kimi-k2"])
 def test_so_it_is_with_every_form_that_is_written(upstream: str, style: str) -> None:
-    made = talk(upstream, [READ, "\n" + written(*READ)], tool_style=style)
+    made = finished_exchange(upstream, [READ, "\n" + hermes_call(*READ)], tool_style=style)
     assert made.calls["native"] == CallCounts(total=1, unexpected=1)
 
 
 @every_api
 @both_ways
 def test_with_tools_off_every_call_is_one_of_a_tool_that_nobody_offered(upstream: str, stream: bool) -> None:
-    made = talk(upstream, [READ], stream=stream, tool_style="off")
+    made = finished_exchange(upstream, [READ], stream=stream, tool_style="off")
     assert made.calls == {"native": CallCounts(total=1, unoffered=1)}
     assert made.bad_calls == [BadCall("read", "unoffered")]
-    refused = talk(upstream, [READ], stream=stream, tool_style="off", arguments="strict")
+    refused = finished_exchange(upstream, [READ], stream=stream, tool_style="off", arguments="strict")
     assert refused.failure is not None
 
 
 @every_api
 def test_with_tools_off_what_looks_like_a_call_is_text(upstream: str) -> None:
-    answer = got(upstream, ["Look: " + written(*READ)], tool_style="off", read_dialects=["hermes"])
+    answer = received(upstream, ["Look: " + hermes_call(*READ)], tool_style="off", read_dialects=["hermes"])
     assert answer.calls == []
-    assert answer.text == "Look: " + written(*READ)
+    assert answer.text == "Look: " + hermes_call(*READ)
 
 
 # ------------------------------------------------------------------------------------------------ strict: not offered
@@ -71,8 +79,8 @@ def test_with_tools_off_what_looks_like_a_call_is_text(upstream: str) -> None:
 @both_ways
 @pytest.mark.parametrize("items", [[ELSE], ["Look.\n", READ, ELSE], [ELSE, READ]], ids=str)
 def test_strict_refuses_a_call_of_a_tool_that_was_not_offered(upstream: str, stream: bool,
-                                                              items: list[str | Native]) -> None:
-    made = talk(upstream, items, stream=stream, arguments="strict")
+                                                              items: list[str | NativeCall]) -> None:
+    made = finished_exchange(upstream, items, stream=stream, arguments="strict")
     assert made.failure is not None
     assert "'climate'" in made.failure.message
     assert made.finish_reason is None
@@ -80,15 +88,15 @@ def test_strict_refuses_a_call_of_a_tool_that_was_not_offered(upstream: str, str
     assert (native.unoffered, native.refused) == (1, 1)
     assert made.bad_calls == [BadCall("climate", "refused")]
     for mode in (None, "repair"):
-        passed = talk(upstream, items, stream=stream, arguments=mode)
+        passed = finished_exchange(upstream, items, stream=stream, arguments=mode)
         assert passed.failure is None
         assert passed.calls["native"].unoffered == 1
         assert passed.bad_calls == [BadCall("climate", "unoffered")]
 
 
 def test_nothing_of_it_goes_out() -> None:
-    made = talk_to("openai", arguments="strict")
-    out = made.feed(body_of("openai", ["Hm.", ELSE])) + made.finish()
+    made = begin_exchange("openai", arguments="strict")
+    out = made.feed(provider_body("openai", ["Hm.", ELSE])) + made.finish()
     assert b"climate" not in out.partition(b"event: error")[0]
     assert b"message_stop" not in out
 
@@ -105,7 +113,7 @@ def test_also_between_two_of_one_api(api: str) -> None:
         made.request(json.dumps({"model": model, "max_tokens": 9, "stream": True, "tools": [tool],
                                  "messages": [{"role": "user", "content": "hi"}]}).encode())
         made.start(200, {"content-type": "text/event-stream"})
-        made.feed(body_of(api, [ELSE]))
+        made.feed(provider_body(api, [ELSE]))
         made.finish()
         assert (made.failure is not None) is failed
         assert made.calls["native"].unoffered == 1
@@ -115,7 +123,7 @@ def test_also_between_two_of_one_api(api: str) -> None:
 # ------------------------------------------------------------------------------------------------------- log, metrics
 
 
-def record_of(*items: str | Native, style: str | None = None, arguments: Any = None,
+def record_of(*items: str | NativeCall, style: str | None = None, arguments: Any = None,
               hidden: tuple[str, ...] = ()) -> Record:
     """What the backend hop tells of an answer to a request with the tool `read`."""
     tools = ToolSettings(style=style, arguments=arguments, read=["hermes"])
@@ -124,7 +132,7 @@ def record_of(*items: str | Native, style: str | None = None, arguments: Any = N
                events=EventSettings(tools={name: EventLabel(visibility="hidden") for name in hidden}))
     schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     play >> routed(play) >> request_body({**ASK, "tools": [{"name": "read", "input_schema": schema}]})
-    play >> response_headers(**SSE) >> response_body(body_of("openai", list(items)), end=True)
+    play >> response_headers(**SSE) >> response_body(provider_body("openai", list(items)), end=True)
     return play.exchange.close(play.now)
 
 
@@ -144,7 +152,7 @@ def test_a_line_with_a_bad_call_is_a_warning_that_names_it() -> None:
     assert "bad_calls" not in line
     line = line_of(record_of(("read", {"n": 1}), arguments="strict"))
     assert (line["level"], line["bad_calls"]) == ("warning", [{"tool": "read", "reason": "refused"}])
-    line = line_of(record_of(written("read", {"n": 1}), arguments="strict"))
+    line = line_of(record_of(hermes_call("read", {"n": 1}), arguments="strict"))
     assert line["bad_calls"] == [{"tool": "read", "reason": "refused"}]
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
-from tests.unit.dialects.test_kimi import BREST, PING, TOOLS, read, tool
+from tests.model_text.checks import BREST, PING, TIDE_TOOLS, read_with_reasoning
+from tests.model_text.exchange import client_response, send_every_cut, sse_bytes, text_chunks, tool
 
 V32, V4, V41 = "deepseek-v3.2", "deepseek-v4", "deepseek-v4.1"
 NULLABLE = tool("set_note", body="string", count="integer")
 NULLABLE["function"]["parameters"]["properties"]["label"] = {"anyOf": [{"type": "string"}, {"type": "null"}]}
-ALL = [*TOOLS, NULLABLE]
+ALL = [*TIDE_TOOLS, NULLABLE]
 
 
 def parameter(key: str, value: str, string: str | None = "true", blank: str = "") -> str:
@@ -32,7 +32,7 @@ TIDE, PINGED = invoke("lookup_tide", parameter("harbor", "Brest")), invoke("ping
 
 
 def calls_of(raw: str, dialect: str = V32) -> list[tuple[str, Any]]:
-    content, _, calls, finish = read(raw, dialect, tools=ALL)
+    content, _, calls, finish = read_with_reasoning(dialect, raw, tools=ALL)
     assert content == ""
     assert finish == ("tool_calls" if calls else "stop")
     return calls
@@ -43,7 +43,7 @@ def calls_of(raw: str, dialect: str = V32) -> list[tuple[str, Any]]:
 
 def test_several_invokes_and_the_text_around() -> None:
     raw = "Let me see.\n\n" + block(TIDE, PINGED) + "\n\nDone.<｜end▁of▁sentence｜>"
-    assert read(raw, V32) == ("Let me see.\n\nDone.", "", [BREST, PING], "tool_calls")
+    assert read_with_reasoning(V32, raw) == ("Let me see.\n\nDone.", "", [BREST, PING], "tool_calls")
 
 
 @pytest.mark.parametrize("raw", [TIDE, TIDE.strip(), block(TIDE).replace("\n", ""), block(TIDE).replace("\n", "\r\n"),
@@ -87,7 +87,7 @@ def test_a_wrapper_is_only_opened_when_its_members_are_declared() -> None:
                                  parameter("harbor", "B")))) == [
         ("lookup_tide", {"input": {"day": "x"}, "harbor": "B"})]
     own = tool("wrap", input="object")
-    assert read(block(invoke("wrap", parameter("input", "{}", "false"))), V32, tools=[own])[2] == [
+    assert read_with_reasoning(V32, block(invoke("wrap", parameter("input", "{}", "false"))), tools=[own])[2] == [
         ("wrap", {"input": {}})]
 
 
@@ -141,13 +141,13 @@ def test_names_of_the_wrapper(wrapper: str) -> None:
 def test_a_call_that_closes_itself() -> None:
     for tag in ('<｜DSML｜invoke name="ping"/>', '<｜DSML｜invoke name="ping" />'):
         assert calls_of(block(tag + "\n", TIDE, wrapper="tool_calls"), V4) == [PING, BREST]
-        assert read(tag + " Bye.", V4) == ("Bye.", "", [PING], "tool_calls")
+        assert read_with_reasoning(V4, tag + " Bye.") == ("Bye.", "", [PING], "tool_calls")
 
 
 def test_spaces_before_tag_names() -> None:
     tide = invoke("lookup_tide", parameter("harbor", "Brest", blank=" "), blank=" ")
     assert calls_of(block(tide, wrapper="calls", blank=" "), V41) == [BREST]
-    assert read("Hi. " + tide, V41) == ("Hi.", "", [BREST], "tool_calls")
+    assert read_with_reasoning(V41, "Hi. " + tide) == ("Hi.", "", [BREST], "tool_calls")
 
 
 # ------------------------------------------------------------------------------------------------------- text, reasoning
@@ -157,7 +157,7 @@ def test_spaces_before_tag_names() -> None:
     "The <｜DSML｜function_calls> tag opens.", "unfinished <｜DSML｜", "x <｜DS", f"```\n{block(TIDE)}\n```\nSo.",
     block(invoke("format_disk", parameter("a", "1", "false")))])
 def test_what_stays_text(raw: str) -> None:
-    assert read(raw, V32) == (raw, "", [], "stop")
+    assert read_with_reasoning(V32, raw) == (raw, "", [], "stop")
 
 
 def test_a_tool_that_is_not_offered_is_skipped_beside_one_that_is() -> None:
@@ -165,14 +165,14 @@ def test_a_tool_that_is_not_offered_is_skipped_beside_one_that_is() -> None:
 
 
 def test_empty_blocks_and_stray_tags_are_never_shown() -> None:
-    assert read("Hi." + block() + "</｜DSML｜invoke>", V32) == ("Hi.", "", [], "stop")
-    assert read(block(PINGED) + "</｜DSML｜tool_calls>", V32) == ("", "", [PING], "tool_calls")
+    assert read_with_reasoning(V32, "Hi." + block() + "</｜DSML｜invoke>") == ("Hi.", "", [], "stop")
+    assert read_with_reasoning(V32, block(PINGED) + "</｜DSML｜tool_calls>") == ("", "", [PING], "tool_calls")
 
 
 @pytest.mark.parametrize("raw", ["<think>Hm.</think>\n\n" + block(PINGED), "<think>Hm.\n\n" + block(PINGED)])
 def test_a_block_ends_the_reasoning(raw: str) -> None:
-    assert read(raw, V32) == ("", "Hm.", [PING], "tool_calls")
-    assert read(raw.removeprefix("<think>"), V4, reasoning_open=True) == ("", "Hm.", [PING], "tool_calls")
+    assert read_with_reasoning(V32, raw) == ("", "Hm.", [PING], "tool_calls")
+    assert read_with_reasoning(V4, raw.removeprefix("<think>"), reasoning_open=True) == ("", "Hm.", [PING], "tool_calls")
 
 
 # --------------------------------------------------------------------------------------------------- rules 0.5 and 0.6
@@ -182,9 +182,9 @@ def test_a_truncated_call_is_never_whole() -> None:
     raw = block(invoke("save_file", parameter("path", "a"), parameter("content", "bc")))
     prefix = '{"path": "a", "content": "bc'
     for size in range(len("<｜DSML｜"), raw.index("</｜DSML｜invoke>")):
-        content, _, calls, finish = read(raw[:size], V32, finish="length")
-        assert (content, finish) == ("", "length")
-        for name, arguments in calls:
+        got = send_every_cut(raw[:size], TIDE_TOOLS, finish="length", dialect=V32)
+        assert (got["content"].strip(), got["finish_reason"]) == ("", "length")
+        for name, arguments in got["tool_calls"]:
             assert name == "save_file"
             assert (prefix + '"').startswith(arguments.partition("<")[0])
 
@@ -195,12 +195,12 @@ def test_what_is_certain_goes_out_at_once() -> None:
                                      ("content", "false", "one two", '{"content": "one two'),
                                      ("content", "false", '"one two', None), ("other", "false", "12", None)]:
         body = sse_bytes(text_chunks(list(started.format(key, string, text)), "length"))
-        calls = answer(body, TOOLS, dialect=V32)["tool_calls"]
+        calls = client_response(body, TIDE_TOOLS, dialect=V32)["tool_calls"]
         assert calls == ([["save_file", shown]] if shown else [])
 
 
 @pytest.mark.parametrize("model", ["deepseek/deepseek-v3.2", "deepseek-v4", "unheard-of-model"])
 def test_the_model_or_the_marks_tell_the_dialect(model: str) -> None:
     body = sse_bytes(text_chunks(list("Hi.\n\n" + block(TIDE))))
-    got = answer(body, TOOLS, model=model)
+    got = client_response(body, TIDE_TOOLS, model=model)
     assert (got["content"], got["tool_calls"]) == ("Hi.", [["lookup_tide", '{"harbor": "Brest"}']])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.reads import reads, stays_text
+from tests.model_text.checks import assert_reads, assert_stays_text
 
 UNKNOWN = None
 EMPTY = [
@@ -38,11 +38,11 @@ def test_an_empty_block_is_dropped(dialect: str, block: str) -> None:
     for known in (dialect, UNKNOWN):
         if known is None and dialect == "prompted":
             continue
-        reads(known, block)
-        reads(known, f"Text.{block}", text="Text.", exact=True)
-        reads(known, f"I answer. {block} And more.", text="I answer.  And more.", exact=True)
-        reads(known, f"Text.\n{block}\nMore.", text="Text.\n\nMore.", exact=True)
-        reads(known, f"<think>\nHm. {block} So.\n</think>Text.", text="Text.", reasoning="Hm.  So.")
+        assert_reads(known, block)
+        assert_reads(known, f"Text.{block}", text="Text.", exact=True)
+        assert_reads(known, f"I answer. {block} And more.", text="I answer.  And more.", exact=True)
+        assert_reads(known, f"Text.\n{block}\nMore.", text="Text.\n\nMore.", exact=True)
+        assert_reads(known, f"<think>\nHm. {block} So.\n</think>Text.", text="Text.", reasoning="Hm.  So.")
 
 
 @pytest.mark.parametrize("raw", [
@@ -52,7 +52,7 @@ def test_an_empty_block_is_dropped(dialect: str, block: str) -> None:
 ])
 def test_prose_about_a_block_stays(raw: str) -> None:
     for dialect in ("hermes", UNKNOWN):
-        stays_text(dialect, raw)
+        assert_stays_text(dialect, raw)
 
 
 @pytest.mark.parametrize("raw", [
@@ -60,7 +60,7 @@ def test_prose_about_a_block_stays(raw: str) -> None:
 ])
 @pytest.mark.parametrize("dialect", ["kimi-k2", "hermes", UNKNOWN])
 def test_a_quoted_token_stays(dialect: str | None, raw: str) -> None:
-    stays_text(dialect, raw)
+    assert_stays_text(dialect, raw)
 
 
 PING = ("ping", {})
@@ -100,20 +100,20 @@ def test_closers_too_many_are_dropped(dialect: str, call: str, closer: str) -> N
     for known in (dialect, UNKNOWN):
         if known is None and dialect == "prompted":
             continue
-        reads(known, call + closer, PING)
-        reads(known, f"{call}{closer}\n{closer}Done.", PING, text="Done.")
-        reads(known, f"One.\n{call}{closer}\n{call}{closer}", PING, PING, text="One.")
+        assert_reads(known, call + closer, PING)
+        assert_reads(known, f"{call}{closer}\n{closer}Done.", PING, text="Done.")
+        assert_reads(known, f"One.\n{call}{closer}\n{call}{closer}", PING, PING, text="One.")
 
 
 def test_a_closer_too_many_of_named_tags() -> None:
     call: tuple[str, dict[str, Any]] = ("tide", {"harbor": "Brest"})
-    reads("roo-xml", "<tide>\n<harbor>Brest</harbor>\n</tide>\n</tide>\nDone.", call, text="Done.")
+    assert_reads("roo-xml", "<tide>\n<harbor>Brest</harbor>\n</tide>\n</tide>\nDone.", call, text="Done.")
 
 
 def test_a_doubled_opener_and_a_repeated_list() -> None:
     call: tuple[str, dict[str, Any]] = ("tide", {"harbor": "Brest"})
     raw = '<|tool_call_start|>[tide(harbor="Brest")]<|tool_call_end|>'
-    reads("lfm2", raw.replace("[", "[<|tool_call_start|>["), call)
-    reads("lfm2", "<|tool_call_start|>" + raw, call)
-    reads("lfm2", raw + '[tide(harbor="Brest")]<|tool_call_end|>Done.', call, text="Done.")
-    reads("lfm2", raw + " [tide(x) is text", call, text="[tide(x) is text")
+    assert_reads("lfm2", raw.replace("[", "[<|tool_call_start|>["), call)
+    assert_reads("lfm2", "<|tool_call_start|>" + raw, call)
+    assert_reads("lfm2", raw + '[tide(harbor="Brest")]<|tool_call_end|>Done.', call, text="Done.")
+    assert_reads("lfm2", raw + " [tide(x) is text", call, text="[tide(x) is text")

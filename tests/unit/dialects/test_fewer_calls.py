@@ -12,13 +12,24 @@ from hypothesis import strategies as st
 
 from extproc import Translation
 from extproc.conversation.call_counts import CallCounts
-from tests.told_twice import UPSTREAMS, Native, body_of, got, heard, interleaved, sent, talk, written
+from tests.model_text.exchange import tool
+from tests.model_text.text_and_calls import (
+    UPSTREAMS,
+    NativeCall,
+    client_bytes,
+    finished_exchange,
+    hermes_call,
+    interleaved_stream,
+    parse_messages,
+    provider_body,
+    received,
+)
 from tests.unit.apis.passthrough.helpers import new_translation
 
-READ: Native = ("read", {"path": "a", "n": 1})
-SAME: Native = ("read", {"n": 1, "path": "a"})
-OTHER: Native = ("read", {"path": "a", "n": 2})
-PING: Native = ("ping", {})
+READ: NativeCall = ("read", {"path": "a", "n": 1})
+SAME: NativeCall = ("read", {"n": 1, "path": "a"})
+OTHER: NativeCall = ("read", {"path": "a", "n": 2})
+PING: NativeCall = ("ping", {})
 ENFORCE: dict[str, Any] = {"parallel_tool_calls": "enforce"}
 DROP: dict[str, Any] = {"duplicates": "drop"}
 SURPLUS, REPEATED = "response.parallel_tool_calls", "response.tool_calls.repeated"
@@ -33,17 +44,17 @@ both_ways = pytest.mark.parametrize("stream", [True, False])
 @every_api
 @both_ways
 @pytest.mark.parametrize("items", [
-    [READ, OTHER], [READ, PING, OTHER], [READ, SAME], [written(*READ) + written(*OTHER)], [written(*READ), OTHER],
-    [READ, "\n" + written(*READ).replace("read", "ping")], ["Look.\n", READ, PING]], ids=str)
+    [READ, OTHER], [READ, PING, OTHER], [READ, SAME], [hermes_call(*READ) + hermes_call(*OTHER)], [hermes_call(*READ), OTHER],
+    [READ, "\n" + hermes_call(*READ).replace("read", "ping")], ["Look.\n", READ, PING]], ids=str)
 @pytest.mark.parametrize("arguments", [None, "strict"])
-def test_only_the_first_call_goes_out(upstream: str, stream: bool, items: list[str | Native],
+def test_only_the_first_call_goes_out(upstream: str, stream: bool, items: list[str | NativeCall],
                                       arguments: str | None) -> None:
-    answer = got(upstream, items, stream=stream, arguments=arguments, **ENFORCE)
+    answer = received(upstream, items, stream=stream, arguments=arguments, **ENFORCE)
     text_first = upstream == "openai" and not stream  # whole messages tell no order of text and calls
     first = ("ping", READ[1]) if text_first and items[0] is READ and "ping" in items[-1] else READ
     assert (answer.calls, answer.stop) == ([first], "tool_use")
     assert "tool_call" not in answer.text
-    made = talk(upstream, items, stream=stream, arguments=arguments, **ENFORCE)
+    made = finished_exchange(upstream, items, stream=stream, arguments=arguments, **ENFORCE)
     assert made.dropped.losses == [SURPLUS]
     total = sum(counts.total for counts in made.calls.values())
     assert sum(counts.dropped for counts in made.calls.values()) == total - 1
@@ -51,7 +62,7 @@ def test_only_the_first_call_goes_out(upstream: str, stream: bool, items: list[s
 
 @every_api
 def test_text_around_the_calls_stays(upstream: str) -> None:
-    answer = got(upstream, ["Look.\n", READ, "One.", OTHER, "Two."], **ENFORCE)
+    answer = received(upstream, ["Look.\n", READ, "One.", OTHER, "Two."], **ENFORCE)
     assert answer.calls == [READ]
     if upstream != "openai":  # whose format has one text beside all calls
         assert [part for part in answer.text.split() if part] == ["Look.", "One.Two."]
@@ -59,27 +70,27 @@ def test_text_around_the_calls_stays(upstream: str) -> None:
 
 @every_api
 def test_one_call_is_no_loss(upstream: str) -> None:
-    made = talk(upstream, ["Look.", READ], **ENFORCE)
+    made = finished_exchange(upstream, ["Look.", READ], **ENFORCE)
     assert made.dropped.losses == []
     assert made.calls == {"native": CallCounts(total=1)}
-    made = talk(upstream, [written(*READ), SAME], **ENFORCE)
+    made = finished_exchange(upstream, [hermes_call(*READ), SAME], **ENFORCE)
     assert made.dropped.losses == [], "one call, told both ways"
 
 
 def test_what_is_dropped_is_counted_by_the_way_it_was_written() -> None:
-    made = talk("openai", [READ, OTHER, "\n" + written(*PING)], dialect="hermes", **ENFORCE)
+    made = finished_exchange("openai", [READ, OTHER, "\n" + hermes_call(*PING)], dialect="hermes", **ENFORCE)
     assert made.calls == {"native": CallCounts(total=2, dropped=1), "hermes": CallCounts(total=1, dropped=1)}
 
 
 def test_a_call_behind_the_first_need_not_fit_its_schema() -> None:
     """It is not run, so it does not fail the answer either."""
-    wrong: Native = ("read", {"n": "many"})
-    assert got("openai", [READ, wrong], arguments="strict", **ENFORCE).calls == [READ]
+    wrong: NativeCall = ("read", {"n": "many"})
+    assert received("openai", [READ, wrong], arguments="strict", **ENFORCE).calls == [READ]
 
 
 def test_calls_that_interleave() -> None:
     natives = [(0, "read", ""), (1, "ping", ""), (0, None, '{"path": "a", '), (1, None, "{}"), (0, None, '"n": 1}')]
-    assert heard(sent("openai", interleaved([], natives, []), **ENFORCE)).calls == [READ]
+    assert parse_messages(client_bytes("openai", interleaved_stream([], natives, []), **ENFORCE)).calls == [READ]
 
 
 @pytest.mark.parametrize("value", ["enforce", False])
@@ -108,43 +119,43 @@ def test_an_endpoint_that_cannot_be_told_loses_nothing() -> None:
 @pytest.mark.parametrize(("items", "calls"), [
     ([READ, SAME], [READ]), ([READ, SAME, READ], [READ]), ([READ, OTHER, SAME], [READ, OTHER]),
     ([PING, PING], [PING]), ([READ, PING, OTHER], [READ, PING, OTHER]),
-    ([written(*READ) + written(*SAME)], [READ]), ([written(*READ) + written(*OTHER), SAME, SAME], [READ, OTHER]),
+    ([hermes_call(*READ) + hermes_call(*SAME)], [READ]), ([hermes_call(*READ) + hermes_call(*OTHER), SAME, SAME], [READ, OTHER]),
 ], ids=str)
-def test_a_call_that_repeats_another_is_dropped(upstream: str, stream: bool, items: list[str | Native],
-                                                calls: list[Native]) -> None:
-    answer = got(upstream, items, stream=stream, **DROP)
+def test_a_call_that_repeats_another_is_dropped(upstream: str, stream: bool, items: list[str | NativeCall],
+                                                calls: list[NativeCall]) -> None:
+    answer = received(upstream, items, stream=stream, **DROP)
     assert (answer.calls, answer.stop) == (calls, "tool_use")
-    losses = talk(upstream, items, stream=stream, **DROP).dropped.losses
+    losses = finished_exchange(upstream, items, stream=stream, **DROP).dropped.losses
     assert losses == ([REPEATED] if len(items) > len(calls) or len(items) == 1 else [])
 
 
 @every_api
 def test_without_the_setting_both_go_out(upstream: str) -> None:
-    assert got(upstream, [READ, SAME]).calls == [READ, SAME]
-    assert got(upstream, [READ, SAME], duplicates="keep").calls == [READ, SAME]
+    assert received(upstream, [READ, SAME]).calls == [READ, SAME]
+    assert received(upstream, [READ, SAME], duplicates="keep").calls == [READ, SAME]
 
 
 def test_long_ones_are_compared_as_well() -> None:
-    long: Native = ("read", {"path": "x" * 200_000})
-    assert got("openai", [long, long], size=10_000, **DROP).calls == [long]
-    other: Native = ("read", {"path": "x" * 200_000 + "y"})
-    assert got("openai", [long, other], size=10_000, **DROP).calls == [long, other]
+    long: NativeCall = ("read", {"path": "x" * 200_000})
+    assert received("openai", [long, long], size=10_000, **DROP).calls == [long]
+    other: NativeCall = ("read", {"path": "x" * 200_000 + "y"})
+    assert received("openai", [long, other], size=10_000, **DROP).calls == [long, other]
 
 
 def test_the_types_are_those_of_the_schema() -> None:
-    assert got("openai", [READ, ("read", {"path": "a", "n": "1"})], **DROP).calls == [READ]
+    assert received("openai", [READ, ("read", {"path": "a", "n": "1"})], **DROP).calls == [READ]
 
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)
-@given(st.lists(st.sampled_from([READ, SAME, OTHER, PING, written(*READ), written(*PING), "Words.\n"]), min_size=1,
+@given(st.lists(st.sampled_from([READ, SAME, OTHER, PING, hermes_call(*READ), hermes_call(*PING), "Words.\n"]), min_size=1,
                 max_size=5), st.sampled_from([ENFORCE, DROP, {**ENFORCE, **DROP}]), st.booleans(),
        st.lists(st.integers(0, 10_000), max_size=8))
-def test_any_cut(upstream: str, items: list[str | Native], settings: dict[str, Any], stream: bool,
+def test_any_cut(upstream: str, items: list[str | NativeCall], settings: dict[str, Any], stream: bool,
                  cuts: list[int]) -> None:
-    body = body_of(upstream, items, stream=stream)
-    whole = sent(upstream, body, stream=stream, **settings)
-    assert sent(upstream, body, stream=stream, cuts=cuts, **settings) == whole
-    calls = [json.dumps(call, sort_keys=True) for call in heard(whole, stream=stream).calls]
+    body = provider_body(upstream, items, stream=stream)
+    whole = client_bytes(upstream, body, stream=stream, **settings)
+    assert client_bytes(upstream, body, stream=stream, cuts=cuts, **settings) == whole
+    calls = [json.dumps(call, sort_keys=True) for call in parse_messages(whole, stream=stream).calls]
     assert len(calls) == len(set(calls))
     if settings.get("parallel_tool_calls"):
         assert len(calls) <= 1
@@ -153,16 +164,15 @@ def test_any_cut(upstream: str, items: list[str | Native], settings: dict[str, A
 # ---------------------------------------------------------------------------------------- client and provider are one
 
 
-def chat(calls: list[Native], stream: bool) -> bytes:
-    return body_of("openai", list(calls), stream=stream)
+def chat(calls: list[NativeCall], stream: bool) -> bytes:
+    return provider_body("openai", list(calls), stream=stream)
 
 
 @both_ways
 @pytest.mark.parametrize(("settings", "left"), [(ENFORCE, 1), (DROP, 2), ({}, 3)])
 def test_chat_to_chat(stream: bool, settings: dict[str, Any], left: int) -> None:
     made = new_translation("openai", **settings)
-    tools = [{"type": "function", "function": {"name": name, "parameters": {
-        "type": "object", "properties": {"path": {"type": "string"}, "n": {"type": "integer"}}}}}
+    tools = [tool(name, path="string", n="integer")
         for name in ("read", "ping")]
     made.request(json.dumps({"model": "gpt-4o", "stream": stream, "tools": tools,
                              "messages": [{"role": "user", "content": "hi"}]}).encode())
@@ -177,6 +187,6 @@ def test_chat_to_chat(stream: bool, settings: dict[str, Any], left: int) -> None
 @both_ways
 @pytest.mark.parametrize(("settings", "left"), [(ENFORCE, 1), (DROP, 2), ({}, 3)])
 def test_messages_to_messages(stream: bool, settings: dict[str, Any], left: int) -> None:
-    answer = got("anthropic", [READ, OTHER, SAME], stream=stream, model="claude-sonnet-4-5", **settings)
+    answer = received("anthropic", [READ, OTHER, SAME], stream=stream, model="claude-sonnet-4-5", **settings)
     assert answer.calls == [READ, OTHER, SAME][:left]
     assert answer.stop == "tool_use"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.reads import breaks_off, reads, stays_text
+from tests.model_text.checks import assert_breaks_off, assert_reads, assert_stays_text
 
 BREST = ("tide", {"harbor": "Brest"})
 PING = ("ping", {})
@@ -20,7 +20,7 @@ CALL = '<|tool_call>call:tide{harbor:<|"|>Brest<|"|>}<tool_call|>'
     CALL.replace("call:", " call: ") + "<|tool_response>",
 ])
 def test_one_call_in_any_of_its_spellings(raw: str) -> None:
-    reads("gemma-4", raw, BREST)
+    assert_reads("gemma-4", raw, BREST)
 
 
 @pytest.mark.parametrize(("body", "arguments"), [
@@ -33,23 +33,23 @@ def test_one_call_in_any_of_its_spellings(raw: str) -> None:
     ("tags:[],limits:{}", {"tags": [], "limits": {}}),
 ])
 def test_values(body: str, arguments: dict[str, Any]) -> None:
-    reads("gemma-4", f"<|tool_call>call:valve{{{body}}}<tool_call|>", ("valve", arguments))
+    assert_reads("gemma-4", f"<|tool_call>call:valve{{{body}}}<tool_call|>", ("valve", arguments))
 
 
 def test_strings_are_verbatim() -> None:
     value = '  a "b" {c} [d], e: <tool_call|> \\n\r\né'
-    reads("gemma-4", f'<|tool_call>call:tide{{harbor:<|"|>{value}<|"|>,day:<|"|><|"|>}}<tool_call|>',
+    assert_reads("gemma-4", f'<|tool_call>call:tide{{harbor:<|"|>{value}<|"|>,day:<|"|><|"|>}}<tool_call|>',
           ("tide", {"harbor": value, "day": ""}))
 
 
 def test_several_calls_and_text_around() -> None:
-    reads("gemma-4", "I look. " + CALL + "\n<|tool_call>call:ping{}<tool_call|> Done.", BREST, PING,
+    assert_reads("gemma-4", "I look. " + CALL + "\n<|tool_call>call:ping{}<tool_call|> Done.", BREST, PING,
           text="I look. Done.")
 
 
 def test_reasoning() -> None:
-    reads("gemma-4", "<|channel>thought\nNeed tide.\n<channel|>" + CALL, BREST, reasoning="Need tide.")
-    reads("gemma-4", "<|channel>thought\nHm.<channel|>Hello.<turn|>", text="Hello.", reasoning="Hm.")
+    assert_reads("gemma-4", "<|channel>thought\nNeed tide.\n<channel|>" + CALL, BREST, reasoning="Need tide.")
+    assert_reads("gemma-4", "<|channel>thought\nHm.<channel|>Hello.<turn|>", text="Hello.", reasoning="Hm.")
 
 
 @pytest.mark.parametrize("raw", [
@@ -57,39 +57,39 @@ def test_reasoning() -> None:
     "<|tool_call>call:ping and more", "```\n<|tool_call>call:ping{}<tool_call|>\n```", "call:ping{}",
 ])
 def test_what_calls_no_offered_tool_stays_text(raw: str) -> None:
-    stays_text("gemma-4", raw)
+    assert_stays_text("gemma-4", raw)
 
 
 @pytest.mark.parametrize("raw", [CALL[:30], CALL[:36], CALL[:-13], "<|tool_call>call:tide{", "<|tool_call>call:ti"])
 def test_a_call_that_is_cut_off_is_not_complete(raw: str) -> None:
-    breaks_off("gemma-4", raw, "tide")
+    assert_breaks_off("gemma-4", raw, "tide")
 
 
 def test_a_call_that_is_whole_before_the_limit_counts() -> None:
-    reads("gemma-4", CALL.removesuffix("<tool_call|>"), BREST, finish="length", upstream="length")
+    assert_reads("gemma-4", CALL.removesuffix("<tool_call|>"), BREST, finish="length", upstream="length")
 
 
 def test_functiongemma() -> None:
     call = "<start_function_call>call:tide{harbor:<escape>Brest<escape>}<end_function_call>"
-    reads("functiongemma", call + "<start_function_response>", BREST)
-    reads("functiongemma", "So. " + call + "<start_function_call>call:ping{}<end_function_call>", BREST, PING,
+    assert_reads("functiongemma", call + "<start_function_response>", BREST)
+    assert_reads("functiongemma", "So. " + call + "<start_function_call>call:ping{}<end_function_call>", BREST, PING,
           text="So.")
-    reads("functiongemma", call.removesuffix("<end_function_call>"), BREST)
-    stays_text("functiongemma", "<start_function_call>call:nobody{}<end_function_call>")
-    breaks_off("functiongemma", call[:50], "tide")
+    assert_reads("functiongemma", call.removesuffix("<end_function_call>"), BREST)
+    assert_stays_text("functiongemma", "<start_function_call>call:nobody{}<end_function_call>")
+    assert_breaks_off("functiongemma", call[:50], "tide")
 
 
 def test_models_that_nobody_knows() -> None:
-    reads(None, CALL, BREST)
+    assert_reads(None, CALL, BREST)
 
 
 def test_brackets_too_many_before_the_closer_are_not_shown() -> None:
-    reads("gemma-4", CALL.replace("}<", "}}]<") + " Done.", BREST, text="Done.")
+    assert_reads("gemma-4", CALL.replace("}<", "}}]<") + " Done.", BREST, text="Done.")
 
 
 def test_text_behind_a_call_without_a_closer_keeps_its_distance() -> None:
-    reads("gemma-4", "One: " + CALL.removesuffix("<tool_call|>") + " two.", BREST, text="One: two.", exact=True)
+    assert_reads("gemma-4", "One: " + CALL.removesuffix("<tool_call|>") + " two.", BREST, text="One: two.", exact=True)
 
 
 def test_it_may_think_again_behind_a_call() -> None:
-    reads("gemma-4", CALL + "<|channel>thought\nmore\n<channel|>Done.", BREST, reasoning="more", text="Done.")
+    assert_reads("gemma-4", CALL + "<|channel>thought\nmore\n<channel|>Done.", BREST, reasoning="more", text="Done.")

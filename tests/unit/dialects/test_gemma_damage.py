@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.cases import answer, cuts, sse_bytes, text_chunks
-from tests.unit.dialects.reads import tool
-from tests.unit.dialects.texts import read
+from tests.model_text.checks import read_calls
+from tests.model_text.exchange import cuts, send_every_cut, send_text, tool
 
 TOOLS = [
     tool("bash", command="string", timeout="integer"), tool("write", content="string", filePath="string"),
@@ -28,8 +27,8 @@ def block(body: str) -> str:
 
 
 def calls(raw: str, dialect: str | None = "gemma-4", text: str = "") -> list[tuple[str, Any]]:
-    content, found, finish = read(raw, dialect, tools=TOOLS)
-    assert (content, finish) == (text, "tool_calls")
+    found = read_calls(dialect, raw, content=text, tools=TOOLS)
+    assert found
     return found
 
 
@@ -75,7 +74,7 @@ def test_a_string_with_both_quotes_keeps_every_byte(value: str) -> None:
 ])
 def test_what_has_several_readings_is_never_whole(raw: str) -> None:
     for pieces in cuts(raw):
-        got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect="gemma-4")
+        got = send_text(pieces, TOOLS, dialect="gemma-4")
         assert (got["content"], got["finish_reason"]) == ("", "length"), pieces
         assert len(got["tool_calls"]) == 1
         with pytest.raises(json.JSONDecodeError):
@@ -108,9 +107,8 @@ def test_bare_values_have_their_own_type_unless_the_schema_says_string(body: str
 
 
 def thinks(raw: str, reasoning: str, text: str, found: int = 0, finish: str = "stop") -> None:
-    for pieces in cuts(raw):
-        got = answer(sse_bytes(text_chunks(pieces, finish)), TOOLS, dialect="gemma-4")
-        assert (got["reasoning"], got["content"], len(got["tool_calls"])) == (reasoning, text, found), pieces
+    got = send_every_cut(raw, TOOLS, finish=finish, dialect="gemma-4")
+    assert (got["reasoning"], got["content"], len(got["tool_calls"])) == (reasoning, text, found)
 
 
 def test_empty_and_doubled_reasoning() -> None:

@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 
 from extproc.translation.exchange import Translation
+from tests.model_text.exchange import client_response, cuts, request_body, send_every_cut, sse_bytes, text_chunks, tool
 from tests.playbook import call as native_call
 from tests.playbook import delta, sse
-from tests.unit.dialects.cases import answer, cuts, request_body, sse_bytes, text_chunks
 
 Json = dict[str, Any]
-WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {
-    "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}}}
-LOOK = {"type": "function", "function": {"name": "look", "parameters": {
-    "type": "object", "properties": {"top": {"type": "integer"}, "q": {"type": "string"}}}}}
+WEATHER = tool("get_weather", ("city",), city="string", days="integer")
+LOOK = tool("look", top="integer", q="string")
 TOOLS = [WEATHER, LOOK]
 HERMES = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 SECTION = "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
@@ -26,10 +24,8 @@ V31 = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜too
 
 def reads(text: str, dialect: str, *, finish: str = "stop", **settings: Any) -> tuple[list[list[str]], str, str]:
     """(calls, finish reason, text), the same at every cut."""
-    found = [answer(sse_bytes(text_chunks(pieces, finish)), TOOLS, dialect=dialect, **settings) for pieces in cuts(text)]
-    results = [(got["tool_calls"], got["finish_reason"], got["content"]) for got in found]
-    assert all(result == results[0] for result in results), results
-    return results[0]
+    got = send_every_cut(text, TOOLS, finish=finish, dialect=dialect, **settings)
+    return got["tool_calls"], got["finish_reason"], got["content"]
 
 
 # --------------------------------------------------------------------------------------------------- cut and whole calls
@@ -135,14 +131,14 @@ def test_a_long_text_behind_a_cut_call_goes_on() -> None:
     """It waits for a native call that goes on with the cut one, but not for ever."""
     body = sse(delta(reasoning_content=HERMES[:HERMES.index("aris")]), *(delta(content="word " * 999) for _ in range(20)),
                delta("stop"))
-    got = answer(body, TOOLS, dialect="hermes")
+    got = client_response(body, TOOLS, dialect="hermes")
     assert (got["content"].split(), got["finish_reason"]) == (["word"] * 19_980, "length")
     assert got["tool_calls"] == [["get_weather", '{"city": "P']]
 
 
 def test_without_a_finish_reason_the_answer_is_broken() -> None:
     body = sse(delta(content='<tool_call>\n{"name": "look", "arguments": '))
-    assert answer(body, TOOLS, dialect="hermes")["finish_reason"] == "error"
+    assert client_response(body, TOOLS, dialect="hermes")["finish_reason"] == "error"
 
 
 # ----------------------------------------------------------------------------------------------- strict, and the figures
@@ -221,5 +217,5 @@ def test_a_call_in_reasoning_that_is_closed_later_and_the_same_behind_it(text: s
 def test_a_call_in_the_reasoning_field_and_in_the_text() -> None:
     for pieces in cuts(HERMES):
         body = sse(*(delta(reasoning_content=piece) for piece in pieces), *text_chunks(pieces))
-        got = answer(body, TOOLS, dialect="hermes")
+        got = client_response(body, TOOLS, dialect="hermes")
         assert (got["tool_calls"], got["finish_reason"]) == ([["get_weather", '{"city": "Paris"}']], "tool_calls")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.model_text.checks import TOOLS, assert_breaks_off, assert_reads, assert_stays_text
+from tests.model_text.exchange import client_response, send_text, sse_bytes
 from tests.playbook import delta
-from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
-from tests.unit.dialects.reads import TOOLS, breaks_off, reads, stays_text
 
 BREST = ("tide", {"harbor": "Brest"})
 PING = ("ping", {})
@@ -32,52 +32,52 @@ CALL = ('<|start|>assistant<|channel|>commentary to=functions.tide <|constrain|>
     '<|channel|>commentary to=functions.tide<|message|>{"harbor": "Brest"',
 ])
 def test_one_call_in_any_of_its_spellings(raw: str) -> None:
-    reads("gpt-oss", raw, BREST)
+    assert_reads("gpt-oss", raw, BREST)
 
 
 @pytest.mark.parametrize("body", ["{}", "", " ", "null"])
 def test_empty_arguments(body: str) -> None:
-    reads("gpt-oss", f"<|channel|>commentary to=functions.ping<|message|>{body}<|call|>", PING)
+    assert_reads("gpt-oss", f"<|channel|>commentary to=functions.ping<|message|>{body}<|call|>", PING)
 
 
 def test_analysis_is_reasoning_and_final_the_answer() -> None:
-    reads("gpt-oss", THOUGHT + "<|start|>assistant<|channel|>final<|message|>It is **high**.<|return|>",
+    assert_reads("gpt-oss", THOUGHT + "<|start|>assistant<|channel|>final<|message|>It is **high**.<|return|>",
           text="It is **high**.", reasoning="Need tide.")
-    reads("gpt-oss", THOUGHT + CALL, BREST, reasoning="Need tide.")
-    reads("gpt-oss", "<|start|>assistant" + THOUGHT + CALL, BREST, reasoning="Need tide.")
+    assert_reads("gpt-oss", THOUGHT + CALL, BREST, reasoning="Need tide.")
+    assert_reads("gpt-oss", "<|start|>assistant" + THOUGHT + CALL, BREST, reasoning="Need tide.")
 
 
 def test_commentary_without_recipient_is_visible() -> None:
     raw = THOUGHT + "<|start|>assistant<|channel|>commentary<|message|>I look it up.<|end|>" + CALL
-    reads("gpt-oss", raw, BREST, text="I look it up.", reasoning="Need tide.")
+    assert_reads("gpt-oss", raw, BREST, text="I look it up.", reasoning="Need tide.")
 
 
 def test_further_analysis_begins_a_new_line() -> None:
     raw = THOUGHT + "<|start|>assistant<|channel|>analysis<|message|>Brest.<|end|>" + CALL
-    reads("gpt-oss", raw, BREST, reasoning="Need tide.\nBrest.")
+    assert_reads("gpt-oss", raw, BREST, reasoning="Need tide.\nBrest.")
 
 
 def test_two_calls_and_text_after() -> None:
     second = "<|start|>assistant<|channel|>commentary to=functions.ping <|constrain|>json<|message|>{}<|call|>"
-    reads("gpt-oss", THOUGHT + CALL + second, BREST, PING, reasoning="Need tide.")
-    reads("gpt-oss", CALL + "<|start|>assistant<|channel|>final<|message|>Done.<|return|>", BREST, text="Done.")
-    reads("gpt-oss", CALL.removesuffix("<|call|>") + second, BREST, PING)
+    assert_reads("gpt-oss", THOUGHT + CALL + second, BREST, PING, reasoning="Need tide.")
+    assert_reads("gpt-oss", CALL + "<|start|>assistant<|channel|>final<|message|>Done.<|return|>", BREST, text="Done.")
+    assert_reads("gpt-oss", CALL.removesuffix("<|call|>") + second, BREST, PING)
 
 
 def test_a_missing_end_before_the_next_message() -> None:
     raw = "<|channel|>analysis<|message|>Hm.<|start|>assistant<|channel|>final<|message|>Hello."
-    reads("gpt-oss", raw, text="Hello.", reasoning="Hm.")
-    reads("gpt-oss", "<|channel|>analysis<|message|>Hm.<|channel|>final<|message|>Hello.", text="Hello.",
+    assert_reads("gpt-oss", raw, text="Hello.", reasoning="Hm.")
+    assert_reads("gpt-oss", "<|channel|>analysis<|message|>Hm.<|channel|>final<|message|>Hello.", text="Hello.",
           reasoning="Hm.")
 
 
 def test_the_prompt_opened_the_reasoning() -> None:
-    reads("gpt-oss", "Need tide.<|end|>" + CALL, BREST, reasoning="Need tide.", reasoning_open=True)
+    assert_reads("gpt-oss", "Need tide.<|end|>" + CALL, BREST, reasoning="Need tide.", reasoning_open=True)
 
 
 def test_markers_in_strings_are_data() -> None:
     raw = '<|channel|>commentary to=functions.tide<|message|>{"harbor": "<|call|> } <|end|>"}<|call|>'
-    reads("gpt-oss", raw, ("tide", {"harbor": "<|call|> } <|end|>"}))
+    assert_reads("gpt-oss", raw, ("tide", {"harbor": "<|call|> } <|end|>"}))
 
 
 @pytest.mark.parametrize("raw", [
@@ -86,7 +86,7 @@ def test_markers_in_strings_are_data() -> None:
     "```\n<|channel|>commentary to=functions.ping<|message|>{}\n```", "<|channel|>analysis of the harbor",
 ])
 def test_what_is_no_message_stays_text(raw: str) -> None:
-    stays_text("gpt-oss", raw)
+    assert_stays_text("gpt-oss", raw)
 
 
 @pytest.mark.parametrize("raw", [
@@ -96,17 +96,17 @@ def test_what_is_no_message_stays_text(raw: str) -> None:
     "<|channel|>commentary to=functions.ti",
 ])
 def test_a_call_that_is_cut_off_is_not_complete(raw: str) -> None:
-    breaks_off("gpt-oss", raw, "tide")
+    assert_breaks_off("gpt-oss", raw, "tide")
 
 
 def test_models_that_nobody_knows() -> None:
-    reads(None, THOUGHT + CALL, BREST, reasoning="Need tide.")
-    reads(None, "<|start|>assistant" + THOUGHT + "<|start|>assistant<|channel|>final<|message|>Hi.", text="Hi.",
+    assert_reads(None, THOUGHT + CALL, BREST, reasoning="Need tide.")
+    assert_reads(None, "<|start|>assistant" + THOUGHT + "<|start|>assistant<|channel|>final<|message|>Hi.", text="Hi.",
           reasoning="Need tide.")
 
 
 def test_the_family_of_the_model_is_enough() -> None:
-    reads(None, THOUGHT + CALL, BREST, reasoning="Need tide.", model="openai/gpt-oss-120b")
+    assert_reads(None, THOUGHT + CALL, BREST, reasoning="Need tide.", model="openai/gpt-oss-120b")
 
 
 @pytest.mark.parametrize("name", ["functions.tide<|channel|>commentary", "tide<|channel|>json",
@@ -114,35 +114,35 @@ def test_the_family_of_the_model_is_enough() -> None:
 def test_tokens_that_a_host_left_in_the_name_of_a_native_call(name: str) -> None:
     call = {"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": '{"harbor": "Brest"}'}}
     body = sse_bytes([delta(tool_calls=[call]), delta("tool_calls")])
-    assert answer(body, TOOLS, model="openai/gpt-oss-20b")["tool_calls"] == [["tide", '{"harbor": "Brest"}']]
+    assert client_response(body, TOOLS, model="openai/gpt-oss-20b")["tool_calls"] == [["tide", '{"harbor": "Brest"}']]
 
 
 def test_frames_are_read_without_tools() -> None:
     raw = THOUGHT + "<|start|>assistant<|channel|>final <|constrain|>json<|message|>[1]<|return|>"
-    got = answer(sse_bytes(text_chunks(list(raw))), [], model="openai/gpt-oss-20b")
+    got = send_text(list(raw), [], model="openai/gpt-oss-20b")
     assert (got["content"], got["reasoning"], got["finish_reason"]) == ("[1]", "Need tide.", "stop")
 
 
 def test_text_behind_arguments_keeps_its_spaces() -> None:
     """A string that swallows the rest of its object leaves text behind, the same at every cut."""
     raw = '<|channel|>commentary to=functions.tide<|message|>{"day": "Mon"} or so, I think<|call|>'
-    reads("gpt-oss", raw, ("tide", {"day": "Mon"}), text="or so, I think")
+    assert_reads("gpt-oss", raw, ("tide", {"day": "Mon"}), text="or so, I think")
 
 
 @pytest.mark.parametrize("head", ["to=", " to=", "assistant to="])
 def test_the_first_header_may_begin_with_the_recipient(head: str) -> None:
-    reads("gpt-oss", head + 'functions.tide<|channel|>commentary <|constrain|>json<|message|>{"harbor":"Brest"}<|call|>',
+    assert_reads("gpt-oss", head + 'functions.tide<|channel|>commentary <|constrain|>json<|message|>{"harbor":"Brest"}<|call|>',
           ("tide", {"harbor": "Brest"}))
 
 
 def test_a_beginning_that_only_looks_like_a_recipient_is_text() -> None:
     for raw in ("to=5 is what I mean.\nSo be it.", "tomorrow", "to="):
-        stays_text("gpt-oss", raw)
+        assert_stays_text("gpt-oss", raw)
 
 
 def test_a_header_without_its_role() -> None:
-    reads("gpt-oss", "<|start|><|channel|>final<|message|>Hi.<|return|>", text="Hi.")
+    assert_reads("gpt-oss", "<|start|><|channel|>final<|message|>Hi.<|return|>", text="Hi.")
 
 
 def test_an_empty_list_of_arguments_is_an_empty_object() -> None:
-    reads("gpt-oss", "<|channel|>commentary to=functions.ping<|message|>[]<|call|>", ("ping", {}))
+    assert_reads("gpt-oss", "<|channel|>commentary to=functions.ping<|message|>[]<|call|>", ("ping", {}))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
-from tests.unit.dialects.reads import TOOLS, reads, stays_text
+from tests.model_text.checks import TOOLS, assert_reads, assert_stays_text
+from tests.model_text.exchange import send_text
 
 PING = '{"name": "ping", "arguments": {}}'
 TIDE = '{"name": "tide", "arguments": {"harbor": "Brest"}}'
@@ -16,17 +16,17 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (("tide", {"harbor": "Brest"}), 
 
 @pytest.mark.parametrize("between", ["\n", "", ",\n", "; ", "}\n"])
 def test_several_objects_in_one_pair_of_tags_are_several_calls(between: str) -> None:
-    reads("hermes", f"<tool_call>\n{TIDE}{between}{PING}\n</tool_call>\nDone.", *CALLS, text="Done.")
+    assert_reads("hermes", f"<tool_call>\n{TIDE}{between}{PING}\n</tool_call>\nDone.", *CALLS, text="Done.")
 
 
 def test_doubled_tags_do_not_leak() -> None:
-    reads("hermes", f"<tool_call>\n<tool_call>\n{PING}\n</tool_call>\n</tool_call>\nDone.", ("ping", {}), text="Done.")
+    assert_reads("hermes", f"<tool_call>\n<tool_call>\n{PING}\n</tool_call>\n</tool_call>\nDone.", ("ping", {}), text="Done.")
 
 
 def test_further_closing_tags_behind_a_call_do_not_leak() -> None:
-    reads("hermes", f"One\n<tool_call>\n{PING}\n</tool_call>\n</tool_call></tool_call>\nDone.", ("ping", {}),
+    assert_reads("hermes", f"One\n<tool_call>\n{PING}\n</tool_call>\n</tool_call></tool_call>\nDone.", ("ping", {}),
           text="One\nDone.", exact=True)
-    reads("qwen3-coder", "<function=ping>\n</function>\n</function>\n</tool_call>\n</tool_call>\nDone.", ("ping", {}),
+    assert_reads("qwen3-coder", "<function=ping>\n</function>\n</function>\n</tool_call>\n</tool_call>\nDone.", ("ping", {}),
           text="Done.")
 
 
@@ -36,16 +36,16 @@ def test_further_closing_tags_behind_a_call_do_not_leak() -> None:
 ])
 def test_doubled_tags_around_other_bodies_do_not_leak(dialect: str, tag: str, call: str) -> None:
     opener, closer = f"<{tag}>\n", f"\n</{tag}>"
-    reads(dialect, f"One\n{opener}{opener}{call}{closer}{closer}\nDone.", ("ping", {}), text="One\nDone.", exact=True)
-    stays_text(dialect, f"{opener}and {opener}{opener}nobody{closer}")
+    assert_reads(dialect, f"One\n{opener}{opener}{call}{closer}{closer}\nDone.", ("ping", {}), text="One\nDone.", exact=True)
+    assert_stays_text(dialect, f"{opener}and {opener}{opener}nobody{closer}")
 
 
 def test_doubled_openers_without_a_call_stay_text() -> None:
-    stays_text("hermes", "<tool_call> and <tool_call> <tool_call>{}</tool_call>")
+    assert_stays_text("hermes", "<tool_call> and <tool_call> <tool_call>{}</tool_call>")
 
 
 def test_a_code_fence_inside_the_tags_is_framing() -> None:
-    reads("hermes", f"<tool_call>\n```json\n{PING}\n```\n</tool_call>\nDone.", ("ping", {}), text="Done.")
+    assert_reads("hermes", f"<tool_call>\n```json\n{PING}\n```\n</tool_call>\nDone.", ("ping", {}), text="Done.")
 
 
 @pytest.mark.parametrize(("dialect", "call"), [
@@ -56,11 +56,11 @@ def test_a_code_fence_inside_the_tags_is_framing() -> None:
     ("minimax-m2", '<invoke name="ping"></invoke>'),
 ])
 def test_text_behind_a_call_stays_apart_from_the_text_before(dialect: str, call: str) -> None:
-    reads(dialect, f"One {call} two", ("ping", {}), text="One two", exact=True)
+    assert_reads(dialect, f"One {call} two", ("ping", {}), text="One two", exact=True)
 
 
 def test_white_space_alone_behind_a_call_is_dropped() -> None:
-    reads("hermes", f"<tool_call>{PING}\n", ("ping", {}), exact=True)
+    assert_reads("hermes", f"<tool_call>{PING}\n", ("ping", {}), exact=True)
 
 
 @pytest.mark.parametrize(("dialect", "raw", "begins"), [
@@ -72,5 +72,5 @@ def test_white_space_alone_behind_a_call_is_dropped() -> None:
 def test_no_piece_of_a_call_is_shown_where_a_limit_cuts_it_off(dialect: str, raw: str, begins: str) -> None:
     for size in range(raw.index(begins) + len(begins), len(raw) + 1):
         for pieces in ([raw[:size]], list(raw[:size])):
-            got = answer(sse_bytes(text_chunks(pieces, "length")), TOOLS, dialect=dialect)
+            got = send_text(pieces, TOOLS, finish="length", dialect=dialect)
             assert (got["content"].strip(), got["finish_reason"]) == ("One", "length"), raw[:size]

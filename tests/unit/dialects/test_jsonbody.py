@@ -7,23 +7,20 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.cases import answer, cuts, sse_bytes, text_chunks
+from extproc.translation.exchange import Translation
+from tests.model_text.exchange import cuts, request_body, send_every_cut, send_text, sse_bytes, text_chunks, tool
 
-TOOLS = [{"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {
-    "title": {"type": "string"}, "body": {"type": "string"}, "n": {"type": "integer"}, "tags": {"type": "array"}}}}}]
+TOOLS = [tool("note", title="string", body="string", n="integer", tags="array")]
 
 
 def arguments_of(body: str, **settings: Any) -> Any:
     """The arguments of the one call, the same for every cut."""
     raw = f"<tool_call>\n{body}\n</tool_call>"
-    found = []
-    for pieces in cuts(raw):
-        got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect="hermes", **settings)
-        assert [name for name, _ in got["tool_calls"]] == ["note"], got
-        assert got["content"] == ""
-        found.append(got["tool_calls"][0][1])
-    assert len(set(found)) == 1
-    return json.loads(found[0])
+    got = send_every_cut(raw, TOOLS, dialect="hermes", **settings)
+    assert got["content"] == ""
+    [[name, text]] = got["tool_calls"]
+    assert name == "note"
+    return json.loads(text)
 
 
 @pytest.mark.parametrize(("body", "arguments"), [
@@ -76,7 +73,7 @@ def test_damage_is_repaired(body: str, arguments: Any) -> None:
 def test_a_python_dict_that_is_no_call_stays_text(body: str) -> None:
     raw = f"So: <tool_call>{body}" + "</tool_call> it is."
     for pieces in cuts(raw):
-        got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect="hermes")
+        got = send_text(pieces, TOOLS, dialect="hermes")
         assert (got["content"], got["tool_calls"]) == (raw, [])
 
 
@@ -88,14 +85,11 @@ def test_damage_behind_the_arguments_does_not_cost_the_call(body: str) -> None:
     first = '{"name": "note", "arguments": {}}'
     for raw, count in ((body, 1), (f"[{first}, {body}]", 2), (f"{first}, {body}", 2)):
         for pieces in cuts(f"<tool_call>{raw}</tool_call>"):
-            got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect="hermes")
+            got = send_text(pieces, TOOLS, dialect="hermes")
             assert [json.loads(text) for _, text in got["tool_calls"]] == [{}, {"n": 1}][-count:]
 
 
 def test_each_repair_is_counted() -> None:
-    from extproc.translation.exchange import Translation
-    from tests.unit.dialects.cases import request_body
-
     translation = Translation("anthropic", "openai", "m", dialect="hermes")
     translation.request(request_body(TOOLS))
     translation.start(200, {"content-type": "text/event-stream"})
@@ -107,33 +101,30 @@ def test_each_repair_is_counted() -> None:
 
 def test_as_is_leaves_the_arguments_alone() -> None:
     body = '{"name": "note", "arguments": {"n": "12", "title":   5}}'
-    got = answer(sse_bytes(text_chunks([f"<tool_call>{body}</tool_call>"])), TOOLS, dialect="hermes", arguments="as-is")
+    got = send_text(f"<tool_call>{body}</tool_call>", TOOLS, dialect="hermes", arguments="as-is")
     assert got["tool_calls"][0][1] == '{"n": "12", "title":   5}'
 
 
 def test_a_damaged_key_is_read_the_same_at_every_cut() -> None:
     """The repair gets all of the key, also when it came in pieces."""
     raw = '<tool_call>{"name": "read", "arguments": {"path": "a", "\n{lines": [1], "tries": 3}}</tool_call>'
-    tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {
-        "path": {"type": "string"}}}}}]
-    got = [answer(sse_bytes(text_chunks(pieces)), tools, dialect="hermes")["tool_calls"] for pieces in cuts(raw)]
+    tools = [tool("read", path="string")]
+    got = [send_text(pieces, tools, dialect="hermes")["tool_calls"] for pieces in cuts(raw)]
     assert all(calls == got[0] for calls in got), got
 
 
 @pytest.mark.parametrize("char", ["\x00", "\x1b", "\x1f", "\t", "\n"])
 def test_raw_control_characters_in_a_string_are_escaped(char: str) -> None:
     raw = '<tool_call>{"name": "read", "arguments": {"path": "a' + char + 'b"}}</tool_call>'
-    tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {
-        "path": {"type": "string"}}}}}]
+    tools = [tool("read", path="string")]
     for pieces in cuts(raw):
-        (_, text), = answer(sse_bytes(text_chunks(pieces)), tools, dialect="hermes")["tool_calls"]
+        (_, text), = send_text(pieces, tools, dialect="hermes")["tool_calls"]
         assert json.loads(text) == {"path": f"a{char}b"}
 
 
 def test_an_escape_without_its_digits_is_text() -> None:
     raw = '<tool_call>{"name": "read", "arguments": {"path": "C:\\users\\u00e9"}}</tool_call>'
-    tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object", "properties": {
-        "path": {"type": "string"}}}}}]
+    tools = [tool("read", path="string")]
     for pieces in cuts(raw):
-        (_, text), = answer(sse_bytes(text_chunks(pieces)), tools, dialect="hermes")["tool_calls"]
+        (_, text), = send_text(pieces, tools, dialect="hermes")["tool_calls"]
         assert json.loads(text) == {"path": "C:\\users\u00e9"}

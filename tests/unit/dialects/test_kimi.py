@@ -7,25 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.cases import answer, cuts, sse_bytes, text_chunks
+from tests.model_text.checks import BREST, PING, TIDE_TOOLS, read_with_reasoning
+from tests.model_text.exchange import client_response, cuts, send_every_cut, send_text, sse_bytes, text_chunks, tool
 
 BEGIN, END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
 ARGUMENTS = "<|tool_call_argument_begin|>"
 K2, K3 = "kimi-k2", "kimi-k3"
-
-
-def tool(name: str, required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
-    parameters = {"type": "object", "properties": {key: {"type": kind} for key, kind in properties.items()},
-                  "required": list(required)}
-    return {"type": "function", "function": {"name": name, "parameters": parameters}}
-
-
-TOOLS = [tool("lookup_tide", ("harbor",), harbor="string", day="string"), tool("ping"),
-         tool("save_file", ("path", "content"), path="string", content="string"),
-         tool("set_valve", ("valve_id",), valve_id="integer", locked="boolean", tags="array", limits="object"),
-         tool("mcp__atlas__find-docs", ("q",), q="string")]
-PING: tuple[str, Any] = ("ping", {})
-BREST: tuple[str, Any] = ("lookup_tide", {"harbor": "Brest"})
 
 
 def call(id: str, arguments: str, *, separator: str = ARGUMENTS, end: str = "<|tool_call_end|>") -> str:
@@ -40,28 +27,8 @@ TIDE_CALL = call("functions.lookup_tide:0", '{"harbor": "Brest"}')
 PING_CALL = call("functions.ping:1", "{}")
 
 
-def read(raw: str, dialect: str = K2, *, tools: list[dict[str, Any]] = TOOLS, finish: str = "stop",
-         **settings: Any) -> tuple[str, str, list[tuple[str, Any]], str]:
-    """(content, reasoning, calls, finish reason), the same at every cut, streamed and whole."""
-    found: list[Any] = []
-    for pieces in cuts(raw):
-        got = answer(sse_bytes(text_chunks(pieces, finish)), tools, dialect=dialect, **settings)
-        found.append(_result(got, finish))
-    if finish == "stop":
-        whole = answer(sse_bytes(text_chunks([raw], finish)), tools, dialect=dialect, streamed=False, **settings)
-        found.append(_result(whole, finish))
-    assert all(result == found[0] for result in found), found
-    content, reasoning, calls, reason = found[0]
-    return content, reasoning, calls, reason
-
-
-def _result(got: dict[str, Any], finish: str) -> tuple[str, str, list[tuple[str, Any]], str]:
-    calls = [(name, json.loads(text or "{}") if finish == "stop" else text) for name, text in got["tool_calls"]]
-    return got["content"].strip(), got["reasoning"].strip(), calls, got["finish_reason"]
-
-
 def calls_of(raw: str, dialect: str = K2, **settings: Any) -> list[tuple[str, Any]]:
-    content, _, calls, finish = read(raw, dialect, **settings)
+    content, _, calls, finish = read_with_reasoning(dialect, raw, **settings)
     assert content == ""
     assert finish == ("tool_calls" if calls else "stop")
     return calls
@@ -72,7 +39,7 @@ def calls_of(raw: str, dialect: str = K2, **settings: Any) -> list[tuple[str, An
 
 def test_several_calls_in_one_section_and_text_around() -> None:
     raw = "Before. " + section(TIDE_CALL, PING_CALL) + " All done.<|im_end|>"
-    assert read(raw) == ("Before. All done.", "", [BREST, PING], "tool_calls")
+    assert read_with_reasoning(K2, raw) == ("Before. All done.", "", [BREST, PING], "tool_calls")
 
 
 def test_the_singular_spelling_is_read() -> None:
@@ -90,7 +57,7 @@ def test_white_space_around_every_token() -> None:
 
 
 def test_a_call_without_a_section_and_text_between_two() -> None:
-    assert read(TIDE_CALL + "then " + PING_CALL) == ("then", "", [BREST, PING], "tool_calls")
+    assert read_with_reasoning(K2, TIDE_CALL + "then " + PING_CALL) == ("then", "", [BREST, PING], "tool_calls")
 
 
 @pytest.mark.parametrize("raw", [BEGIN + TIDE_CALL, BEGIN + TIDE_CALL.removesuffix("<|tool_call_end|>"),
@@ -100,7 +67,7 @@ def test_missing_end_tokens(raw: str) -> None:
 
 
 def test_text_after_a_section_that_was_not_ended() -> None:
-    assert read(BEGIN + TIDE_CALL + "Now wait.") == ("Now wait.", "", [BREST], "tool_calls")
+    assert read_with_reasoning(K2, BEGIN + TIDE_CALL + "Now wait.") == ("Now wait.", "", [BREST], "tool_calls")
 
 
 # ------------------------------------------------------------------------------------------------------ rule 3.2: ids
@@ -109,7 +76,7 @@ def test_text_after_a_section_that_was_not_ended() -> None:
 def test_dots_and_hyphens_belong_to_the_name() -> None:
     dotted = tool("a.b", x="string")
     raw = section(call("functions.a.b:7", "{}"), call("functions.mcp__atlas__find-docs:8", '{"q": "eel"}'))
-    assert calls_of(raw, tools=[*TOOLS, dotted]) == [("a.b", {}), ("mcp__atlas__find-docs", {"q": "eel"})]
+    assert calls_of(raw, tools=[*TIDE_TOOLS, dotted]) == [("a.b", {}), ("mcp__atlas__find-docs", {"q": "eel"})]
 
 
 @pytest.mark.parametrize("id", ["lookup_tide:0", "lookup_tide", "functions.lookup_tide", "functions.lookup_tide:"])
@@ -123,7 +90,7 @@ def test_a_name_is_inferred_from_the_arguments(id: str) -> None:
 
 
 def test_a_bare_counter_means_the_only_tool() -> None:
-    assert calls_of(section(call("0", '{"port": "Brest"}')), tools=TOOLS[:1]) == [("lookup_tide", {"port": "Brest"})]
+    assert calls_of(section(call("0", '{"port": "Brest"}')), tools=TIDE_TOOLS[:1]) == [("lookup_tide", {"port": "Brest"})]
 
 
 def test_the_best_match_wins_and_a_tie_is_skipped() -> None:
@@ -141,7 +108,7 @@ def test_an_id_that_fits_nothing_is_skipped(id: str, arguments: str) -> None:
 
 def test_a_tool_that_is_not_offered_stays_text() -> None:
     raw = section(call("functions.format_disk:0", '{"now": true}'))
-    assert read(raw + " ok") == (raw + " ok", "", [], "stop")
+    assert read_with_reasoning(K2, raw + " ok") == (raw + " ok", "", [], "stop")
     assert calls_of(section(call("functions.format_disk:0", "{}"), PING_CALL)) == [PING]
 
 
@@ -150,12 +117,12 @@ def test_a_tool_that_is_not_offered_stays_text() -> None:
 
 @pytest.mark.parametrize("raw", ["<think>Hm.</think>" + section(PING_CALL), "<think>Hm. " + section(PING_CALL)])
 def test_the_section_ends_the_reasoning(raw: str) -> None:
-    assert read(raw) == ("", "Hm.", [PING], "tool_calls")
+    assert read_with_reasoning(K2, raw) == ("", "Hm.", [PING], "tool_calls")
 
 
 def test_a_section_in_the_reasoning_field() -> None:
     body = sse_bytes(text_chunks(list("Hm." + section(TIDE_CALL)), field="reasoning_content"))
-    got = answer(body, TOOLS, model="moonshotai/kimi-k2-thinking")
+    got = client_response(body, TIDE_TOOLS, model="moonshotai/kimi-k2-thinking")
     assert (got["reasoning"], got["content"], got["finish_reason"]) == ("Hm.", "", "tool_calls")
     assert got["tool_calls"] == [["lookup_tide", '{"harbor": "Brest"}']]
 
@@ -171,7 +138,7 @@ def test_a_section_in_the_reasoning_field() -> None:
     ('{"harbor": "say "hi" now"}', {"harbor": 'say "hi" now'})])
 def test_damaged_arguments(arguments: str, expected: dict[str, Any]) -> None:
     raw = section(call("functions.lookup_tide:0", arguments), PING_CALL) + "Bye."
-    assert read(raw) == ("Bye.", "", [("lookup_tide", expected), PING], "tool_calls")
+    assert read_with_reasoning(K2, raw) == ("Bye.", "", [("lookup_tide", expected), PING], "tool_calls")
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [
@@ -202,7 +169,7 @@ def test_noise_between_the_section_and_its_first_call() -> None:
                                          "Say <|tool_call_begin|> and here."),
                                         ("Hi." + section(), "Hi."), ("Hi.<|im_end|>", "Hi.")])
 def test_stray_tokens_are_never_shown(raw: str, shown: str) -> None:
-    assert read(raw) == (shown, "", [], "stop")
+    assert read_with_reasoning(K2, raw) == (shown, "", [], "stop")
 
 
 @pytest.mark.parametrize("raw", [
@@ -210,35 +177,35 @@ def test_stray_tokens_are_never_shown(raw: str, shown: str) -> None:
     "Use <|tool_call_begin|> and <|tool_call_end|> here.", f"```\n{section(PING_CALL)}\n```\nThat is how.",
     "x <|tool_calls_sec", "a <|b|> c"])
 def test_prose_and_fences_stay_text(raw: str) -> None:
-    assert read(raw) == (raw, "", [], "stop")
+    assert read_with_reasoning(K2, raw) == (raw, "", [], "stop")
 
 
 def test_without_tools_nothing_is_looked_for() -> None:
     raw = "How it looks: " + section(PING_CALL)
-    assert read(raw, tools=[]) == (raw, "", [], "stop")
+    assert read_with_reasoning(K2, raw, tools=[]) == (raw, "", [], "stop")
 
 
 def test_a_truncated_call_is_never_whole() -> None:
     raw = "Hi." + section(call("functions.save_file:0", '{"path": "a", "content": "bc"}'))
     prefix = '{"path": "a", "content": "bc"'
     for size in range(3, raw.index("<|tool_call_end|>") + 1):
-        content, _, calls, finish = read(raw[:size], finish="length")
-        assert finish == "length"
-        assert content == "Hi." or size < len("Hi." + BEGIN)
-        for name, arguments in calls:
+        got = send_every_cut(raw[:size], TIDE_TOOLS, finish="length", dialect=K2)
+        assert got["finish_reason"] == "length"
+        assert got["content"].strip() == "Hi." or size < len("Hi." + BEGIN)
+        for name, arguments in got["tool_calls"]:
             assert (name, prefix.startswith(arguments)) == ("save_file", True)
 
 
 def test_arguments_as_they_are() -> None:
     raw = section(call("functions.lookup_tide:0", '{"harbor":  "Brest"}'), PING_CALL)
     body = sse_bytes(text_chunks(list(raw)))
-    assert answer(body, TOOLS, dialect=K2, arguments="as-is")["tool_calls"] == [
+    assert client_response(body, TIDE_TOOLS, dialect=K2, arguments="as-is")["tool_calls"] == [
         ["lookup_tide", '{"harbor":  "Brest"}'], ["ping", "{}"]]
 
 
 def test_a_string_streams_while_it_arrives() -> None:
     raw = BEGIN + call("functions.save_file:0", '{"path": "a", "content": "one two', end="")
-    got = answer(sse_bytes(text_chunks(list(raw), "length")), TOOLS, dialect=K2)
+    got = send_text(list(raw), TIDE_TOOLS, finish="length", dialect=K2)
     assert got["tool_calls"] == [["save_file", '{"path": "a", "content": "one two']]
 
 
@@ -272,7 +239,7 @@ SAVE = element("save_file", argument("path", "a.txt"), argument("content", 'x "y
 
 @pytest.mark.parametrize("write", [str, spaced])
 def test_k3_text_and_calls(write: Any) -> None:
-    content, _, calls, finish = read(write(RESPONSE + tools_element(SAVE, VALVE)), K3)
+    content, _, calls, finish = read_with_reasoning(K3, write(RESPONSE + tools_element(SAVE, VALVE)))
     assert (content, finish) == ("Well.", "tool_calls")
     assert calls == [("save_file", {"path": "a.txt", "content": 'x "y" &amp; <|close|> z\n'}),
                      ("set_valve", {"valve_id": 7, "tags": ["a"], "locked": True})]
@@ -282,7 +249,7 @@ def test_k3_text_and_calls(write: Any) -> None:
     "Well.<|close|>response<|sep|>" + tools_element(element("ping")), "Well." + element("ping"),
     "Well.<|open|>tools<|sep|>" + element("ping"), "Well." + tools_element(element("ping")).replace("<|close|>call", "")])
 def test_k3_what_may_be_missing(raw: str) -> None:
-    assert read(raw, K3) == ("Well.", "", [PING], "tool_calls")
+    assert read_with_reasoning(K3, raw) == ("Well.", "", [PING], "tool_calls")
 
 
 def test_k3_a_missing_end_of_an_argument() -> None:
@@ -308,20 +275,20 @@ def test_k3_markup_in_a_value_is_data() -> None:
     (RESPONSE, "Well."), ("The <|open|> token.", "The <|open|> token."),
     (f"```\n{RESPONSE}{tools_element(VALVE)}\n```", None), (tools_element(element("format_disk")), None)])
 def test_k3_text(raw: str, shown: str | None) -> None:
-    assert read(raw, K3) == (raw if shown is None else shown, "", [], "stop")
+    assert read_with_reasoning(K3, raw) == (raw if shown is None else shown, "", [], "stop")
 
 
 def test_k3_framing_goes_without_tools_as_well() -> None:
-    assert read(spaced(RESPONSE), K3, tools=[]) == ("Well.", "", [], "stop")
+    assert read_with_reasoning(K3, spaced(RESPONSE), tools=[]) == ("Well.", "", [], "stop")
 
 
 def test_k3_calls_end_the_reasoning() -> None:
-    assert read("<think>Hm. " + tools_element(element("ping")), K3) == ("", "Hm.", [PING], "tool_calls")
+    assert read_with_reasoning(K3, "<think>Hm. " + tools_element(element("ping"))) == ("", "Hm.", [PING], "tool_calls")
 
 
 def test_k3_may_think_behind_its_response() -> None:
     raw = ("<|open|>response<|sep|>a<|close|>response<|sep|><|open|>think<|sep|>hm<|close|>think<|sep|><|open|>tools<|sep|>"
            '<|open|>call tool="ping" index="1"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>')
     for pieces in cuts(raw):
-        got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect="kimi-k3")
+        got = send_text(pieces, TIDE_TOOLS, dialect="kimi-k3")
         assert (got["content"], got["reasoning"], got["tool_calls"]) == ("a", "hm", [["ping", "{}"]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.dialects.reads import breaks_off, reads, stays_text
+from tests.model_text.checks import assert_breaks_off, assert_reads, assert_stays_text
 
 BREST = ("tide", {"harbor": "Brest"})
 PING = ("ping", {})
@@ -29,34 +29,34 @@ CALL = '{"name": "tide", "parameters": {"harbor": "Brest"}}'
     '<|python_tag|>[' + CALL + ']',
 ])
 def test_one_call_in_any_of_its_spellings(raw: str) -> None:
-    reads("llama3-json", raw, BREST)
+    assert_reads("llama3-json", raw, BREST)
 
 
 @pytest.mark.parametrize("joint", ["; ", ";", "\n", ", ", "\n\n", "<|python_tag|>"])
 def test_several_calls_are_joined(joint: str) -> None:
-    reads("llama3-json", CALL + joint + '{"name": "ping", "parameters": {}}', BREST, PING)
+    assert_reads("llama3-json", CALL + joint + '{"name": "ping", "parameters": {}}', BREST, PING)
 
 
 def test_nested_braces_and_brackets_in_strings_end_nothing() -> None:
     raw = '{"name": "tide", "parameters": {"harbor": "a } ] { \\" ; {", "day": "<|python_tag|>"}}<|eom_id|>'
-    reads("llama3-json", raw, ("tide", {"harbor": 'a } ] { " ; {', "day": "<|python_tag|>"}))
+    assert_reads("llama3-json", raw, ("tide", {"harbor": 'a } ] { " ; {', "day": "<|python_tag|>"}))
     raw = '{"name": "valve", "parameters": {"id": 1, "limits": {"min": {"a": {"b": [2, "}"]}}}}}'
-    reads("llama3-json", raw, ("valve", {"id": 1, "limits": {"min": {"a": {"b": [2, "}"]}}}}))
+    assert_reads("llama3-json", raw, ("valve", {"id": 1, "limits": {"min": {"a": {"b": [2, "}"]}}}}))
 
 
 def test_text_after_a_call_is_content() -> None:
-    reads("llama3-json", CALL + "\nThat is all; {really}.", BREST, text="That is all; {really}.")
-    reads("llama3-json", CALL + '; {"name": "nobody", "parameters": {}}', BREST,
+    assert_reads("llama3-json", CALL + "\nThat is all; {really}.", BREST, text="That is all; {really}.")
+    assert_reads("llama3-json", CALL + '; {"name": "nobody", "parameters": {}}', BREST,
           text='; {"name": "nobody", "parameters": {}}')
 
 
 def test_text_before_a_call_on_a_line_of_its_own_or_behind_the_tag_is_content() -> None:
-    reads("llama3-json", "Let me look.\n\n" + CALL, BREST, text="Let me look.")
-    reads("llama3-json", "Let me look. <|python_tag|>" + CALL, BREST, text="Let me look.")
+    assert_reads("llama3-json", "Let me look.\n\n" + CALL, BREST, text="Let me look.")
+    assert_reads("llama3-json", "Let me look. <|python_tag|>" + CALL, BREST, text="Let me look.")
 
 
 def test_reasoning_before_a_call() -> None:
-    reads("llama3-json", "<think>\nBrest then.\n</think>\n\n" + CALL, BREST, reasoning="Brest then.")
+    assert_reads("llama3-json", "<think>\nBrest then.\n</think>\n\n" + CALL, BREST, reasoning="Brest then.")
 
 
 @pytest.mark.parametrize("raw", [
@@ -73,7 +73,7 @@ def test_reasoning_before_a_call() -> None:
     "<|python_tag|>import os\nprint(os.name)",
 ])
 def test_what_calls_no_offered_tool_stays_text(raw: str) -> None:
-    stays_text("llama3-json", raw)
+    assert_stays_text("llama3-json", raw)
 
 
 @pytest.mark.parametrize("raw", [
@@ -81,12 +81,12 @@ def test_what_calls_no_offered_tool_stays_text(raw: str) -> None:
     '{"name": "tide", "par', '<|python_tag|>{"name": "tide", "parameters": {',
 ])
 def test_a_call_that_is_cut_off_is_not_complete(raw: str) -> None:
-    breaks_off("llama3-json", raw, "tide")
+    assert_breaks_off("llama3-json", raw, "tide")
 
 
 def test_the_family_of_the_model_is_enough() -> None:
-    reads(None, CALL, BREST, model="accounts/fireworks/models/llama-v3p1-70b-instruct")
-    stays_text(None, '{"name": "nobody", "parameters": {"a": 1}}', model="meta-llama/Llama-3.3-70B-Instruct")
+    assert_reads(None, CALL, BREST, model="accounts/fireworks/models/llama-v3p1-70b-instruct")
+    assert_stays_text(None, '{"name": "nobody", "parameters": {"a": 1}}', model="meta-llama/Llama-3.3-70B-Instruct")
 
 
 @pytest.mark.parametrize(("model", "behind", "last", "more"), [
@@ -97,10 +97,10 @@ def test_bare_json_behind_prose(model: str, behind: bool, last: bool, more: bool
     for raw, counts in ((f"I call {CALL}", behind), (f"I call:\n{CALL}", last), (f"I call:\n\n{CALL}\n", last),
                         (f"I call:\n{CALL}\nDone.", more)):
         if counts:
-            reads(None, raw, BREST, text=raw.replace(CALL, "").replace("\n\n", "\n").strip(), model=model)
+            assert_reads(None, raw, BREST, text=raw.replace(CALL, "").replace("\n\n", "\n").strip(), model=model)
         else:
-            stays_text(None, raw, model=model)
-    stays_text(None, f"I call:\n[{CALL}]", model=model)
+            assert_stays_text(None, raw, model=model)
+    assert_stays_text(None, f"I call:\n[{CALL}]", model=model)
 
 
 class TestUnknownModel:
@@ -111,7 +111,7 @@ class TestUnknownModel:
         '{"arguments": {"harbor": "Brest"}, "name": "tide"}', "<|python_tag|>" + CALL,
     ])
     def test_one_bare_call(self, raw: str) -> None:
-        reads(None, raw, BREST)
+        assert_reads(None, raw, BREST)
 
     @pytest.mark.parametrize("raw", [
         CALL + "\nand more.", "First. " + CALL, CALL + "; " + CALL, "[" + CALL + "]",
@@ -119,7 +119,7 @@ class TestUnknownModel:
         '{"name": "tide", "arguments": [1]}', "[ping()]", '{"title": "tide", "parameters": {}}',
     ])
     def test_anything_else_is_text(self, raw: str) -> None:
-        stays_text(None, raw)
+        assert_stays_text(None, raw)
 
     def test_a_cut_off_one_is_no_call(self) -> None:
-        reads(None, CALL[:-1], finish="length", upstream="length")
+        assert_reads(None, CALL[:-1], finish="length", upstream="length")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.dialects.reads import breaks_off, reads, stays_text
+from tests.model_text.checks import assert_breaks_off, assert_reads, assert_stays_text
 
 BREST = ("tide", {"harbor": "Brest"})
 PING = ("ping", {})
@@ -26,46 +26,46 @@ PING = ("ping", {})
     '[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"',
 ])
 def test_one_call_in_any_of_its_spellings(raw: str) -> None:
-    reads("mistral", raw, BREST)
+    assert_reads("mistral", raw, BREST)
 
 
 @pytest.mark.parametrize("raw", ["[TOOL_CALLS]ping{}", "[TOOL_CALLS]ping[ARGS]{}", '[TOOL_CALLS][{"name": "ping"}]',
                                  '[TOOL_CALLS][{"name": "ping", "arguments": null}]'])
 def test_empty_arguments(raw: str) -> None:
-    reads("mistral", raw, PING)
+    assert_reads("mistral", raw, PING)
 
 
 @pytest.mark.parametrize("raw", ["[TOOL_CALLS]ping", "[TOOL_CALLS]ping[ARGS]"])
 def test_a_text_that_ends_before_the_arguments(raw: str) -> None:
     """Nothing says that none were to follow, nor that the name is whole."""
-    reads("mistral", raw, finish="length")
+    assert_reads("mistral", raw, finish="length")
 
 
 def test_several_calls() -> None:
-    reads("mistral", '[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}[TOOL_CALLS]ping[ARGS]{}', BREST, PING)
-    reads("mistral", '[TOOL_CALLS]ping[TOOL_CALLS]tide{"harbor": "Brest"}', PING, BREST)
+    assert_reads("mistral", '[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}[TOOL_CALLS]ping[ARGS]{}', BREST, PING)
+    assert_reads("mistral", '[TOOL_CALLS]ping[TOOL_CALLS]tide{"harbor": "Brest"}', PING, BREST)
     array = '[{"name": "tide", "arguments": {"harbor": "Brest"}}, {"name": "ping", "arguments": {}}]'
-    reads("mistral", "[TOOL_CALLS] " + array, BREST, PING)
-    reads("mistral", '[TOOL_CALLS]mcp__atlas__find-docs{"q": "x"}', ("mcp__atlas__find-docs", {"q": "x"}))
+    assert_reads("mistral", "[TOOL_CALLS] " + array, BREST, PING)
+    assert_reads("mistral", '[TOOL_CALLS]mcp__atlas__find-docs{"q": "x"}', ("mcp__atlas__find-docs", {"q": "x"}))
 
 
 def test_text_around_calls_is_content() -> None:
-    reads("mistral", 'I look. [TOOL_CALLS]tide{"harbor": "Brest"} Then I wait.', BREST, text="I look. Then I wait.")
-    reads("mistral", 'So:\n[TOOL_CALLS][{"name": "ping", "arguments": {}}] [done]', PING, text="So: [done]")
+    assert_reads("mistral", 'I look. [TOOL_CALLS]tide{"harbor": "Brest"} Then I wait.', BREST, text="I look. Then I wait.")
+    assert_reads("mistral", 'So:\n[TOOL_CALLS][{"name": "ping", "arguments": {}}] [done]', PING, text="So: [done]")
 
 
 def test_brackets_and_markers_in_strings_are_data() -> None:
     harbor = "] } [TOOL_CALLS]ping{} [ARGS] \\ \" é"
     raw = '[TOOL_CALLS]tide{"harbor": "] } [TOOL_CALLS]ping{} [ARGS] \\\\ \\" é"}'
-    reads("mistral", raw, ("tide", {"harbor": harbor}))
+    assert_reads("mistral", raw, ("tide", {"harbor": harbor}))
 
 
 def test_reasoning() -> None:
-    reads("mistral", '[THINK]Brest then.[/THINK][TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}', BREST,
+    assert_reads("mistral", '[THINK]Brest then.[/THINK][TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}', BREST,
           reasoning="Brest then.")
-    reads("mistral", "<think>\nHm.\n</think>\nHello.", text="Hello.", reasoning="Hm.")
-    reads("mistral", '[THINK]Brest[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}', BREST, reasoning="Brest")
-    reads("mistral", "Hm.[/THINK]Hello.", text="Hello.", reasoning="Hm.", reasoning_open=True)
+    assert_reads("mistral", "<think>\nHm.\n</think>\nHello.", text="Hello.", reasoning="Hm.")
+    assert_reads("mistral", '[THINK]Brest[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}', BREST, reasoning="Brest")
+    assert_reads("mistral", "Hm.[/THINK]Hello.", text="Hello.", reasoning="Hm.", reasoning_open=True)
 
 
 @pytest.mark.parametrize("raw", [
@@ -74,19 +74,19 @@ def test_reasoning() -> None:
     "[TOOL_CALLS][1, 2]", "```\n[TOOL_CALLS]ping{}\n```", "[1, 2, 3]",
 ])
 def test_what_calls_no_offered_tool_stays_text(raw: str) -> None:
-    stays_text("mistral", raw)
+    assert_stays_text("mistral", raw)
 
 
 def test_an_unknown_element_behind_a_known_one_is_text() -> None:
     raw = '[TOOL_CALLS][{"name": "ping", "arguments": {}}, {"name": "nobody", "arguments": {"a": [1]}}]'
-    reads("mistral", raw, PING, text='{"name": "nobody", "arguments": {"a": [1]}}')
+    assert_reads("mistral", raw, PING, text='{"name": "nobody", "arguments": {"a": [1]}}')
 
 
 @pytest.mark.parametrize("raw", ['[TOOL_CALLS]tide{"harbor": "Bre', '[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"',
                                  '[TOOL_CALLS][{"name": "tide", "arguments": {"harbor', "[TOOL_CALLS]tide[ARGS]"])
 def test_a_call_that_is_cut_off_is_not_complete(raw: str) -> None:
-    breaks_off("mistral", raw, "tide")
+    assert_breaks_off("mistral", raw, "tide")
 
 
 def test_models_that_nobody_knows() -> None:
-    reads(None, 'Look.[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}', BREST, text="Look.")
+    assert_reads(None, 'Look.[TOOL_CALLS]tide[ARGS]{"harbor": "Brest"}', BREST, text="Look.")

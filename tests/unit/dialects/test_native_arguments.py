@@ -6,17 +6,16 @@ from typing import Any
 
 import pytest
 
+from tests.model_text.exchange import client_response, sse_bytes, tool
 from tests.playbook import call, delta
-from tests.unit.dialects.cases import answer, sse_bytes
 
-TOOLS = [{"type": "function", "function": {"name": "note", "parameters": {
-    "type": "object", "properties": {"title": {"type": "string"}, "n": {"type": "integer"}}, "required": ["title"]}}}]
+TOOLS = [tool("note", ("title",), title="string", n="integer")]
 
 
 def native(*fragments: str, finish: str = "tool_calls", name: str = "note", **settings: Any) -> dict[str, Any]:
     first = delta(tool_calls=[call(0, "a", name, "")])
     chunks = [first, *(delta(tool_calls=[call(0, arguments=piece)]) for piece in fragments), delta(finish)]
-    return answer(sse_bytes(chunks), TOOLS, model="gpt-5", **settings)
+    return client_response(sse_bytes(chunks), TOOLS, model="gpt-5", **settings)
 
 
 DAMAGED = ("{'title': 'a',", " 'n': 1,}")

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.dialects.cases import answer, cuts, sse_bytes, text_chunks
+from tests.model_text.exchange import send_every_cut, send_text, tool
 
 TOOLS = [
-    {"type": "function", "function": {"name": "save", "parameters": {"type": "object", "properties": {
-        "path": {"type": "string"}, "text": {"type": "string"}, "tries": {"type": "integer"},
-        "tags": {"type": "array"}, "any": {"type": ["string", "integer"]}}}}},
-    {"type": "function", "function": {"name": "ping", "parameters": {"type": "object", "properties": {}}}}]
+    tool("save", path="string", text="string", tries="integer", tags="array", any={"type": ["string", "integer"]}),
+    tool("ping")]
 
 
 def call(*parameters: str, name: str = "save") -> str:
@@ -26,12 +24,7 @@ def par(key: str, value: str, more: str = "") -> str:
 
 def read(raw: str, finish: str = "stop") -> dict[str, Any]:
     """The answer, the same for every cut, and with calls as (name, arguments)."""
-    seen = []
-    for pieces in cuts(raw):
-        got = answer(sse_bytes(text_chunks(pieces, finish)), TOOLS, dialect="prompted")
-        seen.append({key: got[key] for key in ("content", "reasoning", "tool_calls", "finish_reason")})
-    assert all(got == seen[0] for got in seen), seen
-    return seen[0]
+    return send_every_cut(raw, TOOLS, finish=finish, dialect="prompted")
 
 
 def calls(raw: str) -> list[tuple[str, Any]]:
@@ -134,7 +127,7 @@ def test_reasoning_around_calls():
 def test_a_call_that_a_limit_cut_off_is_never_complete(size):
     raw = call(PATH, TRIES)[:size]
     for pieces in ([raw], list(raw)):
-        got = answer(sse_bytes(text_chunks(pieces, "length")), TOOLS, dialect="prompted")
+        got = send_text(pieces, TOOLS, finish="length", dialect="prompted")
         assert got["finish_reason"] == "length"
         assert "tool" not in got["content"] or size < len("<tool_call ")
         for _, text in got["tool_calls"]:
@@ -144,7 +137,7 @@ def test_a_call_that_a_limit_cut_off_is_never_complete(size):
 
 def test_strings_of_string_parameters_stream():
     raw = call(par("text", "0123456789"))
-    got = answer(sse_bytes(text_chunks(list(raw))), TOOLS, dialect="prompted")
+    got = send_text(list(raw), TOOLS, dialect="prompted")
     pieces = [event["delta"]["partial_json"] for event in got["events"]
               if event["type"] == "content_block_delta" and event["delta"]["type"] == "input_json_delta"]
     assert len(pieces) >= 10
@@ -152,5 +145,5 @@ def test_strings_of_string_parameters_stream():
 
 def test_nothing_is_looked_for_when_no_call_may_be_made():
     raw = call(PATH)
-    got = answer(sse_bytes(text_chunks([raw])), TOOLS, dialect="prompted", tool_choice="none")
+    got = send_text(raw, TOOLS, dialect="prompted", tool_choice="none")
     assert (got["content"], got["tool_calls"]) == (raw, [])

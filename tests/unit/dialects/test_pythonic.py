@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extproc.dialects.json.literals import read_literal
-from tests.unit.dialects.reads import breaks_off, reads, stays_text
+from tests.model_text.checks import assert_breaks_off, assert_reads, assert_stays_text
 
 BREST = ("tide", {"harbor": "Brest"})
 PING = ("ping", {})
@@ -31,7 +31,7 @@ PING = ("ping", {})
     ('[tide(harbor="Brest"', {"harbor": "Brest"}),
 ])
 def test_strings(raw: str, arguments: dict[str, Any]) -> None:
-    reads("llama-pythonic", raw, ("tide", arguments))
+    assert_reads("llama-pythonic", raw, ("tide", arguments))
 
 
 @pytest.mark.parametrize(("raw", "arguments"), [
@@ -49,22 +49,22 @@ def test_strings(raw: str, arguments: dict[str, Any]) -> None:
     ("[valve(id=7, tags=['a']", {"id": 7, "tags": ["a"]}),
 ])
 def test_other_values(raw: str, arguments: dict[str, Any]) -> None:
-    reads("llama-pythonic", raw, ("valve", arguments))
+    assert_reads("llama-pythonic", raw, ("valve", arguments))
 
 
 def test_several_calls() -> None:
-    reads("llama-pythonic", '[tide(harbor="Brest"), ping()]', BREST, PING)
-    reads("llama-pythonic", '[ping(), tide(harbor="Brest"),\n ping()]', PING, BREST, PING)
-    reads("llama-pythonic", "[ping(), ping()]<|eot_id|>", PING, PING)
-    reads("llama-pythonic", '[mcp__atlas__find-docs(q="x", top=2)]', ("mcp__atlas__find-docs", {"q": "x", "top": 2}))
+    assert_reads("llama-pythonic", '[tide(harbor="Brest"), ping()]', BREST, PING)
+    assert_reads("llama-pythonic", '[ping(), tide(harbor="Brest"),\n ping()]', PING, BREST, PING)
+    assert_reads("llama-pythonic", "[ping(), ping()]<|eot_id|>", PING, PING)
+    assert_reads("llama-pythonic", '[mcp__atlas__find-docs(q="x", top=2)]', ("mcp__atlas__find-docs", {"q": "x", "top": 2}))
 
 
 def test_text_after_the_list_is_content() -> None:
-    reads("llama-pythonic", '[tide(harbor="Brest")] Done.', BREST, text="Done.")
+    assert_reads("llama-pythonic", '[tide(harbor="Brest")] Done.', BREST, text="Done.")
 
 
 def test_a_further_call_of_no_offered_tool_is_text() -> None:
-    reads("llama-pythonic", "[tide(harbor='Brest'), nobody(a=1), ping()]", BREST, PING, text="nobody(a=1)")
+    assert_reads("llama-pythonic", "[tide(harbor='Brest'), nobody(a=1), ping()]", BREST, PING, text="nobody(a=1)")
 
 
 @pytest.mark.parametrize("raw", [
@@ -74,12 +74,12 @@ def test_a_further_call_of_no_offered_tool_is_text() -> None:
     "[x](y) and [z]", "[^1]: a footnote", "[ ] a task", "[tide == 1]",
 ])
 def test_other_lists_stay_text(raw: str) -> None:
-    stays_text("llama-pythonic", raw)
+    assert_stays_text("llama-pythonic", raw)
 
 
 @pytest.mark.parametrize("raw", ["[tide(harbor='Bre", "[tide(harbor='Brest'", "[tide(", "[tide(harbor="])
 def test_a_call_that_is_cut_off_is_not_complete(raw: str) -> None:
-    breaks_off("llama-pythonic", raw, "tide")
+    assert_breaks_off("llama-pythonic", raw, "tide")
 
 
 @pytest.mark.parametrize("raw", [
@@ -88,29 +88,29 @@ def test_a_call_that_is_cut_off_is_not_complete(raw: str) -> None:
     '<|python_start|>{"name": "tide", "parameters": {"harbor": "Brest"}}<|python_end|>',
 ])
 def test_llama_4(raw: str) -> None:
-    reads("llama4-pythonic", raw, BREST)
+    assert_reads("llama4-pythonic", raw, BREST)
 
 
 def test_llama_4_text_around_the_markers() -> None:
-    reads("llama4-pythonic", "Look: <|python_start|>[ping()]<|python_end|> Done.", PING, text="Look: Done.")
-    stays_text("llama4-pythonic", "The <|python_start|> token.")
+    assert_reads("llama4-pythonic", "Look: <|python_start|>[ping()]<|python_end|> Done.", PING, text="Look: Done.")
+    assert_stays_text("llama4-pythonic", "The <|python_start|> token.")
 
 
 def test_olmo_3_writes_one_call_a_line() -> None:
     raw = "I look.\n<function_calls>\ntide(harbor='Brest')\nping()\n</function_calls>"
-    reads("olmo3", raw, BREST, PING, text="I look.")
-    reads("olmo3", "<function_calls>ping()</function_calls>Done.", PING, text="Done.")
-    reads("olmo3", "<function_calls>\ntide(harbor='Brest')\nnobody(a=1)\nping()\n</function_calls>", BREST, PING,
+    assert_reads("olmo3", raw, BREST, PING, text="I look.")
+    assert_reads("olmo3", "<function_calls>ping()</function_calls>Done.", PING, text="Done.")
+    assert_reads("olmo3", "<function_calls>\ntide(harbor='Brest')\nnobody(a=1)\nping()\n</function_calls>", BREST, PING,
           text="nobody(a=1)")
-    stays_text("olmo3", "The tag <function_calls> opens, </function_calls> closes.")
-    stays_text("olmo3", "<function_calls>\nnobody()\n</function_calls>")
+    assert_stays_text("olmo3", "The tag <function_calls> opens, </function_calls> closes.")
+    assert_stays_text("olmo3", "<function_calls>\nnobody()\n</function_calls>")
 
 
 def test_lfm_2() -> None:
-    reads("lfm2", "<|tool_call_start|>[tide(harbor='Brest'), ping()]<|tool_call_end|>Checking.", BREST, PING,
+    assert_reads("lfm2", "<|tool_call_start|>[tide(harbor='Brest'), ping()]<|tool_call_end|>Checking.", BREST, PING,
           text="Checking.")
-    reads("lfm2", '<|tool_call_start|>[{"name": "tide", "arguments": {"harbor": "Brest"}}]<|tool_call_end|>', BREST)
-    breaks_off("lfm2", "<|tool_call_start|>[tide(harbor='Br", "tide")
+    assert_reads("lfm2", '<|tool_call_start|>[{"name": "tide", "arguments": {"harbor": "Brest"}}]<|tool_call_end|>', BREST)
+    assert_breaks_off("lfm2", "<|tool_call_start|>[tide(harbor='Br", "tide")
 
 
 @pytest.mark.parametrize(("text", "value"), [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
-from tests.unit.dialects.texts import TOOLS, calls, read, stays_text, tool
+from tests.model_text.checks import TOOLS, assert_stays_text, read_calls, read_text
+from tests.model_text.exchange import send_text, tool
 
 QWEN = "qwen3-coder"
 KIEL = "<tool_call>\n<function=lookup>\n<parameter=harbor>\nKiel\n</parameter>\n</function>\n</tool_call>"
@@ -18,7 +18,7 @@ def save(content: str, tail: str = "\n</parameter>\n</function>\n</tool_call>") 
 
 
 def saved(raw: str, **options: str) -> str:
-    [(name, arguments)] = calls(raw, QWEN, **options)
+    [(name, arguments)] = read_calls(QWEN, raw, **options)
     assert (name, arguments["path"]) == ("save_file", "a.md")
     return str(arguments["content"])
 
@@ -41,7 +41,7 @@ def test_one_newline_at_each_end_is_framing(text: str, value: str) -> None:
 
 
 def test_windows_newlines_frame_values_too() -> None:
-    assert calls(KIEL.replace("\n", "\r\n"), QWEN) == [KIEL_CALL]
+    assert read_calls(QWEN, KIEL.replace("\n", "\r\n")) == [KIEL_CALL]
     assert saved(save("a\nb").replace("\n", "\r\n")) == "a\r\nb"
 
 
@@ -51,11 +51,11 @@ def test_a_lone_carriage_return_is_data() -> None:
 
 def test_inline_values_keep_their_spaces() -> None:
     raw = "<tool_call><function=lookup><parameter=harbor>  Kiel  </parameter></function></tool_call>"
-    assert calls(raw, QWEN) == [("lookup", {"harbor": "  Kiel  "})]
+    assert read_calls(QWEN, raw) == [("lookup", {"harbor": "  Kiel  "})]
 
 
 def test_an_empty_inline_value() -> None:
-    assert calls("<function=lookup><parameter=harbor></parameter></function>", QWEN) == [("lookup", {"harbor": ""})]
+    assert read_calls(QWEN, "<function=lookup><parameter=harbor></parameter></function>") == [("lookup", {"harbor": ""})]
 
 
 def test_types_come_from_the_schema() -> None:
@@ -63,28 +63,28 @@ def test_types_come_from_the_schema() -> None:
            "</parameter>\n<parameter=locked>\nTrue\n</parameter>\n<parameter=tags>\n[\"a\", \"</parameter> b\"]\n"
            "</parameter>\n<parameter=limits>\n{\"min\": 1}\n</parameter>\n<parameter=operator>\nnull\n</parameter>\n"
            "</function>\n</tool_call>")
-    assert calls(raw, QWEN) == [("set_valve", {"valve_id": 3, "opening": 0.5, "locked": True,
+    assert read_calls(QWEN, raw) == [("set_valve", {"valve_id": 3, "opening": 0.5, "locked": True,
                                                "tags": ["a", "</parameter> b"], "limits": {"min": 1},
                                                "operator": None})]
 
 
 def test_no_parameters() -> None:
-    assert calls("<tool_call>\n<function=ping>\n</function>\n</tool_call>", QWEN) == [("ping", {})]
+    assert read_calls(QWEN, "<tool_call>\n<function=ping>\n</function>\n</tool_call>") == [("ping", {})]
 
 
 def test_names_with_dots_and_hyphens() -> None:
     raw = KIEL.replace("lookup", "mcp__atlas__find-docs.v2").replace("harbor", "q")
-    assert calls(raw, QWEN) == [("mcp__atlas__find-docs.v2", {"q": "Kiel"})]
+    assert read_calls(QWEN, raw) == [("mcp__atlas__find-docs.v2", {"q": "Kiel"})]
 
 
 def test_of_a_repeated_key_the_last_value_counts() -> None:
     raw = KIEL.replace("</function>", "<parameter=harbor>\nOban\n</parameter>\n</function>")
-    assert calls(raw, QWEN) == [("lookup", {"harbor": "Oban"})]
+    assert read_calls(QWEN, raw) == [("lookup", {"harbor": "Oban"})]
 
 
 def test_undeclared_parameters_are_strings() -> None:
     raw = "<function=ping>\n<parameter=n>\n4\n</parameter>\n<parameter=m>\n5\n</parameter>\n</function>"
-    assert calls(raw, QWEN) == [("ping", {"n": "4", "m": "5"})]
+    assert read_calls(QWEN, raw) == [("ping", {"n": "4", "m": "5"})]
 
 
 # ---------------------------------------------------------------------------------------------------- several calls
@@ -92,16 +92,16 @@ def test_undeclared_parameters_are_strings() -> None:
 
 @pytest.mark.parametrize("between", ["\n", "", "\n\n", "\r\n"])
 def test_several_blocks(between: str) -> None:
-    assert calls(KIEL + between + KIEL, QWEN) == [KIEL_CALL, KIEL_CALL]
+    assert read_calls(QWEN, KIEL + between + KIEL) == [KIEL_CALL, KIEL_CALL]
 
 
 def test_several_functions_in_one_block() -> None:
     inner = KIEL.removeprefix("<tool_call>\n").removesuffix("\n</tool_call>")
-    assert calls(f"<tool_call>\n{inner}\n{inner}\n</tool_call>", QWEN) == [KIEL_CALL, KIEL_CALL]
+    assert read_calls(QWEN, f"<tool_call>\n{inner}\n{inner}\n</tool_call>") == [KIEL_CALL, KIEL_CALL]
 
 
 def test_text_before_between_and_after_is_kept() -> None:
-    content, found, _ = read(f"Let me see.\n{KIEL}\nAnd then\n{KIEL}\nAll done!", QWEN)
+    content, found, _ = read_text(QWEN, f"Let me see.\n{KIEL}\nAnd then\n{KIEL}\nAll done!")
     assert content.split() == ["Let", "me", "see.", "And", "then", "All", "done!"]
     assert found == [KIEL_CALL, KIEL_CALL]
 
@@ -111,9 +111,9 @@ def test_text_before_between_and_after_is_kept() -> None:
 
 def test_the_outer_tag_is_missing() -> None:
     bare = KIEL.removeprefix("<tool_call>\n")
-    assert calls(bare, QWEN) == [KIEL_CALL]
-    assert calls(bare.removesuffix("\n</tool_call>"), QWEN) == [KIEL_CALL]
-    assert calls(bare + "\n" + bare, QWEN) == [KIEL_CALL, KIEL_CALL]
+    assert read_calls(QWEN, bare) == [KIEL_CALL]
+    assert read_calls(QWEN, bare.removesuffix("\n</tool_call>")) == [KIEL_CALL]
+    assert read_calls(QWEN, bare + "\n" + bare) == [KIEL_CALL, KIEL_CALL]
 
 
 @pytest.mark.parametrize("tail", ["\n</parameter>", "\n</function>", "\n</tool_call>", "\n</function>\n</tool_call>",
@@ -125,25 +125,25 @@ def test_closing_tags_are_missing_at_the_end(tail: str) -> None:
 @pytest.mark.parametrize("tail", ["\n</parameter>", "\n</function>", "\n</tool_call>", "\n</function>\n</tool_call>",
                                   "\n</parameter>\n</tool_call>", "\n</parameter>\n</function>", ""])
 def test_closing_tags_are_missing_before_the_next_call(tail: str) -> None:
-    assert calls(save("text", tail) + "\n" + KIEL, QWEN) == \
+    assert read_calls(QWEN, save("text", tail) + "\n" + KIEL) == \
         [("save_file", {"path": "a.md", "content": "text"}), KIEL_CALL]
 
 
 @pytest.mark.parametrize("tail", ["\n</function>", "\n</tool_call>", "\n</function>\n</tool_call>"])
 def test_closing_tags_are_missing_before_prose(tail: str) -> None:
-    content, found, _ = read(save("text", tail) + "\nAll done.", QWEN)
+    content, found, _ = read_text(QWEN, save("text", tail) + "\nAll done.")
     assert (content, found) == ("All done.", [("save_file", {"path": "a.md", "content": "text"})])
 
 
 def test_the_next_function_begins_in_an_open_value() -> None:
     raw = ("<tool_call>\n<function=lookup>\n<parameter=harbor>\nOban\n<function=lookup>\n<parameter=harbor>\nKiel\n"
            "</parameter>\n</function>\n</tool_call>")
-    assert calls(raw, QWEN) == [("lookup", {"harbor": "Oban"}), KIEL_CALL]
+    assert read_calls(QWEN, raw) == [("lookup", {"harbor": "Oban"}), KIEL_CALL]
 
 
 def test_the_next_parameter_ends_a_value() -> None:
     raw = "<tool_call>\n<function=lookup>\n<parameter=harbor>\nKiel\n<parameter=day>\nMon\n</function>\n</tool_call>"
-    assert calls(raw, QWEN) == [("lookup", {"harbor": "Kiel", "day": "Mon"})]
+    assert read_calls(QWEN, raw) == [("lookup", {"harbor": "Kiel", "day": "Mon"})]
 
 
 @pytest.mark.parametrize("damaged", [
@@ -153,18 +153,18 @@ def test_the_next_parameter_ends_a_value() -> None:
     "<function=lookup\n<parameter=harbor>\nOban\n</parameter>\n</function>\n",
 ])
 def test_a_call_whose_header_never_ends_is_dropped(damaged: str) -> None:
-    assert calls(damaged + KIEL, QWEN) == [KIEL_CALL]
+    assert read_calls(QWEN, damaged + KIEL) == [KIEL_CALL]
 
 
 def test_text_behind_a_call_that_is_dropped_is_kept() -> None:
     raw = "<tool_call>\n<function=bad\n<parameter=a>\n1\n</parameter>\n\nSorry, I could not do it."
-    assert read(raw, QWEN) == ("Sorry, I could not do it.", [], "stop")
+    assert read_text(QWEN, raw) == ("Sorry, I could not do it.", [], "stop")
 
 
 def test_text_behind_a_damaged_end_of_a_call_is_kept() -> None:
     for text in ("Done.", "I have looked it up. " * 1000):
         raw = f"<tool_call>\n<function=set_valve>\n<parameter=valve_id>\n3\n</parameter>\n/function>\n{text}"
-        assert read(raw, QWEN) == (f"/function>\n{text}".strip(), [("set_valve", {"valve_id": 3})], "tool_calls")
+        assert read_text(QWEN, raw) == (f"/function>\n{text}".strip(), [("set_valve", {"valve_id": 3})], "tool_calls")
 
 
 def test_a_key_that_a_pattern_of_the_schema_declares_is_no_text() -> None:
@@ -172,16 +172,16 @@ def test_a_key_that_a_pattern_of_the_schema_declares_is_no_text() -> None:
     open_ended["function"]["parameters"]["patternProperties"] = {"^x_": {"type": "string"}}
     raw = ("<tool_call>\n<function=f>\n<parameter=a>\nq\n</parameter>\n<parameter=x_1>\n3\n</parameter>\n</function>\n"
            "</tool_call>")
-    assert calls(raw, QWEN, tools=[open_ended]) == [("f", {"a": "q", "x_1": "3"})]
+    assert read_calls(QWEN, raw, tools=[open_ended]) == [("f", {"a": "q", "x_1": "3"})]
 
 
 def test_a_parameter_header_without_its_bracket() -> None:
-    assert calls(KIEL.replace("=harbor>", "=harbor"), QWEN) == [KIEL_CALL]
+    assert read_calls(QWEN, KIEL.replace("=harbor>", "=harbor")) == [KIEL_CALL]
 
 
 def test_stray_closing_tags_of_values_that_can_be_no_text() -> None:
     raw = "<tool_call>\n<function=set_valve>\n<parameter=valve_id>\n3\n</parameter>\n</parameter>\n</function></tool_call>"
-    assert calls(raw, QWEN) == [("set_valve", {"valve_id": 3})]
+    assert read_calls(QWEN, raw) == [("set_valve", {"valve_id": 3})]
 
 
 @pytest.mark.parametrize("text", [
@@ -198,16 +198,16 @@ def test_stray_closing_tags_of_values_that_can_be_no_text() -> None:
     f"~~~\n{KIEL}\n~~~\nthat is all",
 ])
 def test_what_is_no_call_stays_text(text: str) -> None:
-    stays_text(text, QWEN)
+    assert_stays_text(QWEN, text)
 
 
 def test_without_tools_nothing_is_looked_for() -> None:
-    stays_text(KIEL, QWEN, tools=[])
+    assert_stays_text(QWEN, KIEL, tools=[])
 
 
 def test_an_unknown_function_behind_a_known_one_stays_text() -> None:
     raw = KIEL.replace("\n</tool_call>", "\n<function=unknown>\n</function>")
-    content, found, _ = read(raw, QWEN)
+    content, found, _ = read_text(QWEN, raw)
     assert (content, found) == ("<function=unknown>\n</function>", [KIEL_CALL])
 
 
@@ -233,7 +233,7 @@ def test_an_unknown_function_behind_a_known_one_stays_text() -> None:
 ])
 def test_markup_in_a_value_is_text(text: str) -> None:
     assert saved(save(text)) == text
-    content, found, _ = read(save(text) + "\nDone.\n" + KIEL, QWEN)
+    content, found, _ = read_text(QWEN, save(text) + "\nDone.\n" + KIEL)
     assert content == "Done."
     assert found == [("save_file", {"path": "a.md", "content": text}), KIEL_CALL]
 
@@ -241,7 +241,7 @@ def test_markup_in_a_value_is_text(text: str) -> None:
 def test_a_long_example_in_a_value_is_text() -> None:
     text = save("x" * 40_000) + "\nend"
     for pieces in ([save(text)], [save(text)[i:i + 999] for i in range(0, len(save(text)), 999)]):
-        got = answer(sse_bytes(text_chunks(pieces)), TOOLS, dialect=QWEN)
+        got = send_text(pieces, TOOLS, dialect=QWEN)
         assert len(got["tool_calls"]) == 1
         assert "x" * 40_000 in got["tool_calls"][0][1]
 
@@ -251,7 +251,7 @@ def test_a_long_example_in_a_value_is_text() -> None:
 
 def arguments_after(raw: str) -> str:
     """What of the first call went out before the text ended."""
-    got = answer(sse_bytes(text_chunks(list(raw), "length")), TOOLS, dialect=QWEN)
+    got = send_text(list(raw), TOOLS, finish="length", dialect=QWEN)
     return str(got["tool_calls"][0][1]) if got["tool_calls"] else ""
 
 
@@ -264,7 +264,7 @@ def test_only_strings_stream_and_their_end_is_held_back() -> None:
 def test_a_call_that_a_limit_cut_off_is_never_whole(raw: str) -> None:
     shown = []
     for size in range(1, len(raw)):
-        content, found, finish = read(raw[:size], QWEN, finish="length")
+        content, found, finish = read_text(QWEN, raw[:size], finish="length")
         assert finish == "length"
         shown.append(content)
         for name, arguments in found:
@@ -278,23 +278,23 @@ def test_a_call_that_a_limit_cut_off_is_never_whole(raw: str) -> None:
 
 
 def test_a_call_ends_reasoning() -> None:
-    got = answer(sse_bytes(text_chunks(list(f"<think>\nplan\n{KIEL}"))), TOOLS, dialect=QWEN)
+    got = send_text(list(f"<think>\nplan\n{KIEL}"), TOOLS, dialect=QWEN)
     assert (got["reasoning"], got["content"], len(got["tool_calls"])) == ("plan", "", 1)
 
 
 def test_seed_has_tags_of_its_own() -> None:
     raw = "<seed:think>plan</seed:think>" + KIEL.replace("tool_call>", "seed:tool_call>")
-    got = answer(sse_bytes(text_chunks(list(raw))), TOOLS, dialect="seed-oss")
+    got = send_text(list(raw), TOOLS, dialect="seed-oss")
     assert (got["reasoning"], got["content"]) == ("plan", "")
-    assert calls(raw, "seed-oss") == [KIEL_CALL]
+    assert read_calls("seed-oss", raw) == [KIEL_CALL]
 
 
 def test_an_unknown_model_may_write_it() -> None:
-    assert calls(KIEL, None, model="nobody-knows-1") == [KIEL_CALL]
-    stays_text("<tool_call>example</tool_call>", None, model="nobody-knows-1")
+    assert read_calls(None, KIEL, model="nobody-knows-1") == [KIEL_CALL]
+    assert_stays_text(None, "<tool_call>example</tool_call>", model="nobody-knows-1")
 
 
 def test_strict_arguments_name_what_is_wrong() -> None:
     tools = [tool("set", ("n",), n="integer")]
     raw = "<function=set>\n<parameter=n>\nmany\n</parameter>\n</function>"
-    assert read(raw, QWEN, tools=tools, arguments="strict")[2] == "error"
+    assert read_text(QWEN, raw, tools=tools, arguments="strict")[2] == "error"

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
-from tests.unit.dialects.reads import reads, stays_text
-from tests.unit.dialects.texts import calls
+from tests.model_text.checks import assert_reads, assert_stays_text, read_calls
+from tests.model_text.exchange import send_text, tool
 
 BREST = ("tide", {"harbor": "Brest"})
 PING = ("ping", {})
@@ -20,20 +19,20 @@ K3_END = "<|close|>message<|sep|><|end_of_msg|>"
 
 @pytest.mark.parametrize("dialect", ["kimi-k3", UNKNOWN])
 def test_kimi_k3_ends_its_turn(dialect: str | None) -> None:
-    reads(dialect, f"Hi<|close|>response<|sep|>{K3_END}", text="Hi", exact=True)
-    reads(dialect, f"Hi {K3_END}\n", text="Hi")
-    reads(dialect, K3_CALL + K3_END, PING)
-    reads(dialect, f"<|open|>response<|sep|>Hi<|close|>response<|sep|>{K3_CALL}{K3_END}", PING, text="Hi")
+    assert_reads(dialect, f"Hi<|close|>response<|sep|>{K3_END}", text="Hi", exact=True)
+    assert_reads(dialect, f"Hi {K3_END}\n", text="Hi")
+    assert_reads(dialect, K3_CALL + K3_END, PING)
+    assert_reads(dialect, f"<|open|>response<|sep|>Hi<|close|>response<|sep|>{K3_CALL}{K3_END}", PING, text="Hi")
 
 
 def test_kimi_k3_ends_its_turn_without_tools() -> None:
-    reads("kimi-k3", "<|open|>response<|sep|>Hi<|close|>response<|sep|><|close|> message <|sep|><|end_of_msg|>", text="Hi")
+    assert_reads("kimi-k3", "<|open|>response<|sep|>Hi<|close|>response<|sep|><|close|> message <|sep|><|end_of_msg|>", text="Hi")
 
 
 @pytest.mark.parametrize("settings", [{"dialect": "kimi-k2"}, {"model": "moonshotai/kimi-vl-a3b-thinking"}, {}])
 def test_kimi_vl_reasons(settings: dict[str, str]) -> None:
     dialect = settings.get("dialect")
-    reads(dialect, "◁think▷Hm.\n◁/think▷Hi", text="Hi", reasoning="Hm.", model=settings.get("model", "m"))
+    assert_reads(dialect, "◁think▷Hm.\n◁/think▷Hi", text="Hi", reasoning="Hm.", model=settings.get("model", "m"))
 
 
 LONGCAT = ("<longcat_tool_call>tide\n<longcat_arg_key>harbor</longcat_arg_key>\n"
@@ -51,7 +50,7 @@ LONGCAT = ("<longcat_tool_call>tide\n<longcat_arg_key>harbor</longcat_arg_key>\n
     '<longcat_tool_call>{"name": "tide", "arguments": {"harbor": "Brest"}}</longcat_tool_call>',
 ])
 def test_longcat_writes_tag_pairs(dialect: str | None, raw: str) -> None:
-    reads(dialect, raw, BREST)
+    assert_reads(dialect, raw, BREST)
 
 
 @pytest.mark.parametrize("dialect", ["llama3-json", "qwen3-coder", "prompted", UNKNOWN])
@@ -63,36 +62,36 @@ def test_longcat_writes_tag_pairs(dialect: str | None, raw: str) -> None:
     "<function=tide>{'harbor': 'Brest'}</function>",
 ])
 def test_a_function_tag_around_json(dialect: str | None, raw: str) -> None:
-    reads(dialect, raw, BREST)
-    reads(dialect, f"I look. {raw}\n\n{raw}", BREST, BREST, text="I look.")
+    assert_reads(dialect, raw, BREST)
+    assert_reads(dialect, f"I look. {raw}\n\n{raw}", BREST, BREST, text="I look.")
 
 
 @pytest.mark.parametrize("dialect", ["llama3-json", "qwen3-coder", UNKNOWN])
 def test_a_function_tag_around_json_and_its_limits(dialect: str | None) -> None:
-    reads(dialect, '<function=tide>{"harbor": "a</function>b"}</function> Done.', ("tide", {"harbor": "a</function>b"}),
+    assert_reads(dialect, '<function=tide>{"harbor": "a</function>b"}</function> Done.', ("tide", {"harbor": "a</function>b"}),
           text="Done.")
-    reads(dialect, "<function=ping>{}</function>", PING)
-    stays_text(dialect, '<function=nobody>{"harbor": "Brest"}</function>')
-    stays_text(dialect, "<function=tide>{ is how it begins.")
-    stays_text(dialect, "Write <function=tide> and JSON.")
+    assert_reads(dialect, "<function=ping>{}</function>", PING)
+    assert_stays_text(dialect, '<function=nobody>{"harbor": "Brest"}</function>')
+    assert_stays_text(dialect, "<function=tide>{ is how it begins.")
+    assert_stays_text(dialect, "Write <function=tide> and JSON.")
 
 
 def test_a_tag_with_json_in_other_families() -> None:
-    reads("minimax-m2", '<minimax:tool_call><invoke name="tide">{"harbor": "Brest"}</invoke></minimax:tool_call>', BREST)
-    reads("glm-4.6", '<tool_call>tide\n{"harbor": "Brest"}\n</tool_call>', BREST)
+    assert_reads("minimax-m2", '<minimax:tool_call><invoke name="tide">{"harbor": "Brest"}</invoke></minimax:tool_call>', BREST)
+    assert_reads("glm-4.6", '<tool_call>tide\n{"harbor": "Brest"}\n</tool_call>', BREST)
 
 
 @pytest.mark.parametrize("dialect", ["glm-4.6", UNKNOWN])
 def test_glm_falls_back_and_damages_pairs(dialect: str | None) -> None:
-    reads(dialect, '<tool_call>\n{"name": "tide", "arguments": {"harbor": "Brest"}}\n</tool_call>', BREST)
+    assert_reads(dialect, '<tool_call>\n{"name": "tide", "arguments": {"harbor": "Brest"}}\n</tool_call>', BREST)
     for key in ("<arg_key>harbor</arg_key>", "<arg_key>harbor", "<arg_key>harbor</arg_key>\n"):
-        reads(dialect, f"<tool_call>tide\n{key}</tool_call>", ("tide", {}))
-    reads(dialect, "<tool_call>tide\n<arg_key>day</arg_key>\n<arg_key>harbor</arg_key>\n<arg_value>Brest</arg_value>\n"
+        assert_reads(dialect, f"<tool_call>tide\n{key}</tool_call>", ("tide", {}))
+    assert_reads(dialect, "<tool_call>tide\n<arg_key>day</arg_key>\n<arg_key>harbor</arg_key>\n<arg_value>Brest</arg_value>\n"
                    "</tool_call>", BREST)
-    reads(dialect, "<tool_call>tide\n<arg_key>harbor</arg_key>\nNew York</arg_value>\n</tool_call>",
+    assert_reads(dialect, "<tool_call>tide\n<arg_key>harbor</arg_key>\nNew York</arg_value>\n</tool_call>",
           ("tide", {"harbor": "New York"}))
-    reads(dialect, "<tool_call>tide\n<arg_key>harbor\n<arg_value>Brest</arg_value>\n</tool_call>", BREST)
-    stays_text(dialect, "A <tool_call>tide is none.")
+    assert_reads(dialect, "<tool_call>tide\n<arg_key>harbor\n<arg_value>Brest</arg_value>\n</tool_call>", BREST)
+    assert_stays_text(dialect, "A <tool_call>tide is none.")
 
 
 @pytest.mark.parametrize("dialect", ["glm-4.6", UNKNOWN])
@@ -101,14 +100,14 @@ def test_glm_keys_may_hold_angle_brackets(dialect: str | None) -> None:
         "type": "object", "properties": {"param<1>": {"type": "string"}, "b": {"type": "string"}}}}}]
     one, two = "<arg_key>param<1></arg_key>\n<arg_value>x</arg_value>\n", "<arg_key>b</arg_key>\n<arg_value>y</arg_value>\n"
     for raw in (f"<tool_call>f\n{one}{two}</tool_call>", f"<tool_call>f\n{two}{one}</tool_call>"):
-        assert calls(raw, dialect, tools=tools) == [("f", {"param<1>": "x", "b": "y"})]
+        assert read_calls(dialect, raw, tools=tools) == [("f", {"param<1>": "x", "b": "y"})]
 
 
 def test_poolside_ends_its_turn() -> None:
     for dialect in ("glm-4.6", UNKNOWN):
-        reads(dialect, "Hello.</assistant>\n", text="Hello.")
-        reads(dialect, "<tool_call>ping\n</tool_call></assistant>", PING)
-        stays_text(dialect, "It ends with </assistant> there.")
+        assert_reads(dialect, "Hello.</assistant>\n", text="Hello.")
+        assert_reads(dialect, "<tool_call>ping\n</tool_call></assistant>", PING)
+        assert_stays_text(dialect, "It ends with </assistant> there.")
 
 
 @pytest.mark.parametrize("dialect", ["seed-oss", UNKNOWN])
@@ -117,11 +116,11 @@ def test_poolside_ends_its_turn() -> None:
 ])
 def test_a_last_newline_belongs_to_a_value_of_seed_oss(dialect: str | None, written: str, value: str) -> None:
     raw = f"<seed:tool_call><function=tide><parameter=harbor>{written}</parameter></function></seed:tool_call>"
-    reads(dialect, raw, ("tide", {"harbor": value}))
+    assert_reads(dialect, raw, ("tide", {"harbor": value}))
 
 
 def test_qwen_frames_values_with_a_newline_at_each_end() -> None:
-    reads("qwen3-coder", "<tool_call><function=tide><parameter=harbor>a\n</parameter></function></tool_call>",
+    assert_reads("qwen3-coder", "<tool_call><function=tide><parameter=harbor>a\n</parameter></function></tool_call>",
           ("tide", {"harbor": "a"}))
 
 
@@ -130,24 +129,24 @@ UNOFFERED = "<|start|>assistant to=container.exec<|channel|>commentary<|message|
 
 @pytest.mark.parametrize("dialect", ["gpt-oss", UNKNOWN])
 def test_a_harmony_message_to_a_tool_that_is_not_offered_is_text_to_the_letter(dialect: str | None) -> None:
-    stays_text(dialect, UNOFFERED)
-    reads(dialect, f"<|channel|>analysis<|message|>hm<|end|>{UNOFFERED}", text=UNOFFERED, reasoning="hm")
+    assert_stays_text(dialect, UNOFFERED)
+    assert_reads(dialect, f"<|channel|>analysis<|message|>hm<|end|>{UNOFFERED}", text=UNOFFERED, reasoning="hm")
     other = '<|start|>assistant<|channel|>commentary to=functions.nobody <|constrain|>json<|message|>{"a": 1}<|call|>'
-    stays_text(dialect, other)
-    reads(dialect, f"{other}<|start|>assistant<|channel|>final<|message|>Hi<|return|>", text=f"{other}Hi")
+    assert_stays_text(dialect, other)
+    assert_reads(dialect, f"{other}<|start|>assistant<|channel|>final<|message|>Hi<|return|>", text=f"{other}Hi")
 
 
 def test_a_first_harmony_header_to_a_tool_that_is_not_offered_is_text() -> None:
-    stays_text("gpt-oss", "to=functions.nobody<|channel|>commentary json<|message|>{}<|call|>")
-    reads("gpt-oss", "to=assistant<|channel|>final<|message|>Hello", text="Hello")
+    assert_stays_text("gpt-oss", "to=functions.nobody<|channel|>commentary json<|message|>{}<|call|>")
+    assert_reads("gpt-oss", "to=assistant<|channel|>final<|message|>Hello", text="Hello")
 
 
 @pytest.mark.parametrize("dialect", ["gpt-oss", UNKNOWN])
 def test_a_harmony_message_to_the_assistant_is_its_text(dialect: str | None) -> None:
-    reads(dialect, "<|start|>assistant<|channel|>commentary to=assistant<|channel|>final<|message|>Hello", text="Hello")
-    reads(dialect, "<|channel|>commentary to=assistant<|message|>Hello<|end|><|start|>assistant to=functions.ping"
+    assert_reads(dialect, "<|start|>assistant<|channel|>commentary to=assistant<|channel|>final<|message|>Hello", text="Hello")
+    assert_reads(dialect, "<|channel|>commentary to=assistant<|message|>Hello<|end|><|start|>assistant to=functions.ping"
                    "<|channel|>commentary<|message|>{}<|call|>", PING, text="Hello")
-    reads(dialect, "<|channel|>analysis to=assistant<|message|>Hm<|end|><|start|>assistant to=user<|message|>Hi",
+    assert_reads(dialect, "<|channel|>analysis to=assistant<|message|>Hm<|end|><|start|>assistant to=user<|message|>Hi",
           text="Hi", reasoning="Hm")
 
 
@@ -157,12 +156,12 @@ GRANITE = "ibm-granite/granite-3.2-8b-instruct"
 @pytest.mark.parametrize("dialect", ["granite-3.1", UNKNOWN])
 def test_granite_reasons_between_two_sentences(dialect: str | None) -> None:
     for one, two in (("Here is", "Here is"), ("Here's", "Here's"), ("Here is", "Here's")):
-        reads(dialect, f"{one} my thought process: A\n\n{two} my response: B", text="B", reasoning="A", model=GRANITE)
-    reads(dialect, 'Here is my thought process:\nA <tool_call>[{"name": "ping", "arguments": {}}]', PING,
+        assert_reads(dialect, f"{one} my thought process: A\n\n{two} my response: B", text="B", reasoning="A", model=GRANITE)
+    assert_reads(dialect, 'Here is my thought process:\nA <tool_call>[{"name": "ping", "arguments": {}}]', PING,
           reasoning="A", model=GRANITE)
     raw = "So. Here is my thought process: A Here is my response: B"
-    stays_text(dialect, raw, model=GRANITE)
-    reads(dialect, "Here is my thought process: A", text="Here is my thought process: A", reasoning="A", model=GRANITE)
+    assert_stays_text(dialect, raw, model=GRANITE)
+    assert_reads(dialect, "Here is my thought process: A", text="Here is my thought process: A", reasoning="A", model=GRANITE)
 
 
 ARRAY = '[{"name": "tide", "arguments": {"harbor": "Brest"}}, {"name": "ping", "arguments": {}}]'
@@ -172,32 +171,30 @@ ARRAY = '[{"name": "tide", "arguments": {"harbor": "Brest"}}, {"name": "ping", "
 def test_mistral_writes_a_bare_array_as_its_whole_answer(settings: dict[str, str]) -> None:
     dialect, model = settings.get("dialect"), settings.get("model", "m")
     for raw in (" " + ARRAY, ARRAY + "\n", ARRAY + "</s>"):
-        reads(dialect, raw, BREST, PING, model=model)
+        assert_reads(dialect, raw, BREST, PING, model=model)
     for raw in (ARRAY + " is the list.", "So: " + ARRAY, ARRAY[:-1], '[{"name": "tide"}]', "[1, 2]", "[]",
                 ARRAY.replace("ping", "nobody")):
-        stays_text(dialect, raw, model=model)
+        assert_stays_text(dialect, raw, model=model)
 
 
 @pytest.mark.parametrize("dialect", ["phi-4-mini", UNKNOWN])
 def test_phi_4_mini_writes_one_object(dialect: str | None) -> None:
     raw = 'functools{"name": "tide", "arguments": {"harbor": "Brest"}}'
-    reads(dialect, raw, BREST)
-    reads(dialect, f"I look.\n{raw}<|end|>", BREST, text="I look.")
-    reads(dialect, raw + raw, BREST, BREST)
-    stays_text(dialect, "import functools{x}")
-    stays_text(dialect, "the module `functools{x")
+    assert_reads(dialect, raw, BREST)
+    assert_reads(dialect, f"I look.\n{raw}<|end|>", BREST, text="I look.")
+    assert_reads(dialect, raw + raw, BREST, BREST)
+    assert_stays_text(dialect, "import functools{x}")
+    assert_stays_text(dialect, "the module `functools{x")
 
 
 @pytest.mark.parametrize("settings", [{"dialect": "lfm2"}, {"model": "LiquidAI/LFM2-1.2B"}])
 def test_lfm2_writes_a_bare_list(settings: dict[str, str]) -> None:
     dialect, model = settings.get("dialect"), settings.get("model", "m")
-    reads(dialect, '[tide(harbor="Brest")]', BREST, model=model)
-    stays_text(dialect, "[1, 2] and [tide](x)", model=model)
+    assert_reads(dialect, '[tide(harbor="Brest")]', BREST, model=model)
+    assert_stays_text(dialect, "[1, 2] and [tide](x)", model=model)
 
 
-SAVE = [{"type": "function", "function": {"name": "save", "parameters": {
-    "type": "object", "required": ["path", "content", "force"], "properties": {
-        "path": {"type": "string"}, "content": {"type": "string"}, "force": {"type": "boolean"}}}}}]
+SAVE = [tool("save", ("path", "content", "force"), path="string", content="string", force="boolean")]
 SAVED = {"path": "/tmp/a, b", "content": "x\n{y}", "force": True}
 WHOLE = [
     ("qwen3-coder", '<function=save>{"path": "/tmp/a, b", "content": "x\\n{y}", "force": true}</function>'),
@@ -224,7 +221,7 @@ WHOLE = [
 @pytest.mark.parametrize("finish", ["stop", "length"])
 def test_half_a_call_is_never_whole(dialect: str, raw: str, finish: str) -> None:
     for size in range(len(raw) + 1):
-        got = answer(sse_bytes(text_chunks([raw[:size]], finish)), SAVE, dialect=dialect)
+        got = send_text(raw[:size], SAVE, finish=finish, dialect=dialect)
         if got["finish_reason"] == "tool_calls" or (size == len(raw) and finish == "stop"):
             assert [(name, json.loads(text)) for name, text in got["tool_calls"]] == [("save", SAVED)], raw[:size]
         for _, text in got["tool_calls"]:

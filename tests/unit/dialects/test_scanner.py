@@ -9,23 +9,26 @@ import pytest
 
 from extproc.bounds import Limits
 from extproc.translation.exchange import Translation
+from tests.model_text.checks import assert_reads, assert_stays_text
+from tests.model_text.exchange import (
+    client_response,
+    cuts,
+    request_body,
+    send_every_cut,
+    send_text,
+    sse_bytes,
+    text_chunks,
+    tool,
+)
 from tests.playbook import delta
-from tests.unit.dialects.cases import answer, cuts, request_body, sse_bytes, text_chunks
-from tests.unit.dialects.reads import reads, stays_text
 
-TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {
-    "harbor": {"type": "string"}, "days": {"type": "integer"}}}}} for name in ("lookup_tide", "ping")]
+TOOLS = [tool(name, harbor="string", days="integer") for name in ("lookup_tide", "ping")]
 CALL = '<tool_call>\n{"name": "lookup_tide", "arguments": {"harbor": "Brest"}}\n</tool_call>'
 
 
 def every_cut(raw: str, tools: list[dict[str, Any]] | None = None, **settings: Any) -> dict[str, Any]:
     """The answer, which must be the same for every cut."""
-    offered = TOOLS if tools is None else tools
-    got = [answer(sse_bytes(text_chunks(pieces)), offered, **settings) for pieces in cuts(raw)]
-    for other in got:
-        other.pop("events")
-    assert all(other == got[0] for other in got)
-    return got[0]
+    return send_every_cut(raw, TOOLS if tools is None else tools, **settings)
 
 
 @pytest.mark.parametrize("text", [
@@ -88,13 +91,13 @@ def test_a_model_that_calls_natively_is_not_looked_at() -> None:
 
 def test_a_call_leaked_into_the_reasoning_field_counts() -> None:
     body = sse_bytes(text_chunks([f"I should.\n{CALL}"], field="reasoning_content"))
-    got = answer(body, TOOLS, dialect="hermes")
+    got = client_response(body, TOOLS, dialect="hermes")
     assert (got["reasoning"], [name for name, _ in got["tool_calls"]]) == ("I should.", ["lookup_tide"])
 
 
 @pytest.mark.parametrize("cut", range(12, len(CALL) - len("}\n</tool_call>")))
 def test_a_truncated_call_is_never_presented_as_complete(cut: int) -> None:
-    got = answer(sse_bytes(text_chunks([CALL[:cut]], finish="length")), TOOLS, dialect="hermes")
+    got = send_text(CALL[:cut], TOOLS, finish="length", dialect="hermes")
     assert got["finish_reason"] == "length"
     assert "tool_call" not in got["content"]
     for _, arguments in got["tool_calls"]:
@@ -105,7 +108,7 @@ def test_strings_of_string_parameters_stream_the_rest_waits() -> None:
     raw = '<tool_call>{"name": "lookup_tide", "arguments": {"harbor": "Brest and more", "days": 12}}</tool_call>'
     seen = ""
     for size in range(len(raw)):
-        got = answer(sse_bytes(text_chunks([raw[:size]], finish="length")), TOOLS, dialect="hermes")
+        got = send_text(raw[:size], TOOLS, finish="length", dialect="hermes")
         now = got["tool_calls"][0][1] if got["tool_calls"] else ""
         assert now.startswith(seen)  # what went out is never contradicted
         seen = now
@@ -117,19 +120,18 @@ def test_strings_of_string_parameters_stream_the_rest_waits() -> None:
 
 def test_held_back_text_is_bounded_and_released() -> None:
     raw = '<tool_call>{"arguments": {"harbor": "' + "x" * 200_000
-    got = answer(sse_bytes(text_chunks([raw[i:i + 999] for i in range(0, len(raw), 999)])), TOOLS, dialect="hermes")
+    got = send_text([raw[i:i + 999] for i in range(0, len(raw), 999)], TOOLS, dialect="hermes")
     assert got["content"] == raw
 
 
 def test_strict_turns_an_invalid_call_into_an_error_that_says_why() -> None:
     raw = '<tool_call>{"name": "lookup_tide", "arguments": {"days": "many"}}</tool_call>'
-    got = answer(sse_bytes(text_chunks(list(raw))), TOOLS, dialect="hermes", arguments="strict")
+    got = send_text(list(raw), TOOLS, dialect="hermes", arguments="strict")
     assert got["finish_reason"] == "error"
     message = got["events"][-1]["error"]["message"]
     assert "lookup_tide" in message
     assert "days" in message
-    assert answer(sse_bytes(text_chunks(list(CALL))), TOOLS, dialect="hermes",
-                  arguments="strict")["finish_reason"] == "tool_calls"
+    assert send_text(list(CALL), TOOLS, dialect="hermes", arguments="strict")["finish_reason"] == "tool_calls"
 
 
 def test_an_assumed_reasoning_that_never_ends_was_the_answer() -> None:
@@ -143,7 +145,7 @@ def test_an_assumed_reasoning_that_never_ends_was_the_answer() -> None:
 def test_what_waits_is_shown_before_a_failure() -> None:
     chunks = [*text_chunks(["one two \n", "and <tool"])[:-1], {"error": {"message": "boom"}}]
     for tools in (TOOLS, []):
-        got = answer(sse_bytes(chunks), tools)
+        got = client_response(sse_bytes(chunks), tools)
         assert (got["content"], got["finish_reason"]) == ("one two \nand <tool", "error")
 
 
@@ -187,7 +189,7 @@ def test_bare_json_that_is_no_call_stays_text(raw: str) -> None:
 @pytest.mark.parametrize("finish", ["stop", "length"])
 def test_a_call_that_stops_inside_a_string_is_not_complete(dialect: str, raw: str, finish: str) -> None:
     for pieces in cuts(raw):
-        got = answer(sse_bytes(text_chunks(pieces, finish)), TOOLS, dialect=dialect)
+        got = send_text(pieces, TOOLS, finish=finish, dialect=dialect)
         assert got["finish_reason"] == "length"
         assert got["tool_calls"] == [["lookup_tide", '{"harbor": "Bre']]
 
@@ -195,7 +197,7 @@ def test_a_call_that_stops_inside_a_string_is_not_complete(dialect: str, raw: st
 @pytest.mark.parametrize("tools", [[], TOOLS])
 def test_reasoning_at_the_very_start_of_a_native_models_answer(tools: list[dict[str, Any]]) -> None:
     def got(raw: str) -> list[dict[str, Any]]:
-        return [answer(sse_bytes(text_chunks(pieces)), tools, model="gpt-4o") for pieces in cuts(raw)]
+        return [send_text(pieces, tools, model="gpt-4o") for pieces in cuts(raw)]
 
     assert {(a["reasoning"], a["content"]) for a in got("\n<think>a</think>\n\nb </think>")} == {("a", "b </think>")}
     for raw in ("x <think>a</think> <tool_call>", " <thin", " a\n", "</think>b"):
@@ -210,16 +212,16 @@ ONE_LINE = '<tool_call>{"name": "ping", "arguments": {}}</tool_call>'
     f"```\n`\n```\n`{ONE_LINE}`",
 ])
 def test_a_call_quoted_in_a_code_span_stays_text(text: str) -> None:
-    stays_text("hermes", text)
-    stays_text("qwen3-coder", text.replace(ONE_LINE, "<tool_call><function=ping></function></tool_call>"))
-    reads("hermes", f"<think>{text}</think>Done.", reasoning=text, text="Done.")
-    reads("hermes", f"{text}\n{ONE_LINE}", ("ping", {}), text=text)
+    assert_stays_text("hermes", text)
+    assert_stays_text("qwen3-coder", text.replace(ONE_LINE, "<tool_call><function=ping></function></tool_call>"))
+    assert_reads("hermes", f"<think>{text}</think>Done.", reasoning=text, text="Done.")
+    assert_reads("hermes", f"{text}\n{ONE_LINE}", ("ping", {}), text=text)
 
 
 @pytest.mark.parametrize("before", ["`", "a ` b ", "`x`", "``x``", "a\n`", "`x` `", "` "])
 def test_a_stray_backtick_swallows_no_call(before: str) -> None:
-    reads("hermes", before + ONE_LINE, ("ping", {}), text=before.strip())
-    reads("hermes", f"{before}{CALL.replace('lookup_tide', 'tide')}\n`y`", ("tide", {"harbor": "Brest"}),
+    assert_reads("hermes", before + ONE_LINE, ("ping", {}), text=before.strip())
+    assert_reads("hermes", f"{before}{CALL.replace('lookup_tide', 'tide')}\n`y`", ("tide", {"harbor": "Brest"}),
           text=f"{before.rstrip()}\n`y`")
 
 
@@ -228,39 +230,39 @@ SHELL_CALL = ("tide", {"harbor": 'say "`x`" `y`'})
 
 
 def test_backticks_in_a_calls_arguments_end_no_span_around_it() -> None:
-    reads("hermes", f"`{SHELL}\n`z`", SHELL_CALL, text="`\n`z`")
-    stays_text("hermes", f"Write `{SHELL}` to call it.")
+    assert_reads("hermes", f"`{SHELL}\n`z`", SHELL_CALL, text="`\n`z`")
+    assert_stays_text("hermes", f"Write `{SHELL}` to call it.")
 
 
 def test_a_stray_backtick_ends_at_the_call_behind_it() -> None:
     first = ONE_LINE.replace("{", "\n{", 1)
-    reads("hermes", f"`{first}{ONE_LINE} `", ("ping", {}), ("ping", {}), text="` `")
+    assert_reads("hermes", f"`{first}{ONE_LINE} `", ("ping", {}), ("ping", {}), text="` `")
 
 
 def test_reasoning_that_ends_in_a_code_span_quotes_nothing() -> None:
-    reads("hermes", f"<think>run `</think>{ONE_LINE} `", ("ping", {}), reasoning="run `", text="`")
-    reads("hermes", f"<think>run `x`</think>{ONE_LINE} `x`", ("ping", {}), reasoning="run `x`", text="`x`")
+    assert_reads("hermes", f"<think>run `</think>{ONE_LINE} `", ("ping", {}), reasoning="run `", text="`")
+    assert_reads("hermes", f"<think>run `x`</think>{ONE_LINE} `x`", ("ping", {}), reasoning="run `x`", text="`x`")
 
 
 FENCED_CALL = '```\n<tool_call>{"name": "ping", "arguments": {}}</tool_call>\n```'
 
 
 def test_a_call_in_a_code_fence_inside_reasoning_stays_reasoning() -> None:
-    reads("hermes", f"<think>\nSo:\n{FENCED_CALL}\nNo.\n</think>\n\nDone.", reasoning=f"So:\n{FENCED_CALL}\nNo.",
+    assert_reads("hermes", f"<think>\nSo:\n{FENCED_CALL}\nNo.\n</think>\n\nDone.", reasoning=f"So:\n{FENCED_CALL}\nNo.",
           text="Done.")
 
 
 def test_a_closing_tag_ends_reasoning_inside_an_open_code_fence() -> None:
-    reads("hermes", "<think>\n```\nx\n</think>\n\nDone.", reasoning="```\nx", text="Done.")
+    assert_reads("hermes", "<think>\n```\nx\n</think>\n\nDone.", reasoning="```\nx", text="Done.")
 
 
 def test_a_call_behind_a_closed_fence_ends_reasoning() -> None:
-    reads("hermes", '<think>\n```\nx\n```\n<tool_call>{"name": "ping"}</tool_call>', ("ping", {}),
+    assert_reads("hermes", '<think>\n```\nx\n```\n<tool_call>{"name": "ping"}</tool_call>', ("ping", {}),
           reasoning="```\nx\n```")
 
 
 def test_a_bare_call_may_begin_behind_a_stray_closing_tag() -> None:
-    reads("xlam", 'so</think>\n[{"name": "ping", "arguments": {}}]', ("ping", {}), text="so")
+    assert_reads("xlam", 'so</think>\n[{"name": "ping", "arguments": {}}]', ("ping", {}), text="so")
 
 
 def test_a_native_model_behind_a_clouds_prefix() -> None:
@@ -270,7 +272,7 @@ def test_a_native_model_behind_a_clouds_prefix() -> None:
 def test_the_end_of_the_body_after_a_whole_call_is_an_end_inside_one_it_is_not() -> None:
     def ended(raw: str) -> str:
         body = sse_bytes(text_chunks([raw])[:1])[:-len(b"data: [DONE]\n\n")]
-        reason: str = answer(body, TOOLS, dialect="hermes")["finish_reason"]
+        reason: str = client_response(body, TOOLS, dialect="hermes")["finish_reason"]
         return reason
 
     assert ended(CALL) == "tool_calls"
@@ -307,5 +309,5 @@ def test_text_released_by_a_failure_does_not_fail_in_its_place() -> None:
 @pytest.mark.parametrize("text", [" So.", "\nSo."])
 def test_the_blank_before_the_first_text_is_framing_behind_a_native_call(text: str) -> None:
     called = delta(tool_calls=[{"index": 0, "id": "call_1", "function": {"name": "ping", "arguments": "{}"}}])
-    assert answer(sse_bytes([called, *text_chunks([text])]), TOOLS, model="gpt-5")["content"] == "So."
-    assert answer(sse_bytes(text_chunks([text])), TOOLS, model="gpt-5")["content"] == text
+    assert client_response(sse_bytes([called, *text_chunks([text])]), TOOLS, model="gpt-5")["content"] == "So."
+    assert send_text(text, TOOLS, model="gpt-5")["content"] == text

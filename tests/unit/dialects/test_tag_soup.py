@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dialects.cases import answer, sse_bytes, text_chunks
-from tests.unit.dialects.texts import TOOLS
+from tests.model_text.checks import TOOLS
+from tests.model_text.exchange import send_text
 
 COMMON = ["\n", " ", "text", "é</", "<", ">", "```\n", "<think>", "</think>", "\r\n", "3", '"', "ping", "lookup"]
 TAGS = {
@@ -41,7 +41,7 @@ def test_no_cut_changes_what_is_read(dialect: str | None, data: st.DataObject) -
     chosen: dict[str, Any] = {"dialect": dialect} if dialect else {}
     got = []
     for pieces in ([raw], list(raw), [raw[:cut], raw[cut:]]):
-        found = answer(sse_bytes(text_chunks(pieces, finish)), TOOLS, **chosen)
+        found = send_text(pieces, TOOLS, finish=finish, **chosen)
         got.append([found[key] for key in ("content", "reasoning", "tool_calls", "finish_reason")])
     assert got[0] == got[1] == got[2]
     if got[0][3] != "length":

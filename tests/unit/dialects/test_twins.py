@@ -9,13 +9,13 @@ import pytest
 
 from extproc.conversation.duplicate_calls import DuplicateCallDetector
 from extproc.conversation.pending_call import PendingCall
+from tests.model_text.text_and_calls import UPSTREAMS, NativeCall, begin_exchange, hermes_call, provider_body, received
 from tests.playbook import call, delta, sse
-from tests.told_twice import UPSTREAMS, Native, body_of, got, talk_to, written
 
-READ: Native = ("read", {"path": "a b", "n": 1, "o": {"x": [True, None], "y": "ü"}})
-SAME: Native = ("read", {"o": {"y": "ü", "x": [True, None]}, "n": 1, "path": "a b"})
-OTHER: Native = ("read", {"path": "a b", "n": 2})
-WRITTEN, WRITTEN_OTHER = written(*READ), written(*OTHER)
+READ: NativeCall = ("read", {"path": "a b", "n": 1, "o": {"x": [True, None], "y": "ü"}})
+SAME: NativeCall = ("read", {"o": {"y": "ü", "x": [True, None]}, "n": 1, "path": "a b"})
+OTHER: NativeCall = ("read", {"path": "a b", "n": 2})
+WRITTEN, WRITTEN_OTHER = hermes_call(*READ), hermes_call(*OTHER)
 
 every_api = pytest.mark.parametrize("upstream", UPSTREAMS)
 both_ways = pytest.mark.parametrize("stream", [True, False])
@@ -28,8 +28,8 @@ both_ways = pytest.mark.parametrize("stream", [True, False])
     ["Look.\n" + WRITTEN + "\n", SAME, "\n"],
     ["Look.\n", SAME, "\n" + WRITTEN],
 ], ids=["written first", "with white space", "native first"])
-def test_one_call_told_both_ways_is_one(upstream: str, stream: bool, items: list[str | Native]) -> None:
-    answer = got(upstream, items, stream=stream)
+def test_one_call_told_both_ways_is_one(upstream: str, stream: bool, items: list[str | NativeCall]) -> None:
+    answer = received(upstream, items, stream=stream)
     assert (answer.calls, answer.stop) == ([READ], "tool_use")
     assert answer.order == ["text", "read"]
     assert answer.text.strip() == "Look."
@@ -48,8 +48,8 @@ def test_one_call_told_both_ways_is_one(upstream: str, stream: bool, items: list
     ([WRITTEN, READ, WRITTEN, READ], 2),
     ([WRITTEN, READ, WRITTEN + WRITTEN], 3),
 ])
-def test_as_many_as_the_way_that_tells_more(upstream: str, stream: bool, items: list[str | Native], calls: int) -> None:
-    answer = got(upstream, items, stream=stream)
+def test_as_many_as_the_way_that_tells_more(upstream: str, stream: bool, items: list[str | NativeCall], calls: int) -> None:
+    answer = received(upstream, items, stream=stream)
     assert (answer.calls, answer.stop) == ([READ] * calls, "tool_use")
     assert len(set(answer.ids)) == calls
     assert "tool_call" not in answer.text
@@ -59,59 +59,59 @@ def test_as_many_as_the_way_that_tells_more(upstream: str, stream: bool, items: 
 @pytest.mark.parametrize("other", [
     OTHER, ("ping", READ[1]), ("read", {**READ[1], "n": True}), ("read", {**READ[1], "path": "a  b"}), ("read", {}),
 ], ids=["a value", "the tool", "true is not 1", "white space in a string", "nothing"])
-def test_what_differs_stays_two(upstream: str, other: Native) -> None:
-    assert got(upstream, [WRITTEN, other]).calls == [READ, other]
-    assert got(upstream, [other, WRITTEN]).calls == [other, READ]
+def test_what_differs_stays_two(upstream: str, other: NativeCall) -> None:
+    assert received(upstream, [WRITTEN, other]).calls == [READ, other]
+    assert received(upstream, [other, WRITTEN]).calls == [other, READ]
 
 
 @every_api
 def test_each_finds_its_own_twin(upstream: str) -> None:
-    answer = got(upstream, [WRITTEN + WRITTEN_OTHER, OTHER, ("ping", {}), READ])
+    answer = received(upstream, [WRITTEN + WRITTEN_OTHER, OTHER, ("ping", {}), READ])
     assert answer.calls == [READ, OTHER, ("ping", {})]
 
 
 @every_api
 def test_a_call_without_arguments(upstream: str) -> None:
-    ping: Native = ("ping", {})
-    assert got(upstream, [written(*ping), ping]).calls == [ping]
-    assert got(upstream, [ping, written(*ping)]).calls == [ping]
+    ping: NativeCall = ("ping", {})
+    assert received(upstream, [hermes_call(*ping), ping]).calls == [ping]
+    assert received(upstream, [ping, hermes_call(*ping)]).calls == [ping]
 
 
 @every_api
 def test_numbers_are_compared_as_numbers(upstream: str) -> None:
-    answer = got(upstream, [written("read", {"x": 2.0, "n": 3}), ("read", {"x": 2, "n": 3.0})])
+    answer = received(upstream, [hermes_call("read", {"x": 2.0, "n": 3}), ("read", {"x": 2, "n": 3.0})])
     assert len(answer.calls) == 1
 
 
 @every_api
 def test_a_server_that_leaves_strings_told_the_same_call(upstream: str) -> None:
     """What is read from text has the types of the schema; the server's own parser may not know the schema."""
-    text, native = written("read", {"path": "1", "n": "1"}), ("read", {"path": "1", "n": "1"})
-    assert got(upstream, [text, native]).calls == [("read", {"path": "1", "n": 1})]
-    assert got(upstream, [native, text]).calls == [native]
-    assert len(got(upstream, [text, ("read", {"path": "1", "n": "2"})]).calls) == 2
+    text, native = hermes_call("read", {"path": "1", "n": "1"}), ("read", {"path": "1", "n": "1"})
+    assert received(upstream, [text, native]).calls == [("read", {"path": "1", "n": 1})]
+    assert received(upstream, [native, text]).calls == [native]
+    assert len(received(upstream, [text, ("read", {"path": "1", "n": "2"})]).calls) == 2
 
 
 @every_api
 def test_text_behind_twins_stays_in_its_place(upstream: str) -> None:
-    answer = got(upstream, ["Look.\n", READ, WRITTEN, "\nThere."])
+    answer = received(upstream, ["Look.\n", READ, WRITTEN, "\nThere."])
     assert (answer.order, answer.text.split()) == (["text", "read", "text"], ["Look.", "There."])
-    answer = got(upstream, [READ, "One.\n" + WRITTEN, "\nTwo."])
+    answer = received(upstream, [READ, "One.\n" + WRITTEN, "\nTwo."])
     assert (answer.calls, answer.text.split()) == ([READ], ["One.", "Two."])
 
 
 @pytest.mark.parametrize("upstream", ["openai", "anthropic"])
 def test_the_id_that_went_out_first_stays(upstream: str) -> None:
-    assert got(upstream, [READ, WRITTEN]).ids == ["call_0"]
-    (minted,) = got(upstream, [WRITTEN, READ]).ids
+    assert received(upstream, [READ, WRITTEN]).ids == ["call_0"]
+    (minted,) = received(upstream, [WRITTEN, READ]).ids
     assert minted.startswith("toolu_")
 
 
 @every_api
 @pytest.mark.parametrize("arguments", ["repair", "strict"])
 def test_where_arguments_are_looked_at(upstream: str, arguments: str) -> None:
-    assert got(upstream, [WRITTEN, SAME, OTHER], arguments=arguments).calls == [READ, OTHER]
-    assert got(upstream, [SAME, OTHER, WRITTEN], arguments=arguments).calls == [READ, OTHER]
+    assert received(upstream, [WRITTEN, SAME, OTHER], arguments=arguments).calls == [READ, OTHER]
+    assert received(upstream, [SAME, OTHER, WRITTEN], arguments=arguments).calls == [READ, OTHER]
 
 
 def told(*fields: Any, **more: Any) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def told(*fields: Any, **more: Any) -> dict[str, Any]:
 
 def test_a_call_that_broke_off_is_no_twin() -> None:
     """It may have become another one; and the answer must not look whole."""
-    talk = talk_to("openai")
+    talk = begin_exchange("openai")
     cut = json.dumps(READ[1])[:-4]
     out = talk.feed(sse(delta(content=WRITTEN), told(0, "c", "read", cut), delta("length"))) + talk.finish()
     assert out.count(b'"type":"tool_use"') == 2
@@ -132,7 +132,7 @@ def test_a_call_that_broke_off_is_no_twin() -> None:
 
 
 def test_nothing_of_a_native_call_goes_out_before_it_is_known_to_differ() -> None:
-    talk = talk_to("openai")
+    talk = begin_exchange("openai")
     talk.feed(sse(delta(content=WRITTEN), done=False))
     assert talk.feed(sse(told(0, "c", "read", '{"path": "a '), told(0, arguments='b", "n": 2'), done=False)) == b""
     out = talk.feed(sse(told(0, arguments="}"), delta("tool_calls")))
@@ -141,10 +141,10 @@ def test_nothing_of_a_native_call_goes_out_before_it_is_known_to_differ() -> Non
                                if b"partial_json" in line)) == OTHER[1]
 
 
-@pytest.mark.parametrize("first", ["", written("ping", {}), written("ping", {}) + WRITTEN + "{}"])
+@pytest.mark.parametrize("first", ["", hermes_call("ping", {}), hermes_call("ping", {}) + WRITTEN + "{}"])
 def test_no_other_native_call_waits(first: str) -> None:
     """Of another tool, or behind the twins of all that were written."""
-    talk = talk_to("openai")
+    talk = begin_exchange("openai")
     talk.feed(sse(delta(content=first or "Look."), done=False))
     if "read" in first:
         talk.feed(sse(told(0, "a", "read", json.dumps(READ[1])), done=False))
@@ -152,14 +152,14 @@ def test_no_other_native_call_waits(first: str) -> None:
 
 
 def test_a_long_call_waits_no_longer_than_text_is_held_back() -> None:
-    talk = talk_to("openai")
+    talk = begin_exchange("openai")
     talk.feed(sse(delta(content=WRITTEN), done=False))
     assert talk.feed(sse(told(0, "c", "read", '{"path": "' + "x" * 60_000), done=False)) == b""
     assert len(talk.feed(sse(told(0, arguments="x" * 6_000), done=False))) > 66_000
 
 
 def test_an_answer_that_fails_does_not_end_a_call_that_waits() -> None:
-    talk = talk_to("openai")
+    talk = begin_exchange("openai")
     out = talk.feed(sse(delta(content=WRITTEN), told(0, "c", "read", json.dumps(OTHER[1])[:-3]), done=False))
     out += talk.finish()
     assert b"event: error" in out
@@ -170,9 +170,9 @@ def test_an_answer_that_fails_does_not_end_a_call_that_waits() -> None:
 
 
 @pytest.mark.parametrize("items", [[WRITTEN, READ], [READ, WRITTEN]])
-def test_twins_count_both_ways_and_went_out_once(items: list[str | Native]) -> None:
-    talk = talk_to("openai")
-    talk.feed(body_of("openai", items))
+def test_twins_count_both_ways_and_went_out_once(items: list[str | NativeCall]) -> None:
+    talk = begin_exchange("openai")
+    talk.feed(provider_body("openai", items))
     talk.finish()
     assert {name: counts.total for name, counts in talk.calls.items()} == {"native": 1, "hermes": 1}
     assert talk.tool_calls == 1
@@ -183,7 +183,7 @@ def test_a_signature_that_does_not_go_out_is_told(items: list[str], lost: bool) 
     """The twin that went out had none, and cannot get it any more."""
     parts = {"written": {"text": WRITTEN},
              "native": {"functionCall": {"name": "read", "args": READ[1]}, "thoughtSignature": "c2lnbmVk"}}
-    talk = talk_to("gemini")
+    talk = begin_exchange("gemini")
     chunk = {"candidates": [{"content": {"role": "model", "parts": [parts[item] for item in items]},
                              "finishReason": "STOP"}]}
     talk.feed(b"data: " + json.dumps(chunk).encode() + b"\n\n")

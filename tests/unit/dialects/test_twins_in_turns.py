@@ -8,11 +8,11 @@ import json
 import pytest
 
 from extproc.translation.exchange import Translation
+from tests.model_text.text_and_calls import NativeCall, begin_exchange, hermes_call, parse_messages
 from tests.playbook import call, delta, sse
-from tests.told_twice import Native, heard, talk_to, written
 
-READ: Native = ("read", {"path": "a b", "n": 1})
-TEXT, ARGUMENTS = written(*READ), json.dumps(READ[1])
+READ: NativeCall = ("read", {"path": "a b", "n": 1})
+TEXT, ARGUMENTS = hermes_call(*READ), json.dumps(READ[1])
 UP_TO_COMMA = TEXT[:TEXT.index(', "n"')+1]
 
 XML = ("<tool_call>\n<function=read>\n<parameter=path>\na b\n</parameter>\n<parameter=n>\n1\n</parameter>\n"
@@ -34,7 +34,7 @@ def ended(talk: Translation, *bodies: bytes, reason: str = "tool_calls") -> byte
 
 @pytest.mark.parametrize("arguments", ["as-is", "repair", "strict"])
 def test_a_native_fragment_does_not_end_a_call_in_the_text(arguments: str) -> None:
-    answer = heard(ended(talk_to("openai", arguments=arguments), says("Look.\n" + UP_TO_COMMA),
+    answer = parse_messages(ended(begin_exchange("openai", arguments=arguments), says("Look.\n" + UP_TO_COMMA),
                          tells("read", ARGUMENTS[:9]), says(TEXT[len(UP_TO_COMMA):]), tells(None, ARGUMENTS[9:])))
     assert (answer.calls, answer.order, answer.stop) == ([READ], ["text", "read"], "tool_use")
 
@@ -45,29 +45,29 @@ def test_a_native_fragment_does_not_end_a_call_in_the_text(arguments: str) -> No
 def test_a_text_that_stops_is_the_native_call(upto: int, native_first: bool, arguments: str) -> None:
     """Even where its first piece went out: the rest comes of the native one."""
     pieces = [says(TEXT[:upto]), tells("read", ARGUMENTS)]
-    answer = heard(ended(talk_to("openai", arguments=arguments), *(reversed(pieces) if native_first else pieces)))
+    answer = parse_messages(ended(begin_exchange("openai", arguments=arguments), *(reversed(pieces) if native_first else pieces)))
     assert (answer.calls, answer.stop) == ([READ], "tool_use")
 
 
 @pytest.mark.parametrize("upto", range(len("<tool_call>\n"), len(XML)))
 def test_a_value_without_quotes_that_stops_is_the_native_call(upto: int) -> None:
     """Only a closing tag says where it ends; the end of the text makes it look whole."""
-    answer = heard(ended(talk_to("openai"), says(XML[:upto]), tells("read", ARGUMENTS)))
+    answer = parse_messages(ended(begin_exchange("openai"), says(XML[:upto]), tells("read", ARGUMENTS)))
     assert (answer.calls, answer.stop) == ([READ], "tool_use")
 
 
 def test_a_text_that_stops_in_another_call_is_as_without_native_calls() -> None:
     other = TEXT.replace("a b", "c")
     cut = other[:other.index(', "n"')]
-    answer = heard(ended(talk_to("openai"), says(cut), tells("read", ARGUMENTS)))
+    answer = parse_messages(ended(begin_exchange("openai"), says(cut), tells("read", ARGUMENTS)))
     assert answer.calls == [("read", {"path": "c"}), READ]
-    answer = heard(ended(talk_to("openai"), tells("read", ARGUMENTS), says(cut)))
+    answer = parse_messages(ended(begin_exchange("openai"), tells("read", ARGUMENTS), says(cut)))
     assert answer.calls == [READ, ("read", {"path": "c"})]
 
 
 @pytest.mark.parametrize("pieces", [[says(UP_TO_COMMA), tells("ping", "{}")], [tells("ping", "{}"), says(UP_TO_COMMA)]])
 def test_a_text_that_stops_behind_a_comma_of_another_call_is_cut_off(pieces: list[bytes]) -> None:
-    out = ended(talk_to("openai"), *pieces)
+    out = ended(begin_exchange("openai"), *pieces)
     assert b'"stop_reason":"max_tokens"' in out
     assert out.count(b'"type":"tool_use"') == 2
     assert json.dumps("}").encode() not in out, "what is missing was made up"
@@ -85,49 +85,49 @@ def test_arguments_that_the_text_closed_begin_no_other_call(text: str, arguments
     """Only what stands behind them is missing: servers take the token that ends a call out of the text."""
     pieces = [tells("read", ARGUMENTS), says(text)] if native_first and text[0] != "{" else \
         [says(text), tells("read", ARGUMENTS)]
-    answer = heard(ended(talk_to("openai", arguments=arguments), *pieces))
+    answer = parse_messages(ended(begin_exchange("openai", arguments=arguments), *pieces))
     assert sorted(map(str, answer.calls)) == sorted(map(str, [READ, ("read", {"path": "a b"})]))
 
 
 def test_a_whole_call_without_its_token_holds_no_native_call_of_another_tool_back() -> None:
-    talk = talk_to("openai")
+    talk = begin_exchange("openai")
     talk.feed(says('<|channel|>commentary to=functions.ping<|message|>{"path": "a"}'))
     assert b"partial_json" in talk.feed(tells("read", '{"path": "'))
 
 
 def test_a_call_whose_first_value_never_ended_is_truncated() -> None:
     """All of it came at the end of the text; unsaid, the answer would look whole."""
-    out = ended(talk_to("openai", dialect="llama-pythonic"), says("[read(path='"))
+    out = ended(begin_exchange("openai", dialect="llama-pythonic"), says("[read(path='"))
     assert b'"stop_reason":"max_tokens"' in out
     assert b'path' in out
 
 
 def test_a_truncated_native_call_completes_nothing() -> None:
-    out = ended(talk_to("openai"), says(UP_TO_COMMA), tells("read", ARGUMENTS[:12]), reason="length")
+    out = ended(begin_exchange("openai"), says(UP_TO_COMMA), tells("read", ARGUMENTS[:12]), reason="length")
     assert b'"stop_reason":"max_tokens"' in out
 
 
 def test_a_stream_that_breaks_off_completes_nothing() -> None:
-    talk = talk_to("openai")
+    talk = begin_exchange("openai")
     out = talk.feed(says(UP_TO_COMMA) + tells("read", ARGUMENTS)) + talk.finish()
     assert b"event: error" in out
     assert b'"stop_reason"' not in out.rpartition(b"message_start")[2].partition(b"content_block")[2]
 
 
 def test_text_that_is_no_call_is_shown_behind_it() -> None:
-    answer = heard(ended(talk_to("openai"), says("See <tool_call>"), tells("read", ARGUMENTS[:5]), says(" there."),
+    answer = parse_messages(ended(begin_exchange("openai"), says("See <tool_call>"), tells("read", ARGUMENTS[:5]), says(" there."),
                          tells(None, ARGUMENTS[5:])))
     assert (answer.calls, answer.text) == ([READ], "See <tool_call> there.")
 
 
 def test_plain_text_stays_in_front() -> None:
-    answer = heard(ended(talk_to("openai"), says("a <"), tells("read", ARGUMENTS)))
+    answer = parse_messages(ended(begin_exchange("openai"), says("a <"), tells("read", ARGUMENTS)))
     assert (answer.text, answer.order) == ("a <", ["text", "read"])
 
 
 def test_several_of_each() -> None:
-    ping: Native = ("ping", {})
-    texts = TEXT + "\n" + written(*ping)
-    answer = heard(ended(talk_to("openai"), says(texts[:30]), tells("read", ARGUMENTS), says(texts[30:95]),
+    ping: NativeCall = ("ping", {})
+    texts = TEXT + "\n" + hermes_call(*ping)
+    answer = parse_messages(ended(begin_exchange("openai"), says(texts[:30]), tells("read", ARGUMENTS), says(texts[30:95]),
                          tells("ping", "{}", 1), says(texts[95:]), tells("read", ARGUMENTS, 2)))
     assert sorted(map(str, answer.calls)) == sorted(map(str, [READ, READ, ping]))

@@ -10,8 +10,8 @@ import pytest
 from extproc.dialects.buffer import Marks, TextBuffer
 from extproc.dialects.json.lenient import MAX_DEPTH, decode_json
 from extproc.dialects.json.literals import read_literal
-from tests.unit.dialects.cases import answer, cuts, sse_bytes, text_chunks
-from tests.unit.dialects.texts import read, tool
+from tests.model_text.checks import read_text
+from tests.model_text.exchange import cuts, send_text, tool
 
 HUGE = "0x" + "f" * 6000
 """More digits than Python writes in decimal, which is how JSON writes them."""
@@ -26,9 +26,9 @@ def test_an_integer_that_json_cannot_carry_is_no_literal() -> None:
 
 def test_a_huge_integer_stays_text() -> None:
     tools = [tool("lookup", harbor="string", tries="integer")]
-    assert read(f"[lookup(tries={HUGE})]", "llama-pythonic", tools=tools)[1] == [("lookup", {"tries": HUGE})]
+    assert read_text("llama-pythonic", f"[lookup(tries={HUGE})]", tools=tools)[1] == [("lookup", {"tries": HUGE})]
     dictionary = f"<|tool_calls|>[{{'name': 'lookup', 'arguments': {{'tries': {HUGE}}}}}]"
-    assert read(dictionary, "sarashina", tools=tools) == (dictionary, [], "stop")
+    assert read_text("sarashina", dictionary, tools=tools) == (dictionary, [], "stop")
 
 
 def test_too_deep_nesting_is_no_json() -> None:
@@ -51,7 +51,7 @@ def test_a_value_of_any_depth_reaches_the_client(depth: int) -> None:
                               f'{value}</｜DSML｜parameter></｜DSML｜invoke>'),
             ("prompted", f'<tool_call name="lookup"><parameter name="limits" type="json">{value}</parameter>'
                          '</tool_call>')):
-        got = answer(sse_bytes(text_chunks([text])), tools, dialect=dialect)
+        got = send_text(text, tools, dialect=dialect)
         [[name, arguments]] = got["tool_calls"]
         assert (name, got["finish_reason"]) == ("lookup", "tool_calls")
         assert arguments.count('"a"') + arguments.count('\\"a\\"') == depth
@@ -62,14 +62,14 @@ def test_a_mark_with_a_newline_inside_a_string_is_escaped() -> None:
     separator = "<|from|>assistant\n<|recipient|>"
     raw = (f'lookup\n<|content|>{{"harbor": "Brest{separator}", "day": "Monday"}}{separator}ping\n<|content|>{{}}'
            "<|stop|>")
-    assert read(raw, "functionary-v2")[1] == [
+    assert read_text("functionary-v2", raw)[1] == [
         ("lookup", {"harbor": f"Brest{separator}", "day": "Monday"}), ("ping", {})]
 
 
 def test_a_text_that_ends_in_a_backslash_inside_a_key() -> None:
     tools = [tool("lookup", harbor="string")]
     for pieces in cuts('<tool_call>{"name": "lookup", "arguments": {"}</tool_call>\\'):
-        got = answer(sse_bytes(text_chunks(pieces)), tools, dialect="hermes")
+        got = send_text(pieces, tools, dialect="hermes")
         assert got["tool_calls"] == [["lookup", "{}"]]
         assert got["content"] == "\\"
 
@@ -102,12 +102,12 @@ def test_a_mark_inside_a_longer_mark_waits_for_it() -> None:
 
 def test_half_a_surrogate_pair_before_an_escape_that_is_none() -> None:
     """What is no second half is read again, also where it came in pieces."""
-    assert read(r"[lookup(harbor='a\ud83d\uZZZZ b')]", "llama-pythonic")[1] == [
+    assert read_text("llama-pythonic", r"[lookup(harbor='a\ud83d\uZZZZ b')]")[1] == [
         ("lookup", {"harbor": "a\ufffd\\uZZZZ b"})]
-    assert read(r"[lookup(harbor='a\ud83d\u0041 b')]", "llama-pythonic")[1] == [("lookup", {"harbor": "a\ufffdA b"})]
+    assert read_text("llama-pythonic", r"[lookup(harbor='a\ud83d\u0041 b')]")[1] == [("lookup", {"harbor": "a\ufffdA b"})]
 
 
 def test_a_header_behind_a_backtick() -> None:
     """The rest of a code span that does not end is looked at twice; the header that began before it is still read."""
-    read("<|content_text|>One `<|content_text|>two\nthree<|end_message|>", "inkling")
-    read("to=user<|message|>One `<|message|>two\nthree<|eot|>", "muse-glimmer")
+    read_text("inkling", "<|content_text|>One `<|content_text|>two\nthree<|end_message|>")
+    read_text("muse-glimmer", "to=user<|message|>One `<|message|>two\nthree<|eot|>")

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.model_text.exchange import client_response, tool
+from tests.model_text.text_and_calls import client_bytes, parse_messages, provider_body
 from tests.playbook import delta, sse
-from tests.told_twice import body_of, heard, sent
-from tests.unit.dialects.cases import answer
 
-TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {
-    "path": {"type": "string"}, "id": {"type": "integer"}}}}} for name in ("save", "ping")]
+TOOLS = [tool(name, path="string", id="integer") for name in ("save", "ping")]
 JSON = '{"name": "save", "arguments": {"path": "a"}}'
 K2 = ("<|tool_calls_section_begin|><|tool_call_begin|>functions.save:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
       "<|tool_calls_section_end|>")
@@ -51,7 +50,7 @@ WHOLE = {
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 def test_whole_calls_are_a_whole_answer(dialect: str, text: str, size: int) -> None:
     pieces = [text[at:at + size] for at in range(0, len(text), size)]
-    got = answer(sse(*(delta(content=piece) for piece in pieces), done=False), TOOLS, dialect=dialect)
+    got = client_response(sse(*(delta(content=piece) for piece in pieces), done=False), TOOLS, dialect=dialect)
     assert got["finish_reason"] == "tool_calls"
     assert got["tool_calls"][0][0] in ("save", "ping")
 
@@ -60,11 +59,11 @@ def test_whole_calls_are_a_whole_answer(dialect: str, text: str, size: int) -> N
     ["<tool_call>\n", ("read", {}), "\n</tool_call>\n<tool_call>\n", ("ping", {}), "\n</tool_call>"],
     [("read", {}), "\n<tool_call>\n</tool_call>\n"], [("read", {}), "\n" * 600], [("read", {}), "<|im_end|>"]])
 def test_what_a_server_left_over_of_native_calls_is_no_further_one(items: list[Any]) -> None:
-    got = heard(sent("openai", body_of("openai", items, finish=None)))
+    got = parse_messages(client_bytes("openai", provider_body("openai", items, finish=None)))
     assert (len(got.calls), got.stop) == (sum(not isinstance(item, str) for item in items), "tool_use")
 
 
 def test_reasoning_between_does_not_make_half_a_call_a_whole_one() -> None:
     body = sse(delta(content='<tool_call>\n{"name": "save", "arguments": {"path": "a"'), delta(reasoning_content="\n"),
                done=False)
-    assert answer(body, TOOLS, dialect="hermes")["finish_reason"] == "error"
+    assert client_response(body, TOOLS, dialect="hermes")["finish_reason"] == "error"

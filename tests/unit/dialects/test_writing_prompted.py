@@ -11,7 +11,7 @@ from extproc.conversation.model import Media, Message, Request, ServerTool, Text
 from extproc.conversation.unsupported import Dropped
 from extproc.dialects.writing import format_call, write
 from extproc.errors import BadRequest
-from tests.prompted_reader import read_calls, read_results
+from tests.model_text.prompted_reader import parse_prompted_calls, parse_prompted_results
 from tests.unit.apis.openai.provider.helpers import assistant, call, result, system, user
 
 SAVE = Tool("save", "Saves a file.", {
@@ -59,7 +59,7 @@ def test_each_tool_is_described_with_its_parameters_and_an_example_of_its_use():
             '{"max": {"type": "number"}}, "required": ["max"]}</schema></parameter>') in said
     assert '<parameter name="loose" type="any" required="false"/>' in said
     examples = re.findall(r"<example>\n(.*?)\n</example>", said, re.DOTALL)
-    assert [read_calls(example, {"save": SAVE.schema}) for example in examples] == [
+    assert [parse_prompted_calls(example, {"save": SAVE.schema}) for example in examples] == [
         ("", [("save", {"path": "text", "content": "text"})]), ("", [("ping", {})])]
 
 
@@ -109,7 +109,7 @@ def test_no_text_of_a_tool_breaks_out_of_the_section(hostile):
     for at in re.finditer("<", section):
         assert re.match(known, section[at.start():]), section[at.start():at.start() + 40]
     example = section.split("<example>\n")[1].split("\n</example>")[0]
-    assert read_calls(example, {"t": tool.schema}) == ("", [("t", {hostile: "text", "b": "text"})])
+    assert parse_prompted_calls(example, {"t": tool.schema}) == ("", [("t", {hostile: "text", "b": "text"})])
 
 
 def test_too_many_tools_are_refused_with_the_number_and_the_limit():
@@ -175,10 +175,10 @@ def test_past_calls_and_results_are_written_in_the_same_form():
     assert [message.role for message in out.messages] == ["user", "assistant", "user"]
     thinking, said = out.messages[1].content
     assert thinking == Thinking("hm", signature="s")
-    assert read_calls(said.text, {"save": SAVE.schema}) == (
+    assert parse_prompted_calls(said.text, {"save": SAVE.schema}) == (
         "I will.\n\n\n", [("save", {"path": "x", "tries": 2}), ("ping", {})])
     results, own = texts(out.messages[2])
-    assert read_results(results) == [("save", "1", True, "no disk"), ("ping", "2", False, "(no output)")]
+    assert parse_prompted_results(results) == [("save", "1", True, "no disk"), ("ping", "2", False, "(no output)")]
     assert own == "and now?"
 
 
@@ -188,7 +188,7 @@ def test_images_of_results_follow_all_results():
     out = prompted(assistant(call("a", "ping"), call("b", "ping")),
                    user(result("a", "see", image, note), result("b", "ok")), user("go on"))
     results, label, media, own = out.messages[1].content
-    assert read_results(results.text) == [
+    assert parse_prompted_results(results.text) == [
         ("ping", "1", False, "see\n[image attached behind the results]\nN\n\nnoted"), ("ping", "2", False, "ok")]
     assert label == Text("Attached to the result of ping (call 1):")
     assert media is image
@@ -205,7 +205,7 @@ def test_results_that_no_user_turn_follows_get_their_own():
     " \n x"])
 def test_a_result_cannot_end_itself(text):
     out = prompted(assistant(call("a", "ping")), user(result("a", text)))
-    assert read_results(texts(out.messages[1])[0]) == [("ping", "1", False, text)]
+    assert parse_prompted_results(texts(out.messages[1])[0]) == [("ping", "1", False, text)]
 
 
 def test_point_7_orphans_are_named_and_missing_results_are_filled_in():
@@ -213,7 +213,7 @@ def test_point_7_orphans_are_named_and_missing_results_are_filled_in():
         prompted(user(result("ghost", "boo")))
     dropped = Dropped()
     out = prompted(assistant(call("a", "ping")), user("never mind"), dropped=dropped)
-    ((_, _, is_error, text),) = read_results(texts(out.messages[1])[0])
+    ((_, _, is_error, text),) = parse_prompted_results(texts(out.messages[1])[0])
     assert is_error
     assert "no result" in text
     assert dropped.hints == ["tool_result.missing"]
@@ -239,7 +239,7 @@ def test_cache_marks_stay_with_their_text():
 @pytest.mark.parametrize("key", ["content", "tries", "owner", "limits", "loose", "undeclared", 'a"b>\n&amp;<c', ""])
 def test_every_string_survives_in_every_parameter(key, value):
     said = format_call("save", {key: value, "path": value}, SAVE.schema)
-    assert read_calls(f"a {said} b", {"save": SAVE.schema}) == ("a  b", [("save", {key: value, "path": value})])
+    assert parse_prompted_calls(f"a {said} b", {"save": SAVE.schema}) == ("a  b", [("save", {key: value, "path": value})])
 
 
 @pytest.mark.parametrize("value", [None, True, 0, 1, -7, 2.5, [], {}, [1, "</parameter>", None],
@@ -247,7 +247,7 @@ def test_every_string_survives_in_every_parameter(key, value):
 @pytest.mark.parametrize("key", ["content", "tries", "owner", "limits", "loose", "undeclared"])
 def test_every_other_value_survives_in_every_parameter(key, value):
     said = format_call("save", {key: value}, SAVE.schema)
-    ((_, arguments),) = read_calls(said, {"save": SAVE.schema})[1]
+    ((_, arguments),) = parse_prompted_calls(said, {"save": SAVE.schema})[1]
     assert repr(arguments) == repr({key: value})
 
 

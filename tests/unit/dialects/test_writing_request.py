@@ -14,7 +14,7 @@ from extproc.conversation.model import Media, Tool, ToolChoice
 from extproc.dialects.writing import WRITABLE
 from extproc.errors import BadRequest, RequestError
 from extproc.translation.exchange import Translation
-from tests.prompted_reader import read_results
+from tests.model_text.prompted_reader import parse_prompted_results
 from tests.unit.apis.openai.provider.helpers import GENERIC, assistant, call, encode, result, tool, user
 
 ASK: dict[str, Any] = {
@@ -61,7 +61,7 @@ def test_images_of_results_reach_the_model():
                   settings={"tool_style": "prompted"})
     parts = body["messages"][-1]["content"]
     assert [part["type"] for part in parts] == ["text", "text", "image_url"]
-    assert read_results(parts[0]["text"])[0][3] == "[image attached behind the results]"
+    assert parse_prompted_results(parts[0]["text"])[0][3] == "[image attached behind the results]"
 
 
 def test_the_attempts_choice_and_limits_outrank_the_client():

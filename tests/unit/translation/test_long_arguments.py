@@ -9,13 +9,13 @@ import pytest
 
 from extproc import Translation
 from extproc.bounds import Limits
-from tests.told_twice import UPSTREAMS, Native, body_of, written
+from tests.model_text.text_and_calls import UPSTREAMS, NativeCall, hermes_call, provider_body
 
 MOST = 100
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
-FITS: Native = ("read", {"path": "x" * (MOST - len('{"path": ""}'))})
-TOO_LONG: Native = ("read", {"path": FITS[1]["path"] + "y"})
-UMLAUTS: Native = ("read", {"path": "\u00fc" * 40})
+FITS: NativeCall = ("read", {"path": "x" * (MOST - len('{"path": ""}'))})
+TOO_LONG: NativeCall = ("read", {"path": FITS[1]["path"] + "y"})
+UMLAUTS: NativeCall = ("read", {"path": "\u00fc" * 40})
 """In their JSON these are escapes of six characters each; as text they would fit."""
 FAITHFUL = {"anthropic": ("claude-sonnet-4-5", "https://api.anthropic.com/v1"),
             "openai": ("gpt-4o", "https://api.openai.com/v1"),
@@ -25,7 +25,7 @@ PAIRS = [(client, upstream) for client in ("anthropic", "openai", "events") for 
 both_ways = pytest.mark.parametrize("stream", [True, False])
 
 
-def answered(client: str, upstream: str, items: list[str | Native], *, stream: bool = True, most: int = MOST,
+def answered(client: str, upstream: str, items: list[str | NativeCall], *, stream: bool = True, most: int = MOST,
              cut: int = 1000, **settings: Any) -> tuple[Translation, bytes]:
     model, url = FAITHFUL[upstream]
     talk = Translation(client, upstream, **{"model": model, "url": url, "limits": Limits(tool_arguments=most),
@@ -35,7 +35,7 @@ def answered(client: str, upstream: str, items: list[str | Native], *, stream: b
     asked = {"model": FAITHFUL.get(client, ("gpt-4o",))[0], "max_tokens": 9, "stream": stream, "tools": [tool],
              "messages": [{"role": "user", "content": "hi"}]}
     talk.request(json.dumps(asked).encode())
-    body = body_of(upstream, items, stream=stream)
+    body = provider_body(upstream, items, stream=stream)
     talk.start(200, {"content-type": "text/event-stream" if stream else "application/json"})
     out = b"".join(talk.feed(body[at:at + cut]) for at in range(0, len(body), cut)) + talk.finish()
     return talk, out
@@ -55,7 +55,7 @@ def test_a_call_up_to_the_bound_goes_out(client: str, upstream: str, stream: boo
 @pytest.mark.parametrize("call", [TOO_LONG, UMLAUTS], ids=["letters", "escapes"])
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
 def test_a_longer_one_is_an_error_in_the_clients_shape(client: str, upstream: str, stream: bool, cut: int,
-                                                       call: Native) -> None:
+                                                       call: NativeCall) -> None:
     if upstream == "gemini" and call is UMLAUTS:
         return  # its arguments come as an object and go out as text without escapes: 40 characters
     talk, out = answered(client, upstream, ["Hm.", call], stream=stream, cut=cut, most=MOST - 1)
@@ -78,13 +78,13 @@ def test_a_longer_one_is_an_error_in_the_clients_shape(client: str, upstream: st
 def test_so_is_one_that_the_model_wrote_as_text(upstream: str, arguments: str | None) -> None:
     settings: dict[str, Any] = {"model": "m", "url": "http://127.0.0.1:8000/v1", "dialect": "hermes",
                                 "arguments": arguments}
-    talk, out = answered("anthropic", upstream, [written(*TOO_LONG)], most=MOST - 1, **settings)
+    talk, out = answered("anthropic", upstream, [hermes_call(*TOO_LONG)], most=MOST - 1, **settings)
     assert talk.failure is not None
     assert "limits.tool_arguments" in talk.failure.message
     assert out.endswith(b"}\n\n")
     assert out.count(b"event: error") == 1
     assert b"message_stop" not in out
-    assert answered("anthropic", upstream, [written(*FITS)], **settings)[0].failure is None
+    assert answered("anthropic", upstream, [hermes_call(*FITS)], **settings)[0].failure is None
 
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)

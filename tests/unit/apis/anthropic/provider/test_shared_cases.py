@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from extproc.apis.anthropic.provider.response import AnthropicResponseDecoder
+from tests.model_text.exchange import response_of_events
+from tests.model_text.sample_cases import mismatch, shared_cases
 from tests.unit.apis.anthropic.provider.helpers import context, event
-from tests.unit.dialects.cases import collected, mismatch, shared_cases
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -18,6 +19,6 @@ def test_case_at_every_cut(case: dict[str, Any], named: bool) -> None:
     body = b"".join(event(chunk, named=named) for chunk in case["chunks"])
     for cut in range(len(body)):
         decoder = AnthropicResponseDecoder(context(tools))
-        got = collected(decoder.feed(body[:cut]) + decoder.feed(body[cut:]) + decoder.finish())
+        got = response_of_events(decoder.feed(body[:cut]) + decoder.feed(body[cut:]) + decoder.finish())
         assert mismatch(got, case) is None
         assert got["reasoning"].strip() == case["expect"].get("reasoning", "").strip()

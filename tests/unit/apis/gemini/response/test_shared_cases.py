@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from extproc.apis.gemini.provider.response import GeminiResponseDecoder
+from tests.model_text.exchange import response_of_events
+from tests.model_text.sample_cases import mismatch, shared_cases
 from tests.playbook import context
 from tests.unit.apis.gemini.response.conversation import sse
-from tests.unit.dialects.cases import collected, mismatch, shared_cases
 
 
 def read(pieces: list[bytes], tools: list[str]) -> dict[str, Any]:
     decoder = GeminiResponseDecoder(context(tools))
-    return collected([event for piece in pieces for event in decoder.feed(piece)] + decoder.finish())
+    return response_of_events([event for piece in pieces for event in decoder.feed(piece)] + decoder.finish())
 
 
 @pytest.mark.parametrize("case", shared_cases(only="gemini-chunks"))

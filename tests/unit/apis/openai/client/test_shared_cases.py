@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from extproc.translation.exchange import Translation
+from tests.model_text.sample_cases import UPSTREAMS, case_settings, case_streams, mismatch, shared_cases
 from tests.unit.apis.openai.client.helpers import accumulated
-from tests.unit.dialects.cases import UPSTREAMS, case_settings, case_streams, mismatch, shared_cases
 
 
 def response_bytes(pieces: list[bytes], case: dict[str, Any], client: str = "openai", *, streamed: bool = True,

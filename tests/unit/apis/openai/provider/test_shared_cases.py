@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from extproc.apis.openai.provider.response import OpenAIResponseDecoder
+from tests.model_text.exchange import response_of_events
+from tests.model_text.sample_cases import mismatch, shared_cases
 from tests.playbook import context, sse
-from tests.unit.dialects.cases import collected, mismatch, shared_cases
 
 TEXT_EMBEDDED = ("leak-002", "leak-005")
 """The dialects read calls written as text; the decoder alone does not."""
@@ -21,5 +22,5 @@ def test_case(case: dict[str, Any]) -> None:
     for size in (len(body), 1, 7):
         decoder = OpenAIResponseDecoder(context(tools))
         pieces = [body[at:at + size] for at in range(0, len(body), size)]
-        got = collected([event for piece in pieces for event in decoder.feed(piece)] + decoder.finish())
+        got = response_of_events([event for piece in pieces for event in decoder.feed(piece)] + decoder.finish())
         assert mismatch(got, case) is None

@@ -1,5 +1,5 @@
-"""Answers in which text and native calls stand beside each other, in the wire of each provider API, and what an
-Anthropic client gets of them."""
+"""Provider responses that mix text with native calls, in the wire format of each provider API, and the response that
+an Anthropic client gets."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from tests.providers import openai as gpt
 
 UPSTREAMS = ("openai", "anthropic", "gemini")
 Json = dict[str, Any]
-Native = tuple[str, Json]
-"""A call told by the API; text is a str."""
+NativeCall = tuple[str, Json]
+"""The name and the arguments of a call in a field of the API. Text is a str."""
 
 _TOOL = {"type": "object", "properties": {"path": {"type": "string"}, "n": {"type": "integer"}, "o": {"type": "object"},
                                           "x": {"type": "number"}}}
 REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "hi"}],
-           "tools": [{"name": name, "input_schema": _TOOL} for name in ("read", "ping")]}
+                           "tools": [{"name": name, "input_schema": _TOOL} for name in ("read", "ping")]}
 
 
-def written(name: str, arguments: Json) -> str:
-    """The call as a model writes it."""
+def hermes_call(name: str, arguments: Json) -> str:
+    """The call as text, in the form of Hermes."""
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
 @dataclass
-class Got:
-    """What the client got. `order` tells text and calls apart as they came."""
+class Received:
+    """The client's response. `order`: "text" or the name of the tool, for each block."""
 
     text: str
-    calls: list[Native]
+    calls: list[NativeCall]
     ids: list[str]
     stop: str | None
     order: list[str]
 
 
-def body_of(upstream: str, items: Sequence[str | Native], *, stream: bool = True, size: int = 5,
-            finish: str | None = "calls") -> bytes:
-    """The provider's response; `size` is that of the pieces of text and arguments, `finish` "calls", "length" or None
-    (it breaks off)."""
+def provider_body(upstream: str, items: Sequence[str | NativeCall], *, stream: bool = True, size: int = 5,
+                  finish: str | None = "calls") -> bytes:
+    """The provider's response. `size`: of the pieces of text and arguments. `finish`: "calls", "length" or None (the
+    response breaks off)."""
     reply = {"openai": _openai, "anthropic": _anthropic, "gemini": _gemini}[upstream](items, stream, size, finish)
     return b"".join(piece for piece in reply.body if isinstance(piece, bytes))
 
 
-def _openai(items: Sequence[str | Native], stream: bool, size: int, finish: str | None) -> Any:
+def _openai(items: Sequence[str | NativeCall], stream: bool, size: int, finish: str | None) -> Any:
     reason = {"calls": "tool_calls", "length": "length", None: None}[finish]
     calls = [item for item in items if not isinstance(item, str)]
     if not stream:
@@ -70,7 +70,7 @@ def _openai(items: Sequence[str | Native], stream: bool, size: int, finish: str 
     return gpt.stream(deltas, finish=reason, done=finish is not None)
 
 
-def _anthropic(items: Sequence[str | Native], stream: bool, size: int, finish: str | None) -> Any:
+def _anthropic(items: Sequence[str | NativeCall], stream: bool, size: int, finish: str | None) -> Any:
     reason = {"calls": "tool_use", "length": "max_tokens", None: None}[finish]
     blocks = [claude.text_block(item) if isinstance(item, str) else claude.tool_use_block(f"call_{at}", *item)
               for at, item in enumerate(items)]
@@ -79,7 +79,7 @@ def _anthropic(items: Sequence[str | Native], stream: bool, size: int, finish: s
     return claude.json({**claude.head(), "content": blocks, "usage": claude.USAGE, "stop_reason": reason})
 
 
-def _gemini(items: Sequence[str | Native], stream: bool, size: int, finish: str | None) -> Any:
+def _gemini(items: Sequence[str | NativeCall], stream: bool, size: int, finish: str | None) -> Any:
     reason = {"calls": "STOP", "length": "MAX_TOKENS", None: None}[finish]
     parts: list[Json] = []
     for item in items:
@@ -93,28 +93,32 @@ def _gemini(items: Sequence[str | Native], stream: bool, size: int, finish: str 
                            + ([gemini_wire.response([], finish=reason)] if reason else []))
 
 
-def talk_to(upstream: str, *, stream: bool = True, **settings: Any) -> Translation:
-    """An exchange with a server of unknown make whose answer begins."""
-    talk = Translation("anthropic", upstream, settings.pop("model", "m"), url="http://127.0.0.1:8000/v1", **settings)
-    talk.request(json.dumps({**REQUEST, "stream": stream}).encode())
-    talk.start(200, {"content-type": "text/event-stream" if stream else "application/json"})
-    return talk
+def begin_exchange(upstream: str, *, stream: bool = True, **settings: Any) -> Translation:
+    """An exchange with a server of unknown make, up to the head of the response."""
+    model = settings.pop("model", "m")
+    exchange = Translation("anthropic", upstream, model, url="http://127.0.0.1:8000/v1", **settings)
+    exchange.request(json.dumps({**REQUEST, "stream": stream}).encode())
+    exchange.start(200, {"content-type": "text/event-stream" if stream else "application/json"})
+    return exchange
 
 
-def sent(upstream: str, body: bytes, *, stream: bool = True, cuts: Iterable[int] = (), **settings: Any) -> bytes:
-    """The client's bytes, of a body that came in pieces."""
-    talk = talk_to(upstream, stream=stream, **settings)
+def client_bytes(upstream: str, body: bytes, *, stream: bool = True, cuts: Iterable[int] = (),
+                 **settings: Any) -> bytes:
+    """The client's bytes for a provider's body that arrives in pieces."""
+    exchange = begin_exchange(upstream, stream=stream, **settings)
     at = [0, *sorted(cut % (len(body) + 1) for cut in cuts), len(body)]
-    return b"".join(talk.feed(body[a:b]) for a, b in pairwise(at)) + talk.finish()
+    return b"".join(exchange.feed(body[a:b]) for a, b in pairwise(at)) + exchange.finish()
 
 
-def got(upstream: str, items: Sequence[str | Native], *, stream: bool = True, finish: str = "calls", size: int = 5,
-        **settings: Any) -> Got:
-    return heard(sent(upstream, body_of(upstream, items, stream=stream, size=size, finish=finish), stream=stream,
-                      **settings), stream=stream)
+def received(upstream: str, items: Sequence[str | NativeCall], *, stream: bool = True, finish: str = "calls",
+             size: int = 5, **settings: Any) -> Received:
+    """The client's response to `provider_body` of these arguments."""
+    body = provider_body(upstream, items, stream=stream, size=size, finish=finish)
+    return parse_messages(client_bytes(upstream, body, stream=stream, **settings), stream=stream)
 
 
-def heard(out: bytes, *, stream: bool = True) -> Got:
+def parse_messages(out: bytes, *, stream: bool = True) -> Received:
+    """The response in the bytes of the Messages API."""
     blocks: list[Json] = []
     stop = None
     if not stream:
@@ -131,16 +135,16 @@ def heard(out: bytes, *, stream: bool = True) -> Got:
             elif event["type"] == "message_delta":
                 stop = event["delta"]["stop_reason"]
     calls = [block for block in blocks if block["type"] == "tool_use"]
-    return Got("".join(block["text"] for block in blocks if block["type"] == "text"),
-               [(block["name"], json.loads(block["json"] or "{}")) for block in calls],
-               [block["id"] for block in calls], stop,
-               [block["name"] if block["type"] == "tool_use" else block["type"] for block in blocks])
+    return Received("".join(block["text"] for block in blocks if block["type"] == "text"),
+                    [(block["name"], json.loads(block["json"] or "{}")) for block in calls],
+                    [block["id"] for block in calls], stop,
+                    [block["name"] if block["type"] == "tool_use" else block["type"] for block in blocks])
 
 
-def interleaved(texts: Sequence[str], natives: Sequence[tuple[int, str | None, str]], order: Iterable[bool], *,
-                finish: str | None = "calls") -> bytes:
-    """A Chat Completions stream in which pieces of text and of native calls (which, its name, arguments) come in turns:
-    `order` says which way the next piece comes (True: native), then come those that are left."""
+def interleaved_stream(texts: Sequence[str], natives: Sequence[tuple[int, str | None, str]], order: Iterable[bool], *,
+                       finish: str | None = "calls") -> bytes:
+    """A Chat Completions stream in which pieces of text alternate with pieces of native calls (index, name,
+    arguments). `order`: True for a native piece, False for text; the pieces that are left follow."""
     words, calls = list(texts), list(natives)
     deltas: list[Json] = []
     for native in [*order, *[False] * len(texts), *[True] * len(natives)]:
@@ -154,22 +158,23 @@ def interleaved(texts: Sequence[str], natives: Sequence[tuple[int, str | None, s
     return b"".join(piece for piece in reply.body if isinstance(piece, bytes))
 
 
-def in_pieces(at: int, native: Native, size: int) -> list[tuple[int, str | None, str]]:
-    """A native call for `interleaved`."""
+def call_pieces(at: int, native: NativeCall, size: int) -> list[tuple[int, str | None, str]]:
+    """A native call for `interleaved_stream`."""
     return [(at, native[0], ""), *[(at, None, piece) for piece in gpt.cut(json.dumps(native[1]), size)]]
 
 
-def tokens(text: str, size: int) -> list[str]:
-    """Pieces of a model's text: its tags come whole."""
+def text_pieces(text: str, size: int) -> list[str]:
+    """Pieces of a model's text. The tag of a call stays whole."""
     pieces: list[str] = []
     for part in re.split(r"(<tool_call>)", text):
         pieces += [part] if part == "<tool_call>" else gpt.cut(part, size)
     return [piece for piece in pieces if piece]
 
 
-def talk(upstream: str, items: list[str | Native], *, stream: bool = True, **settings: Any) -> Translation:
-    """The exchange at its end."""
-    made = talk_to(upstream, stream=stream, **settings)
-    made.feed(body_of(upstream, items, stream=stream))
-    made.finish()
-    return made
+def finished_exchange(upstream: str, items: list[str | NativeCall], *, stream: bool = True,
+                      **settings: Any) -> Translation:
+    """An exchange after `provider_body` of these items."""
+    exchange = begin_exchange(upstream, stream=stream, **settings)
+    exchange.feed(provider_body(upstream, items, stream=stream))
+    exchange.finish()
+    return exchange

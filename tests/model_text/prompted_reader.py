@@ -18,7 +18,7 @@ _PARAMETER = re.compile(r'\s*<parameter name="([^"]*)"((?: [a-z_]+="[^"]*")*)(/?
 _ATTRIBUTE = re.compile(r' ([a-z_]+)="([^"]*)"')
 
 
-def read_calls(text: str, schemas: dict[str, dict[str, Any]]) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
+def parse_prompted_calls(text: str, schemas: dict[str, dict[str, Any]]) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
     """The visible text (calls cut out), and each call as (name, arguments)."""
     calls: list[tuple[str, dict[str, Any]]] = []
     shown, at = "", 0
@@ -30,7 +30,7 @@ def read_calls(text: str, schemas: dict[str, dict[str, Any]]) -> tuple[str, list
     return shown + text[at:], calls
 
 
-def read_results(text: str) -> list[tuple[str, str, bool, str]]:
+def parse_prompted_results(text: str) -> list[tuple[str, str, bool, str]]:
     """(name, id, is_error, text) of each result."""
     out, at = [], 0
     while found := _OPEN.search(text, at):
