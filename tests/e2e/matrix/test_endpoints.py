@@ -4,6 +4,7 @@ events, request ids and rate limits, through the real Envoy with the SDKs or on 
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from typing import Any
 
 import anthropic
@@ -23,7 +24,8 @@ from tests.unit.apis.responses.client.grammar import check_stream
 
 PROVIDERS = [kind.name for kind in BACKENDS]
 LISTED = ["openai", "openai-thinker", "openai-signer", "anthropic", "gemini", "responses", "responses-thinker",
-          *(f"after-{provider}" for provider in PROVIDERS)]
+          *(f"after-{provider}" for provider in PROVIDERS),
+          *(f"{first}-then-{second}" for first, second in permutations(PROVIDERS, 2))]
 BEARER = {"authorization": f"Bearer {CLIENT_KEY}", "content-type": "application/json"}
 DATE = "Tue, 15 Nov 2033 08:00:00 GMT"
 
