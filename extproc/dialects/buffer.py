@@ -126,7 +126,7 @@ class TextBuffer:
         self.in_call = False
         """A call has begun for certain and is not closed."""
         self.comma = False
-        """`behind_commas` consumed a comma when it was called last."""
+        """`skip_commas` consumed a comma when it was called last."""
         self._held: int | None = None
 
     def feed(self, text: str) -> None:
@@ -166,17 +166,17 @@ class TextBuffer:
         assert self._held is not None
         self.at = self._held
 
-    def cut_mark(self, marks: Marks) -> int:
+    def truncated_mark(self, marks: Marks) -> int:
         """How many characters at the end of a text that was cut off are the beginning of a mark."""
         return marks.partial(self.buffer, self.at) if self.broke_off else 0
 
-    def half_mark(self, marks: Marks) -> str:
+    def partial_mark(self, marks: Marks) -> str:
         """The beginning of a mark that the text ended with, consumed or not."""
         return self.buffer[len(self.buffer) - marks.partial(self.buffer, 0):]
 
-    def drop_cut_mark(self, marks: Marks) -> None:
+    def drop_truncated_mark(self, marks: Marks) -> None:
         """Consumes what is left when it is nothing but the beginning of a mark in a text that was cut off."""
-        if self.cut_mark(marks) == len(self.buffer) - self.at:
+        if self.truncated_mark(marks) == len(self.buffer) - self.at:
             self.at = len(self.buffer)
 
     def push_back(self, text: str) -> None:
@@ -259,7 +259,7 @@ class TextBuffer:
                 return found
             yield
 
-    def behind_commas(self) -> Steps[str]:
+    def skip_commas(self) -> Steps[str]:
         """Consumes white space and commas; returns the character that stands there then, "" at the end of the text."""
         self.comma = False
         while True:
@@ -316,7 +316,7 @@ class TextBuffer:
             raise
         return before.text, mark
 
-    def run(self, allowed: Callable[[str], bool], limit: int = 512) -> Steps[str]:
+    def take_while(self, allowed: Callable[[str], bool], limit: int = 512) -> Steps[str]:
         """Consumes characters while `allowed`; at most `limit` of them."""
         out = ""
         while len(out) < limit:

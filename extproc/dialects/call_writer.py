@@ -109,7 +109,7 @@ class CallWriter:
     def parameter(self, key: str) -> Parameter:
         return parameter(self._shape, key)
 
-    def knows(self, key: str) -> bool:
+    def declares(self, key: str) -> bool:
         """Whether the tool's schema names this parameter."""
         return key in self._shape.parameters
 
@@ -121,12 +121,12 @@ class CallWriter:
         """Whether pieces of this parameter's text may go out before its end is known."""
         return key not in self._keys and self.parameter(key).streams
 
-    def begin(self, key: str) -> None:
+    def begin_string(self, key: str) -> None:
         """A string value begins. Its key waits for the first piece that is not blank."""
         self._path = f"$.{key[:64]}"  # before its key: one that never ends is a truncated call, at the end as well
         self._unsaid, self._blank = key, ""
 
-    def piece(self, text: str) -> None:
+    def write_piece(self, text: str) -> None:
         """A piece of the string's text (not JSON)."""
         if self._unsaid is not None:
             if not text.strip() and len(self._blank) < _MAX_BLANK:
@@ -136,17 +136,17 @@ class CallWriter:
         if text:
             self._send(_encode(text)[1:-1].decode())
 
-    def json_piece(self, text: str) -> None:
+    def write_json_piece(self, text: str) -> None:
         """A piece of the string as it stands between the quotes of JSON."""
         self._say_key()
         self._send(text)
 
-    def end(self, *, closed: bool = True) -> None:
+    def end_string(self, *, closed: bool = True) -> None:
         """`closed`: what closes the value was read, else something behind it. A blank value that nothing closes was
         never written: it is left out."""
         if not closed and self._unsaid is not None:
             self._unsaid = None
-            self.repaired("dropped_parameter")
+            self.note_repair("dropped_parameter")
             self._path = "$"
             return
         self._say_key()
@@ -161,43 +161,43 @@ class CallWriter:
             if self._blank:
                 self._send(_encode(self._blank)[1:-1].decode())
 
-    def text(self, key: str, text: str) -> None:
+    def write_text(self, key: str, text: str) -> None:
         """A whole value that came as text: typed by the schema."""
         self._value(key, coerce_text(text, self.parameter(key)))
 
-    def value(self, key: str, value: object) -> None:
+    def write_value(self, key: str, value: object) -> None:
         """A whole value that came as JSON."""
         self._value(key, coerce_value(value, self.parameter(key)))
 
-    def arguments(self, raw: str) -> None:
+    def write_arguments(self, raw: str) -> None:
         """All arguments at once as they came, an object or what is left of one: repaired as far as the mode allows.
         Parameters that went out before stay as they are. An object that the end of the text left open breaks off."""
         text = raw.strip()
         self.whole = self.whole or (text[:1] in ("{", "[", '"') and is_closed(text))
         if self._settings.buffer.ran_out and not self.whole:
             if text in ("", "null"):
-                self.text_ends()
+                self.note_text_end()
             else:
                 self.break_off(text)
             return
         if text in ("", "null", '""') or (text == "{" and self._keys):
             return
         if text == "[]" and self._settings.mode != "as-is":  # how servers in some languages write an empty object
-            self.repaired("empty_list")
+            self.note_repair("empty_list")
             return
         found = read_object(text) if self._settings.mode != "as-is" or self._keys else None
         if found is None:
             if self._settings.mode != "as-is":
-                self.repaired("unreadable")
+                self.note_repair("unreadable")
             self._say_raw(text)
             return
         for what in found.repairs:
-            self.repaired(what)
+            self.note_repair(what)
         for key, value in found.value.items():
             if key not in self._keys:
-                self.value(key, value)
+                self.write_value(key, value)
 
-    def text_ends(self) -> None:
+    def note_text_end(self) -> None:
         """The text ended between two values, or before the first one: what a form closes now, it did not read."""
         self._unclosed = True
 
@@ -216,7 +216,7 @@ class CallWriter:
     def _raw_text(self, text: str) -> str:
         return ", " + text[1:].lstrip() if self._keys else text
 
-    def repaired(self, what: str) -> None:
+    def note_repair(self, what: str) -> None:
         """Something was wrong with this call, or the value at hand, and was put right."""
         self._settings.note_repair(what, self.name, self._path)
         if not self._flawed:
@@ -248,7 +248,7 @@ class CallWriter:
         whole = self.whole or (self._keys and self._shape.required <= self._keys)
         if whole and self._path == "$" and not self._broken_off and self._settings.buffer.finished:
             if not self.whole:
-                self.repaired("missing_end")
+                self.note_repair("missing_end")
             self._unclosed = False
             self.close()
         else:

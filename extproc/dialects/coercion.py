@@ -15,7 +15,7 @@ import math
 import re
 
 from extproc.bounds import JSON_DEPTH
-from extproc.dialects.json.lenient import decode_json, read_relaxed
+from extproc.dialects.json.lenient import decode_json, read_lenient
 from extproc.dialects.shapes import Document, Parameter, Schema, ToolShape, json_types, mapping, parameter, tool_shape
 
 __all__ = ["Parameter", "ToolShape", "coerce_text", "coerce_value", "json_or_text", "parameter", "tool_shape"]
@@ -123,7 +123,7 @@ def _container(bare: str, types: frozenset[str], exact: bool) -> object:
 
 def _python_literal(bare: str) -> object:
     try:
-        reading = read_relaxed(bare)
+        reading = read_lenient(bare)
     except ValueError:
         return _ABSENT
     whole = reading.end == len(bare) and _PLAIN_REPAIRS.issuperset(reading.repairs)

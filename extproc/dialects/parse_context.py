@@ -23,7 +23,7 @@ from extproc.errors import Failure
 LOOK_AHEAD = 1024 * 1024
 """Characters of one answer that may be read twice to tell markup that is data from markup that counts."""
 
-LeftOut = Literal["skipped_call", "dropped_call"]
+OmissionReason = Literal["skipped_call", "dropped_call"]
 """Why a call does not go out: no offered tool is meant; not even that could be read."""
 
 
@@ -50,7 +50,7 @@ class ToolCallParser(Protocol):
     openers: tuple[str, ...]
 
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
-        """Reads from behind the opener to the end of the region. May raise NotACall before its first call."""
+        """Reads from behind the opener to the end of the region. May raise NoMatch before its first call."""
 
 
 ParserFactory = Callable[[Sequence[str]], tuple[ToolCallParser, ...]]
@@ -75,7 +75,7 @@ class ParseContext(CallSettings):
         self._writer: CallWriter | None = None
         """Of the call that has begun last."""
 
-    def offered(self, name: str) -> str | None:
+    def find_tool(self, name: str) -> str | None:
         """The offered tool that `name` means, also with the namespace some models put before it; None: no such."""
         if name in self.tools:
             return name
@@ -88,7 +88,7 @@ class ParseContext(CallSettings):
         # the provider's name may be a spelling that its API takes; the model may know the client's own
         return next((key for key, tool in self.tools.items() if tool.name in (name, plain)), None)
 
-    def left_out(self, reason: LeftOut) -> None:
+    def leave_out(self, reason: OmissionReason) -> None:
         """Notes a call that does not go out."""
         self.note_repair(reason)
         if not self.buffer.broke_off:
@@ -103,12 +103,12 @@ class ParseContext(CallSettings):
         else:
             counts.unreadable += 1
 
-    def call(self, name: str) -> CallWriter:
-        """A call begins for certain; the hold ends. Raises NotACall when no such tool is offered."""
-        known = self.offered(name)
+    def begin_call(self, name: str) -> CallWriter:
+        """A call begins for certain; the hold ends. Raises NoMatch when no such tool is offered."""
+        known = self.find_tool(name)
         if known is None:
             raise NoMatch
-        self.settle()
+        self.settle_call()
         self.buffer.commit()
         self.before_call()
         self.calls += 1
@@ -117,7 +117,7 @@ class ParseContext(CallSettings):
         self._writer = writer = CallWriter(self, known, tool_shape(self.tools[known].schema))
         return writer
 
-    def settle(self) -> None:
+    def settle_call(self) -> None:
         """The form is done with the call that it began last. One that it did not close is complete only where nothing
         but closing markup is missing."""
         writer, self._writer = self._writer, None

@@ -63,7 +63,7 @@ def find_dialect(name: str) -> Dialect:
         raise ValueError(f"unknown dialect {name!r}; known: {', '.join(sorted(DIALECTS))}") from None
 
 
-def look_for(model: str, *, style: str = "auto", read: Iterable[str] = (), tools: bool,
+def find_scan_plan(model: str, *, style: str = "auto", read: Iterable[str] = (), tools: bool,
              reasoning_open: bool | None = None) -> ScanPlan | None:
     """What to look for in the answer of this model; None: let everything pass. `tools`: some are offered (or were
     written into the prompt). Raises ValueError for an unknown dialect."""

@@ -83,7 +83,7 @@ class Scanner:
 
     # ----------------------------------------------------------------------------------------------- what arrives
 
-    def content(self, text: str) -> None:
+    def feed_content(self, text: str) -> None:
         out = self._out
         if not self._plain and self._channel is not Channel.CONTENT:
             self._change_to(Channel.CONTENT, first=not self._began and not self._begins_plainly(text))
@@ -94,7 +94,7 @@ class Scanner:
         else:
             self._read(text)
 
-    def all_at_hand(self, text: str) -> None:
+    def expect_whole_text(self, text: str) -> None:
         """The answer did not stream and `text` is all of its content: reasoning that is only assumed must end in it,
         by a closing tag or by a call."""
         if self._out.assumed is not None and not any(mark in text for mark in (*self._think_closers, *self._openers)):
@@ -106,7 +106,7 @@ class Scanner:
         return (self._opening_marks.absent(text) and text.strip() != "" and not self._beside_calls
                 and (not self._begins_open or self._sequencer.has_reasoned))
 
-    def reasoning(self, text: str) -> None:
+    def feed_reasoning(self, text: str) -> None:
         if not self._plain_thought and self._channel is not Channel.REASONING:
             self._change_to(Channel.REASONING)
         if self._plain_thought and self._buffer.at == len(self._buffer.buffer) and self._reasoning_marks.absent(text):
@@ -395,7 +395,7 @@ class Scanner:
                 return False
         finally:
             self._in_call = False
-        self._io.settle()
+        self._io.settle_call()
         self._buffer.commit()
         if self._io.calls > before and (closers := self._call_closers.get(opener)):
             self._buffer.push_back((yield from self._buffer.skip(*closers)))  # closers too many

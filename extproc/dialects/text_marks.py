@@ -20,7 +20,7 @@ FENCE_MARKS = {fence: Marks((fence,)) for fence in FENCES}
 
 def whole_run(buffer: TextBuffer, mark: str) -> Steps[str]:
     """The marks behind the first three, which were consumed, and those three."""
-    return mark + (yield from buffer.run(lambda char: char == mark[0]))
+    return mark + (yield from buffer.take_while(lambda char: char == mark[0]))
 
 
 def through_fence(buffer: TextBuffer, mark: str, info: str, on_blank_line: Callable[[], bool],

@@ -20,7 +20,7 @@ from extproc.conversation.tool_names import NameMap
 from extproc.conversation.unsupported import Dropped
 from extproc.dialects.call_writer import NativeArguments, Repair
 from extproc.dialects.coercion import coerce_value, parameter, tool_shape
-from extproc.dialects.registry import find_dialect, look_for
+from extproc.dialects.registry import find_dialect, find_scan_plan
 from extproc.dialects.scan_plan import ScanPlan
 from extproc.dialects.scanner import Scanner
 from extproc.dialects.writing import WRITABLE
@@ -114,7 +114,7 @@ class CallReader:
         opened = self._reasoning_open
         if opened is None and target.profile.splits_reasoning:
             opened = False
-        self._scan_plan = look_for(target.model, style=target.tool_style, read=self._dialects,
+        self._scan_plan = find_scan_plan(target.model, style=target.tool_style, read=self._dialects,
                                    tools=bool(self._offered), reasoning_open=opened)
         if self._arguments in ("repair", "strict"):
             self.repair_arguments = NativeArguments({tool.name: tool for tool in request.tools}, self._arguments,

@@ -9,7 +9,7 @@ import time
 import extproc
 from extproc.conversation.model import Tool
 from extproc.conversation.sequencer import BlockSequencer
-from extproc.dialects.registry import DIALECTS, look_for
+from extproc.dialects.registry import DIALECTS, find_scan_plan
 from extproc.dialects.scanner import Scanner
 
 NATIVE, UNKNOWN = "gpt-5", "bench"
@@ -65,14 +65,14 @@ def microseconds_per_character(size: int, *, in_call: bool) -> float:
     if in_call:
         text = CALL + text.replace("\n", "\\n") + '"}}\n</tool_call>'
     tools = {"write": Tool("write", None, {"type": "object", "properties": {"text": {"type": "string"}}})}
-    look = look_for(UNKNOWN, read=sorted(DIALECTS), tools=True)
+    look = find_scan_plan(UNKNOWN, read=sorted(DIALECTS), tools=True)
     assert look is not None
     sequencer = BlockSequencer(lambda number, _: f"c{number}", str, frozenset(tools))
     scanner = Scanner(look, sequencer, tools)
     started = time.process_time()
     written = 0
     for char in text:
-        scanner.content(char)
+        scanner.feed_content(char)
         written += len(sequencer.take_events())
     scanner.finish(clean=True)
     spent = time.process_time() - started

@@ -18,7 +18,7 @@ from extproc.bounds import Limits
 from extproc.conversation.model import Message, Request, Text, TextDelta, Tool, ToolCall, ToolResult
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.conversation.unsupported import Dropped
-from extproc.dialects.registry import DIALECTS, look_for
+from extproc.dialects.registry import DIALECTS, find_scan_plan
 from extproc.dialects.scanner import Scanner
 from extproc.dialects.writing import WRITABLE, write
 from extproc.translation.exchange import Translation
@@ -190,11 +190,11 @@ HOSTILE = ["[", "{", "<", "```\n", "<think>", " ", "\n", '"', "a", "<tool_call",
 def scanned(text: str, chunk: int, limit: int) -> tuple[str, str]:
     """The visible text that came out before the end, and all of it. `limit`: characters that may be held back."""
     sequencer = BlockSequencer(lambda number, _: f"c{number}", str, frozenset(TOOL_MAP), limit)
-    look = look_for("nobody/knows-it", tools=True)
+    look = find_scan_plan("nobody/knows-it", tools=True)
     assert look is not None
     scanner = Scanner(look, sequencer, TOOL_MAP, limits=Limits(held_back=limit))
     for at in range(0, len(text), chunk):
-        scanner.content(text[at:at + chunk])
+        scanner.feed_content(text[at:at + chunk])
     before = visible(sequencer)
     scanner.finish(clean=True)
     sequencer.flush(clean=True)

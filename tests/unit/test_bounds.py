@@ -81,7 +81,7 @@ CACHED: dict[str, Callable[[str], object]] = {
     "a model of Anthropic's": lambda text: anthropic.find_anthropic_endpoint("example.com", None, text),
     "names of tools": lambda text: build_name_map(tool_named(text)),
     "a name that no provider takes": lambda text: fits_name(text, 1 << 20),
-    "a model and its dialect": lambda text: registry.look_for(text, tools=True),
+    "a model and its dialect": lambda text: registry.find_scan_plan(text, tools=True),
     "a pattern that is too long to compile": lambda text: validation.problems({"type": "string", "pattern": text}, "x"),
     "a pattern that OpenAI gets": lambda text: clean_schema({"type": "string", "pattern": f"^{text}$"}),
     "a schema's shape": lambda text: shapes.tool_shape({"title": text}),

@@ -38,8 +38,8 @@ class ResponseReader(BodyReader):
         self._seq.report_lost_signature = partial(context.dropped.hint, "response.thoughtSignature")
         self._seq.report_dropped_call = context.dropped.loss
         self._scanner = context.scanner(self._seq)
-        self._content = self._seq.text if self._scanner is None else self._scanner.content
-        self._reasoning_text = self._seq.thinking if self._scanner is None else self._scanner.reasoning
+        self._content = self._seq.text if self._scanner is None else self._scanner.feed_content
+        self._reasoning_text = self._seq.thinking if self._scanner is None else self._scanner.feed_reasoning
         self._got_usage = False
         self._halved: tuple[bytes, bytes] | None = None
         """The event that waits for the second half of a surrogate pair: its name and its JSON."""

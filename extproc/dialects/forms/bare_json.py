@@ -69,7 +69,7 @@ class BareCallAtEnd:
     def _check_array(self, io: ParseContext) -> Steps[None]:
         """Objects as `_check` wants them, through the closing bracket."""
         found = False
-        while (mark := (yield from io.buffer.behind_commas())) == "{":
+        while (mark := (yield from io.buffer.skip_commas())) == "{":
             io.buffer.at += 1
             yield from self._check(io)
             found = True
@@ -82,7 +82,7 @@ class BareCallAtEnd:
         buffer = io.buffer
         seen: set[str] = set()
         while True:
-            mark = yield from buffer.behind_commas()
+            mark = yield from buffer.skip_commas()
             if mark == "}":
                 buffer.at += 1
                 break
@@ -96,7 +96,7 @@ class BareCallAtEnd:
             seen.add(kind)
             yield from buffer.space()
             mark = yield from buffer.peek()
-            if kind == "name" and (mark != '"' or io.offered((yield from short_string(buffer))) is None):
+            if kind == "name" and (mark != '"' or io.find_tool((yield from short_string(buffer))) is None):
                 raise NoMatch
             if (kind == "arguments" and mark not in ("{", '"')) or (kind in ("type", "id") and mark != '"'):
                 raise NoMatch
@@ -198,25 +198,25 @@ class ToolCalls:
 
     def _named(self, opener: str, io: ParseContext) -> Steps[None]:
         buffer = io.buffer
-        name = yield from buffer.run(lambda char: char.isalnum() or char in "_-.:", 256)
-        if io.offered(name) is None:
+        name = yield from buffer.take_while(lambda char: char.isalnum() or char in "_-.:", 256)
+        if io.find_tool(name) is None:
             raise NoMatch
         yield from buffer.space()
         marked = yield from buffer.literal("[CALL_ID]", "[ARGS]")
         if marked == "[CALL_ID]":
             yield from buffer.space()
-            yield from buffer.run(lambda char: char.isalnum() or char in "_-.:", 256)
+            yield from buffer.take_while(lambda char: char.isalnum() or char in "_-.:", 256)
             yield from buffer.space()
             marked = yield from buffer.literal("[ARGS]")
         yield from buffer.space()
         mark = yield from buffer.peek()
         # without its marker only an object can be told from prose; a name alone ends the answer or the call
         if not marked and mark not in ("{", "") and (yield from buffer.peek(len(opener))) != opener:
-            buffer.drop_cut_mark(_NAME_MARKS)
+            buffer.drop_truncated_mark(_NAME_MARKS)
             raise NoMatch
         if not mark and not buffer.clean:
             raise NoMatch
-        writer = io.call(name)
+        writer = io.begin_call(name)
         if mark and (mark not in ("{", '"') or (yield from read_arguments(io, writer, _MISTRAL_STOP))):
             writer.close()
 

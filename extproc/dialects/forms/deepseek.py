@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from extproc.dialects.buffer import Marks, Steps, TooMuch
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.forms.elements import ElementCalls, Grammar
-from extproc.dialects.forms.sections import Tokens, TokenSections
+from extproc.dialects.forms.elements import ElementCalls, ElementGrammar
+from extproc.dialects.forms.sections import SectionTokens, TokenSections
 from extproc.dialects.parse_context import ParseContext
 
 END_OF_SENTENCE = "<｜end▁of▁sentence｜>"
 
-TOKENS = Tokens(
+TOKENS = SectionTokens(
     sections=("<｜tool▁calls▁begin｜>", "<｜tool▁calls｜>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>"),
     section_ends=("<｜tool▁calls▁end｜>", "<｜tool_calls_end｜>", "<｜tool calls end｜>"),
     calls=("<｜tool▁call▁begin｜>", "<｜tool_call_begin｜>"),
@@ -39,14 +39,14 @@ _FENCES = ("```json", "```JSON", "```")
 class DeepSeekSections(TokenSections):
     """The header is a name, or the word `function` (Solar: an id) and the name behind the separator."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: SectionTokens) -> None:
         super().__init__(tokens)
         self._name_ends = Marks([*tokens.structure, *tokens.separators, "\n", "\r", "{", "`"])
 
     def title(self, io: ParseContext, header: str) -> Steps[str]:
         buffer = io.buffer
         yield from buffer.space()
-        if io.offered(header) is None:
+        if io.find_tool(header) is None:
             try:
                 name, mark = yield from buffer.collect(self._name_ends, 256)
             except TooMuch:
@@ -62,7 +62,7 @@ class DeepSeekSections(TokenSections):
 
 DEEPSEEK_SECTIONS = DeepSeekSections(TOKENS)
 
-SOLAR_OPEN = Tokens(
+SOLAR_OPEN = SectionTokens(
     sections=("<|tool_calls|>",), section_ends=("<|calls|>",), calls=("<|tool_call:begin|>",),
     separators=("<|tool_call:name|>", "<|tool_call:args|>"), call_ends=("<|tool_call:end|>",))
 
@@ -73,7 +73,7 @@ WRAPPERS = ("function_calls", "tool_calls", "toolcalls", "tool", "calls")
 
 def markup(mark: str) -> ElementCalls:
     """The form of the language whose tags are marked like this."""
-    return ElementCalls(Grammar(
+    return ElementCalls(ElementGrammar(
         open=(f"<｜{mark}｜", f"<|{mark}|"), close=(f"</｜{mark}｜", f"</|{mark}|"), tag_end=">",
         wrappers=frozenset(WRAPPERS), call="invoke", call_name="name", parameter="parameter", parameter_name="name",
         marks_string=("string", "true")))

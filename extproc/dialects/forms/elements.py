@@ -20,7 +20,7 @@ from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch, discard
 from extproc.dialects.call_writer import CallWriter
 from extproc.dialects.json.body import read_arguments
 from extproc.dialects.parse_context import EmptyBlock, NoMatch, ParseContext, PlainText
-from extproc.dialects.tags.value import MarkedValue
+from extproc.dialects.tags.value import MarkedText
 
 _MAX_TAG = 1024
 _MAX_NOISE = 256
@@ -33,7 +33,7 @@ End = Literal["closed", "unclosed", "cut"]
 """How a value ended: with its own closing tag, at another tag, with the text."""
 
 
-class Grammar(msgspec.Struct, frozen=True, kw_only=True):
+class ElementGrammar(msgspec.Struct, frozen=True, kw_only=True):
     """How the tags of one family look."""
 
     open: tuple[str, ...]
@@ -66,7 +66,7 @@ class Tag(msgspec.Struct, frozen=True):
     """False: the end of the tag is missing."""
 
 
-class _Call:
+class _ElementCall:
     """A call that is being read: `writer` is None while it is skipped."""
 
     def __init__(self, writer: CallWriter | None) -> None:
@@ -74,7 +74,7 @@ class _Call:
         self.keys: set[str] = set()
         self.closed = False
         """Its own closing tag was read."""
-        self.wrapping: MarkedValue | None = None
+        self.wrapping: MarkedText | None = None
         """A value that may hold all arguments: known when the call ends."""
 
 
@@ -87,7 +87,7 @@ def _opens_no_string(buffer: TextBuffer) -> Steps[bool]:
 class ElementCalls:
     """The form."""
 
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: ElementGrammar) -> None:
         self.openers: tuple[str, ...] = (*grammar.open, *(grammar.close if grammar.framing else ()))
         self._grammar = grammar
         # a tag may have a space on either side of its name, as DeepSeek V4.1 and detokenisers write it
@@ -202,13 +202,13 @@ class ElementCalls:
     def _call(self, io: ParseContext, tag: Tag) -> Steps[tuple[Tag | None, bool]]:
         """One call from behind its opening tag. (the tag behind it that was read already, whether it was a call)."""
         name = tag.attributes.get(self._grammar.call_name, "")
-        known = io.offered(name)
-        call = _Call(io.call(known) if known is not None else None)
+        known = io.find_tool(name)
+        call = _ElementCall(io.begin_call(known) if known is not None else None)
         following: Tag | None = None
         if not tag.empty:
             following = yield from self._members(io, call)
         if call.writer is None:
-            io.left_out("skipped_call")
+            io.leave_out("skipped_call")
             return following, False
         if call.wrapping is not None:
             call.wrapping.send_members()
@@ -216,7 +216,7 @@ class ElementCalls:
             call.writer.close()
         return following, True
 
-    def _members(self, io: ParseContext, call: _Call) -> Steps[Tag | None]:
+    def _members(self, io: ParseContext, call: _ElementCall) -> Steps[Tag | None]:
         """The parameters, through the end of the call. Returns a tag behind it that was read to tell its end."""
         grammar = self._grammar
         tag: Tag | None = None
@@ -240,7 +240,7 @@ class ElementCalls:
             else:
                 tag = None  # a stray closing tag, or one that means nothing here
 
-    def _between(self, io: ParseContext, call: _Call) -> Steps[None]:
+    def _between(self, io: ParseContext, call: _ElementCall) -> Steps[None]:
         """What stands between parameters: white space, or the arguments as one object; anything else is dropped."""
         buffer = io.buffer
         yield from buffer.space()
@@ -250,11 +250,11 @@ class ElementCalls:
             yield from buffer.space()
         mark = yield from buffer.until(self._tags, discard)
         buffer.push_back(mark)
-        half = "" if mark else buffer.half_mark(self._tags)
+        half = "" if mark else buffer.partial_mark(self._tags)
         if call.writer is not None and any(tag.startswith(half) for tag in self._grammar.open if half):
             call.writer.break_off()  # something more had begun
 
-    def _parameter(self, io: ParseContext, call: _Call, tag: Tag) -> Steps[Tag | None]:
+    def _parameter(self, io: ParseContext, call: _ElementCall, tag: Tag) -> Steps[Tag | None]:
         """One parameter behind its opening tag. Returns the tag behind it that was read to tell its end."""
         grammar, writer = self._grammar, call.writer
         key = tag.attributes[grammar.parameter_name]
@@ -267,10 +267,10 @@ class ElementCalls:
             following, _ = yield from self._value(io.buffer, call, tag, discard)
             return following
         spaced = grammar.spaced and tag.raw[len(grammar.open[0]):][:1].isspace()
-        may_wrap = not call.keys and key in _WRAPPED and not writer.knows(key)
+        may_wrap = not call.keys and key in _WRAPPED and not writer.declares(key)
         streams = not may_wrap and not spaced and \
             (is_string or (writer.parameter(key).typed and not tag.empty and (yield from _opens_no_string(io.buffer))))
-        value = MarkedValue(writer, key, is_string=is_string, streams=streams, spaced=spaced, waits=may_wrap)
+        value = MarkedText(writer, key, is_string=is_string, streams=streams, spaced=spaced, waits=may_wrap)
         yield from value.open(io.buffer)
         call.keys.add(key)
         following, end = yield from self._value(io.buffer, call, tag, value.text)
@@ -283,7 +283,7 @@ class ElementCalls:
 
     # ------------------------------------------------------------------------------------------------- the values
 
-    def _value(self, buffer: TextBuffer, call: _Call, parameter: Tag, out: Callable[[str], None],
+    def _value(self, buffer: TextBuffer, call: _ElementCall, parameter: Tag, out: Callable[[str], None],
                ) -> Steps[tuple[Tag | None, End]]:
         """A value through its closing tag. Also returns the tag behind it that was read already."""
         if parameter.empty:
@@ -336,10 +336,10 @@ class ElementCalls:
             return 0
         return -1 if tag.closes else 1
 
-    def _begins_next(self, call: _Call, tag: Tag) -> bool:
+    def _begins_next(self, call: _ElementCall, tag: Tag) -> bool:
         """Whether an opening tag in a value is the next parameter: the closing tag of the value is missing."""
         key = tag.attributes.get(self._grammar.parameter_name, "")
-        return (tag.name == self._grammar.parameter and call.writer is not None and call.writer.knows(key)
+        return (tag.name == self._grammar.parameter and call.writer is not None and call.writer.declares(key)
                 and key not in call.keys)
 
     def _ends(self, buffer: TextBuffer, closer: Tag, out: Callable[[str], None],
@@ -351,7 +351,7 @@ class ElementCalls:
             tag = yield from self._next_tag(buffer)
             if tag is None:
                 following = yield from buffer.peek()
-                if not following or buffer.cut_mark(self._tags):
+                if not following or buffer.truncated_mark(self._tags):
                     return True, None
                 out(closer.raw + blank)
                 return False, None

@@ -56,13 +56,13 @@ class BareKeys:
         if (yield from buffer.literal(opener)):  # models double the opener
             yield from buffer.space()
         name = yield from self._header(buffer)
-        if io.offered(name) is None:
+        if io.find_tool(name) is None:
             raise NoMatch
         while True:
-            known = io.offered(name)
+            known = io.find_tool(name)
             if known is None:
                 yield from self._skipped(io)
-            elif not (yield from self._call(io, io.call(known))):
+            elif not (yield from self._call(io, io.begin_call(known))):
                 return
             following = yield from self._next_header(buffer)
             if following is None:
@@ -71,13 +71,13 @@ class BareKeys:
         yield from self._end(buffer)
 
     def _header(self, buffer: TextBuffer) -> Steps[str]:
-        """`call:NAME`, up to the brace. Raises NotACall."""
+        """`call:NAME`, up to the brace. Raises NoMatch."""
         yield from buffer.literal("call")
         yield from buffer.space()
         if not (yield from buffer.literal(":")):
             raise NoMatch
         yield from buffer.space()
-        name = yield from buffer.run(lambda char: char.isalnum() or char in "_-.:/", 256)
+        name = yield from buffer.take_while(lambda char: char.isalnum() or char in "_-.:/", 256)
         yield from buffer.space()
         if not name or not (yield from buffer.literal("{")):
             raise NoMatch
@@ -87,7 +87,7 @@ class BareKeys:
         """The header of a further call in the same block; None where none stands (nothing is consumed then)."""
         buffer.mark()
         try:
-            yield from buffer.behind_commas()
+            yield from buffer.skip_commas()
             name: str | None = yield from self._header(buffer)
         except NoMatch:
             name = None
@@ -119,7 +119,7 @@ class BareKeys:
             yield from self._value(io.buffer, 0)
         except (CutOff, AmbiguousText):
             yield from io.buffer.until(self._tags, discard)
-        io.left_out("skipped_call")
+        io.leave_out("skipped_call")
 
     def _end(self, buffer: TextBuffer) -> Steps[None]:
         """The closer, behind brackets too many; text that follows instead is content."""
@@ -148,9 +148,9 @@ class BareKeys:
                 continue
             mark = yield from buffer.peek()
             if mark in ("[", "{"):
-                writer.value(key, (yield from self._value(buffer, 0)))
+                writer.write_value(key, (yield from self._value(buffer, 0)))
             elif mark == '"':
-                writer.value(key, (yield from self._scalar(buffer)))
+                writer.write_value(key, (yield from self._scalar(buffer)))
             elif (yield from self._is_text(io, writer, key)):
                 yield from text.bare(blank)
             else:
@@ -170,9 +170,9 @@ class BareKeys:
         """A number, a boolean, null, or what the schema makes of the text."""
         text = yield from self._scalar(buffer)
         if writer.parameter(key).typed:
-            writer.text(key, text)
+            writer.write_text(key, text)
         else:
-            writer.value(key, _literal(text))
+            writer.write_value(key, _literal(text))
 
     def _is_quote(self, buffer: TextBuffer) -> Steps[bool]:
         return bool((yield from buffer.literal(self._quote)))
@@ -194,7 +194,7 @@ class BareKeys:
         if mark in (":", "="):
             return raw.strip().strip("\"'")
         if not mark and not buffer.clean:
-            raise _Unclosed if complete and not raw.strip() and not buffer.half_mark(self._key_ends) else CutOff
+            raise _Unclosed if complete and not raw.strip() and not buffer.partial_mark(self._key_ends) else CutOff
         if raw.strip("] \t\r\n"):
             raise AmbiguousText if mark else CutOff
         if mark == ",":
@@ -224,7 +224,7 @@ class BareKeys:
     def _list(self, buffer: TextBuffer, depth: int) -> Steps[object]:
         items: list[object] = []
         while True:
-            mark = yield from buffer.behind_commas()
+            mark = yield from buffer.skip_commas()
             if mark == "]":
                 buffer.at += 1
                 return items

@@ -70,13 +70,13 @@ class TextReader:
         """The string behind its opening quote, through its closing one. Raises CutOff, AmbiguousText."""
         streams = self._writer.streams(self._key)
         if streams:
-            self._writer.begin(self._key)
-            self._out = self._writer.piece
+            self._writer.begin_string(self._key)
+            self._out = self._writer.write_piece
         yield from self._to_end()
         if streams:
-            self._writer.end()
+            self._writer.end_string()
         else:
-            self._writer.value(self._key, self._pieces.text)
+            self._writer.write_value(self._key, self._pieces.text)
 
     def _to_end(self) -> Steps[None]:
         buffer = self._buffer
@@ -125,7 +125,7 @@ class TextReader:
     def _missing_quote(self, mark: str) -> None:
         """The string ended where it first may have: what follows is read again."""
         self._buffer.push_back("".join(self._later) + mark)
-        self._writer.repaired("missing_quote")
+        self._writer.note_repair("missing_quote")
 
     # -------------------------------------------------------------------------------------------- without quotes
 
@@ -154,12 +154,12 @@ class TextReader:
         bare = text.strip()
         quoted = len(bare) > 1 and bare[0] == bare[-1] == "'"
         if closed or quoted or "\n" in text:
-            self._writer.repaired("missing_quote")
+            self._writer.note_repair("missing_quote")
         if quoted:
             text = bare[1:-1]
         elif "\n" not in text and not closed:
             text = bare
-        self._writer.text(self._key, text)
+        self._writer.write_text(self._key, text)
 
     # ------------------------------------------------------------------------------------------------- what follows
 
@@ -192,7 +192,7 @@ class TextReader:
         if found is None:
             return None
         key = found[1]
-        return found[0] if self._writer.knows(key) and not self._writer.has(key) and key != self._key else None
+        return found[0] if self._writer.declares(key) and not self._writer.has(key) and key != self._key else None
 
     def _ends_call(self) -> Steps[str | None]:
         """Whether the brace that was just consumed ends the call: "" where a tag or a further call follows, else None.

@@ -28,7 +28,7 @@ _NO_TOOLS = frozenset({"assistant", "user", "all"})
 _CHANNEL = re.compile(r"(?:^|<\|channel\|>)\s*(analysis|commentary|final)\b")
 
 
-class Message:
+class HarmonyMessage:
     """One message from its header on. The form consumes the header of visible text and leaves the text alone."""
 
     openers: tuple[str, ...] = ("<|channel|>", "<|start|>")
@@ -48,7 +48,7 @@ class Message:
                 yield from self._reasoning(io)
 
     def _header(self, opener: str, io: ParseContext) -> Steps[tuple[str, str | None]]:
-        """The channel and the recipient of a message. Raises NotACall for anything but a header."""
+        """The channel and the recipient of a message. Raises NoMatch for anything but a header."""
         buffer = io.buffer
         known = _CHANNELS if opener == "<|channel|>" else ("assistant", "<|channel|>")
         yield from buffer.space()
@@ -83,10 +83,10 @@ class Message:
     def _call(self, recipient: str, io: ParseContext) -> Steps[None]:
         """The message of a call, through the mark that ends it; text behind the arguments is content."""
         buffer = io.buffer
-        if io.offered(recipient) is None:  # the whole message is text, to the letter
+        if io.find_tool(recipient) is None:  # the whole message is text, to the letter
             yield from buffer.until(_ENDS, discard)
             raise PlainText
-        writer = io.call(recipient)
+        writer = io.begin_call(recipient)
         yield from buffer.space()
         mark = yield from buffer.peek()
         if mark in ("{", '"'):
@@ -106,7 +106,7 @@ class Message:
         """Arguments that are no JSON object: nothing, or text that the repair may make sense of."""
         raw, mark = yield from io.buffer.collect(_ENDS, MAX_VALUE)
         if mark or io.buffer.clean:
-            writer.arguments(raw)
+            writer.write_arguments(raw)
             writer.close()
         return mark
 
@@ -116,12 +116,12 @@ def _meaning(header: str, io: ParseContext) -> tuple[str, str | None]:
     channels = _CHANNEL.findall(header)
     found = _RECIPIENT.search(header)
     recipient = found[1] if found else None
-    if recipient in _NO_TOOLS and io.offered(recipient) is None:
+    if recipient in _NO_TOOLS and io.find_tool(recipient) is None:
         recipient = None
     return channels[-1] if channels else "final", recipient
 
 
-class FirstHeader(Message):
+class FirstHarmonyHeader(HarmonyMessage):
     """The first message of an answer whose prompt already held `<|start|>assistant`: its header begins with the
     recipient (`to=functions.NAME<|channel|>commentary json<|message|>`)."""
 
@@ -135,6 +135,6 @@ class FirstHeader(Message):
 
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="gpt-oss", frames=(Message(),), first=(FirstHeader(),),
+    Dialect(name="gpt-oss", frames=(HarmonyMessage(),), first=(FirstHarmonyHeader(),),
             think=(("<|channel|>analysis<|message|>", "<|end|>"),), ends=("<|return|>",)),
 )

@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 
 from extproc.dialects.dialect import Dialect
-from extproc.dialects.forms.elements import ElementCalls, Grammar
-from extproc.dialects.forms.sections import Tokens, TokenSections
+from extproc.dialects.forms.elements import ElementCalls, ElementGrammar
+from extproc.dialects.forms.sections import SectionTokens, TokenSections
 from extproc.dialects.json.lenient import decode_json
 from extproc.dialects.parse_context import ParseContext
 
@@ -25,7 +25,7 @@ _COUNTER = re.compile(r"(?:functions\.?)?:?\d*", re.ASCII)
 _FOREIGN = re.compile(r"(?:call|toolu|tooluse|chatcmpl-tool|fc)[_-][\w-]+", re.ASCII)
 """Ids of other providers: a history that holds them teaches the model to write them."""
 
-TOKENS = Tokens(
+TOKENS = SectionTokens(
     sections=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
     section_ends=("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
     calls=("<|tool_call_begin|>",),
@@ -41,8 +41,8 @@ class KimiSections(TokenSections):
         found = _NUMBERED.fullmatch(header)
         name = None
         if found is not None:
-            name = io.offered(header[:found.end(1)]) or io.offered(found.group(1))
-        return name or io.offered(header)
+            name = io.find_tool(header[:found.end(1)]) or io.find_tool(found.group(1))
+        return name or io.find_tool(header)
 
     def names_a_tool(self, header: str) -> bool:
         return _NUMBERED.fullmatch(header) is not None
@@ -81,7 +81,7 @@ def _most_alike(io: ParseContext, keys: set[str]) -> str | None:
 
 KIMI_SECTIONS = KimiSections(TOKENS)
 
-K3 = ElementCalls(Grammar(
+K3 = ElementCalls(ElementGrammar(
     open=("<|open|>",), close=("<|close|>",), tag_end="<|sep|>",
     wrappers=frozenset({"tools"}), call="call", call_name="tool", parameter="argument", parameter_name="key",
     marks_string=("type", "string"), framing=frozenset({"response", "message"}), spaced=True, escaped=True))

@@ -24,7 +24,7 @@ from extproc.dialects.buffer import Marks, Steps, discard
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.json.body import read_arguments, read_call
 from extproc.dialects.parse_context import NoMatch, ParseContext, PlainText
-from extproc.dialects.tags.body import Grammar, TaggedCall
+from extproc.dialects.tags.body import TaggedCall, TagGrammar
 from extproc.dialects.tags.headers import read_attribute
 from extproc.dialects.text_marks import end_of_turn
 
@@ -36,7 +36,7 @@ Body = Literal["addressed", "text", "reasoning", "call"]
 """What a message holds: what its recipient says, or always the same. A call's body is an object with its name."""
 
 
-class Messages(msgspec.Struct, frozen=True, kw_only=True):
+class MessageGrammar(msgspec.Struct, frozen=True, kw_only=True):
     """How the messages of one family look."""
 
     openers: tuple[str, ...]
@@ -54,10 +54,10 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
     """How calls are written; None: the message is the JSON of the arguments."""
 
 
-class Message:
+class AddressedMessage:
     """A message from its opener on."""
 
-    def __init__(self, family: Messages) -> None:
+    def __init__(self, family: MessageGrammar) -> None:
         self.openers: tuple[str, ...] = family.openers
         self._family = family
         self._header_ends = Marks([*family.bodies, *family.openers, *(end for end in family.ends if end != "\n")])
@@ -146,32 +146,32 @@ class Message:
         """Arguments as JSON. Other text is the value of the one parameter of a tool, of one that runs code for example.
         """
         buffer = io.buffer
-        name = io.offered(to)
+        name = io.find_tool(to)
         if name is None:
             raise NoMatch
         first = yield from buffer.peek()
         if first in ("{", '"'):
-            writer = io.call(name)
+            writer = io.begin_call(name)
             if (yield from read_arguments(io, writer, self._ends)):
                 writer.close()
             return
         declared = list(io.shape(name).parameters)
         if not first or len(declared) != 1 or not io.shape(name).parameters[declared[0]].streams:
             raise NoMatch
-        writer = io.call(name)
-        writer.begin(declared[0])
-        mark = yield from buffer.until(self._ends, writer.piece)
+        writer = io.begin_call(name)
+        writer.begin_string(declared[0])
+        mark = yield from buffer.until(self._ends, writer.write_piece)
         if mark:  # else nothing says that the text is whole: half a program must not run
             buffer.push_back(mark)
-            writer.end()
+            writer.end_string()
             writer.close()
 
 
-class FirstMessage(Message):
+class FirstAddressedMessage(AddressedMessage):
     """The first message of an answer: `begins` are the words, or letters, that its header may begin with. Where it may
     begin with any letter, its first word is the recipient."""
 
-    def __init__(self, family: Messages, begins: tuple[str, ...]) -> None:
+    def __init__(self, family: MessageGrammar, begins: tuple[str, ...]) -> None:
         super().__init__(family)
         self.openers = begins
 
@@ -179,8 +179,8 @@ class FirstMessage(Message):
         buffer = io.buffer
         begun = opener
         if len(opener) == 1:
-            begun += yield from buffer.run(lambda char: char.isalnum() or char in "_-.:/", _MAX_HEADER)
-            if begun not in self._family.text and begun not in self._family.reasoning and io.offered(begun) is None:
+            begun += yield from buffer.take_while(lambda char: char.isalnum() or char in "_-.:/", _MAX_HEADER)
+            if begun not in self._family.text and begun not in self._family.reasoning and io.find_tool(begun) is None:
                 buffer.rewind()
                 raise NoMatch
         try:
@@ -193,25 +193,25 @@ class FirstMessage(Message):
             raise
 
 
-ATEM = TaggedCall(Grammar(
+ATEM = TaggedCall(TagGrammar(
     regions=(("<atem:function_calls>", "</atem:function_calls>"),),
     call="<atem:invoke name=", call_end="</atem:invoke>", name=read_attribute,
     parameter="<atem:parameter name=", parameter_end="</atem:parameter>", key=read_attribute))
 
-MUSE = Messages(
+MUSE = MessageGrammar(
     openers=("<|start|>",), header=re.compile(r"\s*(?:assistant)?\s*(?:to=(?P<to>[\w.:/-]+))?\s*"),
     bodies={"<|message|>": "addressed"}, text=frozenset({"user"}), reasoning=frozenset({"self"}),
     ends=("<|eom|>", "<|eot|>"), calls=ATEM)
 
-FUNCTIONARY_2 = Messages(
+FUNCTIONARY_2 = MessageGrammar(
     openers=("<|from|>assistant\n<|recipient|>", "<|recipient|>"), header=re.compile(r"\s*(?P<to>[\w.:/-]+)\s*"),
     bodies={"<|content|>": "addressed"}, text=frozenset({"all"}), ends=("<|stop|>",))
 
-FUNCTIONARY_3 = Messages(
+FUNCTIONARY_3 = MessageGrammar(
     openers=(">>>",), header=re.compile(r"(?P<to>[\w.:/-]+)"), bodies={"\n": "addressed"}, text=frozenset({"all"}),
     ends=("<|eot_id|>", "<|eom_id|>"))
 
-INKLING = Messages(
+INKLING = MessageGrammar(
     openers=("<|message_model|>",), header=re.compile(r"\s*(?P<to>[^\s<]*)\s*"),
     bodies={"<|content_text|>": "text", "<|content_thinking|>": "reasoning", "<|content_invoke_tool_json|>": "call"},
     ends=("<|end_message|>",))
@@ -219,14 +219,14 @@ INKLING = Messages(
 _WORD = (*ascii_letters, "_")
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="muse-glimmer", frames=(Message(MUSE),), forms=(ATEM,),
-            opening=(FirstMessage(MUSE, ("to=", "assistant to=", "<|message|>")),), ends=MUSE.ends),
-    Dialect(name="functionary-v2", frames=(Message(FUNCTIONARY_2),), opening=(FirstMessage(FUNCTIONARY_2, _WORD),),
+    Dialect(name="muse-glimmer", frames=(AddressedMessage(MUSE),), forms=(ATEM,),
+            opening=(FirstAddressedMessage(MUSE, ("to=", "assistant to=", "<|message|>")),), ends=MUSE.ends),
+    Dialect(name="functionary-v2", frames=(AddressedMessage(FUNCTIONARY_2),), opening=(FirstAddressedMessage(FUNCTIONARY_2, _WORD),),
             ends=FUNCTIONARY_2.ends, unambiguous=False),
-    Dialect(name="functionary-v3.2", frames=(Message(FUNCTIONARY_3),), opening=(FirstMessage(FUNCTIONARY_3, _WORD),),
+    Dialect(name="functionary-v3.2", frames=(AddressedMessage(FUNCTIONARY_3),), opening=(FirstAddressedMessage(FUNCTIONARY_3, _WORD),),
             ends=FUNCTIONARY_3.ends, unambiguous=False),
-    Dialect(name="inkling", frames=(Message(INKLING), FirstMessage(INKLING, tuple(INKLING.bodies))),
-            first=(FirstMessage(INKLING, _WORD),), think=(("<|content_thinking|>", "<|end_message|>"),
+    Dialect(name="inkling", frames=(AddressedMessage(INKLING), FirstAddressedMessage(INKLING, tuple(INKLING.bodies))),
+            first=(FirstAddressedMessage(INKLING, _WORD),), think=(("<|content_thinking|>", "<|end_message|>"),
                                                          ("<think>", "</think>")),
             answers=("<|content_text|>",), noise=INKLING.ends, ends=("<|content_model_end_sampling|>",)),
 )

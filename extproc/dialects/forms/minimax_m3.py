@@ -46,12 +46,12 @@ class NestedElements:
                 raise NoMatch
         while True:
             name, raw = yield from read_attribute(buffer)
-            if name is None or io.offered(name) is None:
+            if name is None or io.find_tool(name) is None:
                 if buffer.holding:
                     raise NoMatch
                 buffer.push_back(_INVOKE + raw)
                 return
-            writer = io.call(name)
+            writer = io.begin_call(name)
             root = _Element(name)
             whole = yield from _read_elements(buffer, root)
             if whole or (whole is False and buffer.finished):
@@ -79,10 +79,10 @@ def _read_elements(buffer: TextBuffer, root: _Element) -> Steps[bool | None]:
             raise TooMuch
         stack[-1].text.append(text)
         if not found:
-            nothing = len(stack) == 1 and not "".join(root.text).strip() and not buffer.half_mark(_MARKS)
+            nothing = len(stack) == 1 and not "".join(root.text).strip() and not buffer.partial_mark(_MARKS)
             return False if nothing else None
         begin = yield from buffer.literal("</", "<")
-        name = yield from buffer.run(lambda char: char not in "<>\r\n", MAX_NAME)
+        name = yield from buffer.take_while(lambda char: char not in "<>\r\n", MAX_NAME)
         end = yield from buffer.literal(">")
         if begin == "</" and name in ("invoke", "tool_call"):
             if name == "tool_call":
@@ -116,9 +116,9 @@ def _write(writer: CallWriter, io: ParseContext, root: _Element) -> None:
         child = _part(schema, "properties", key)
         text = "".join(elements[0].text)
         if len(elements) == 1 and not elements[0].children and text.strip():
-            writer.text(key, text)
+            writer.write_text(key, text)
         else:
-            writer.value(key, _group_value(elements, child))
+            writer.write_value(key, _group_value(elements, child))
 
 
 def _grouped(elements: list[_Element]) -> dict[str, list[_Element]]:

@@ -26,7 +26,7 @@ from extproc.dialects.json.lenient import decode_json
 from extproc.dialects.parse_context import NoMatch, ParseContext
 from extproc.dialects.tags.headers import MAX_NAME
 from extproc.dialects.tags.text import Tags, ValueReader
-from extproc.dialects.tags.value import Framing, Value
+from extproc.dialects.tags.value import Framing, ParameterText
 
 _CDATA = "<![CDATA["
 _CDATA_END = "]]>"
@@ -47,7 +47,7 @@ class Header(msgspec.Struct, frozen=True):
 
 def read_header(buffer: TextBuffer) -> Steps[Header]:
     """The attributes of a tag, through its `>`."""
-    raw = yield from buffer.run(lambda char: char not in "<>\r\n", MAX_NAME)
+    raw = yield from buffer.take_while(lambda char: char not in "<>\r\n", MAX_NAME)
     if not (yield from buffer.literal(">")):
         return Header(None, None, False, raw)
     found = {match[1]: next((text for text in match.groups()[1:] if text is not None), "")
@@ -93,18 +93,18 @@ class PromptedCalls:
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
         buffer = io.buffer
         header = yield from read_header(buffer)
-        if header.name is None or io.offered(header.name) is None:
+        if header.name is None or io.find_tool(header.name) is None:
             raise NoMatch
         if header.empty:
-            io.call(header.name).close()
+            io.begin_call(header.name).close()
             return
         yield from buffer.space()
         follows = yield from buffer.literal(self._begins, self._closer)
         buffer.push_back(follows)
-        if not follows and (yield from buffer.peek()) != "{" and not buffer.cut_mark(self._marks) \
+        if not follows and (yield from buffer.peek()) != "{" and not buffer.truncated_mark(self._marks) \
                 and not (buffer.ran_out and io.at_line_start):
             raise NoMatch
-        yield from self._parameters(io, io.call(header.name))
+        yield from self._parameters(io, io.begin_call(header.name))
 
     def _parameters(self, io: ParseContext, writer: CallWriter) -> Steps[None]:
         """Between parameters, to the end of the call. Anything but a tag is text behind a call that was not closed."""
@@ -125,7 +125,7 @@ class PromptedCalls:
                 continue
             if mark == self._opener:
                 buffer.push_back(mark)
-            half = buffer.half_mark(self._marks) if buffer.cut_mark(self._marks) else ""
+            half = buffer.partial_mark(self._marks) if buffer.truncated_mark(self._marks) else ""
             if half:
                 buffer.at = len(buffer.buffer)
                 if not self._closer.startswith(half):
@@ -145,11 +145,11 @@ class PromptedCalls:
             if buffer.ran_out and not buffer.clean:
                 writer.break_off()
                 return False
-            writer.repaired("dropped_parameter")
+            writer.note_repair("dropped_parameter")
             if (yield from buffer.until(self._dropped, discard)) == self._closer:
                 buffer.push_back(self._closer)
             return True
-        value = _Typed(writer, key, header.kind)
+        value = _TypedText(writer, key, header.kind)
         if header.empty:
             yield from value.open(buffer)
             value.close()
@@ -158,11 +158,11 @@ class PromptedCalls:
         if not (yield from buffer.literal(_CDATA)):
             buffer.push_back(blank)
             return (yield from ValueReader(self._tags, io, writer, key, value).read())
-        section = _Typed(writer, key, header.kind, framing="verbatim")
+        section = _TypedText(writer, key, header.kind, framing="verbatim")
         yield from section.open(buffer)
         return (yield from self._sections(buffer, writer, section))
 
-    def _sections(self, buffer: TextBuffer, writer: CallWriter, value: Value) -> Steps[bool]:
+    def _sections(self, buffer: TextBuffer, writer: CallWriter, value: ParameterText) -> Steps[bool]:
         """CDATA, from behind its first opener. A closing mark that nothing fitting follows is data: models forget to
         split it. They forget `]]>` itself as well, which shows only when the text ends behind the call."""
         while True:
@@ -175,7 +175,7 @@ class PromptedCalls:
                 closer = yield from buffer.literal(self._closer)
                 rest = yield from buffer.space()
                 if closer and buffer.ran_out:
-                    writer.repaired("unclosed_value")
+                    writer.note_repair("unclosed_value")
                     break
                 buffer.push_back(rest)
                 value.text(mark + blank + closer)
@@ -193,7 +193,7 @@ class PromptedCalls:
         return True
 
 
-class _Typed(Value):
+class _TypedText(ParameterText):
     """A value with the attribute `type`."""
 
     def __init__(self, writer: CallWriter, key: str, kind: str | None, framing: Framing = "newline") -> None:
@@ -204,16 +204,16 @@ class _Typed(Value):
     def say(self, text: str) -> None:
         declared = self._writer.parameter(self._key)
         if self._kind == "string" and declared.types & {"string", "any"}:
-            self._writer.value(self._key, text)
+            self._writer.write_value(self._key, text)
             return
         if self._kind == "json":
             try:
-                self._writer.value(self._key, decode_json(text.strip()))
+                self._writer.write_value(self._key, decode_json(text.strip()))
             except ValueError:
                 pass
             else:
                 return
-        self._writer.text(self._key, text)
+        self._writer.write_text(self._key, text)
 
 
 DIALECTS: tuple[Dialect, ...] = (

@@ -64,15 +64,15 @@ class PythonList:
         yield from buffer.space()
         found = ""
         if (yield from buffer.literal("[")):
-            name = yield from buffer.run(_is_name, 256)
-            if io.offered(name) is not None and (yield from buffer.literal("(")):
+            name = yield from buffer.take_while(_is_name, 256)
+            if io.find_tool(name) is not None and (yield from buffer.literal("(")):
                 with contextlib.suppress(TooMuch):
                     _, found = yield from buffer.collect(Marks([self._closer]), _MAX_ECHO)
         if not found:
             buffer.rewind()
         buffer.commit()
         if found:
-            io.left_out("dropped_call")
+            io.leave_out("dropped_call")
 
     def _marked(self, io: ParseContext) -> Steps[None]:
         """Between markers the brackets may be missing, and the calls may be JSON."""
@@ -94,7 +94,7 @@ class PythonList:
 
 def read_python_calls(io: ParseContext, end: str, closer: str = "") -> Steps[None]:
     """Calls up to the bracket `end` ("" where there is none), which is consumed, or the mark `closer`, which is not.
-    Raises NotACall."""
+    Raises NoMatch."""
     buffer = io.buffer
     before = io.calls
     pending: Pending = []
@@ -138,10 +138,10 @@ def _one_call(io: ParseContext, pending: Pending) -> Steps[bool]:
     certain = not buffer.holding
     if certain:
         buffer.mark()
-    name = yield from buffer.run(_is_name, 256)
-    if io.offered(name) is None:
+    name = yield from buffer.take_while(_is_name, 256)
+    if io.find_tool(name) is None:
         name = name.removesuffix(".call")
-    if io.offered(name) is None or not (yield from buffer.literal("(")):
+    if io.find_tool(name) is None or not (yield from buffer.literal("(")):
         if not certain:
             raise NoMatch
         buffer.rewind()
@@ -211,10 +211,10 @@ def _value(writer: CallWriter, key: str, buffer: TextBuffer) -> Steps[bool]:
             buffer.at += 1
             writer.break_off()
             return False
-        writer.begin(key)
-        if not (yield from read_string(buffer, quote, writer.piece, _STRING_FOLLOWERS)):
+        writer.begin_string(key)
+        if not (yield from read_string(buffer, quote, writer.write_piece, _STRING_FOLLOWERS)):
             return False
-        writer.end()
+        writer.end_string()
         return True
     raw, whole = yield from _raw_value(buffer)
     if not whole:
@@ -234,14 +234,14 @@ def _put(writer: CallWriter, key: str, raw: str) -> None:
     try:
         value = read_literal(raw)
     except ValueError:
-        writer.text(key, raw)
+        writer.write_text(key, raw)
     else:
-        writer.value(key, value)
+        writer.write_value(key, value)
 
 
 def _begin(io: ParseContext, name: str, positional: list[str]) -> CallWriter:
     """Values without a keyword belong to the tool's parameters in their order; more than these are dropped."""
-    writer = io.call(name)
+    writer = io.begin_call(name)
     for key, raw in zip(io.shape(writer.name).parameters, positional, strict=False):
         _put(writer, key, raw)
     return writer
@@ -292,10 +292,10 @@ def read_dictionary(io: ParseContext, stop: Marks | None = None) -> Steps[None]:
     arguments: object = next((members[key] for key in ARGUMENT_KEYS if key in members), {})
     if not isinstance(name, str) or not isinstance(arguments, dict):
         raise NoMatch
-    writer = io.call(name)
+    writer = io.begin_call(name)
     writer.whole = True
     for key, value in arguments.items():
-        writer.value(key, value)
+        writer.write_value(key, value)
     writer.close()
 
 

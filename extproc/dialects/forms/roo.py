@@ -21,7 +21,7 @@ from extproc.dialects.buffer import Marks, Steps, TextBuffer, TooMuch
 from extproc.dialects.call_writer import CallWriter
 from extproc.dialects.dialect import Dialect
 from extproc.dialects.parse_context import NoMatch, ParseContext, ToolCallParser
-from extproc.dialects.tags.value import Framing, Value
+from extproc.dialects.tags.value import Framing, ParameterText
 
 _WINDOW = 16 * 1024
 """Characters behind a doubtful closing tag within which another one decides."""
@@ -55,11 +55,11 @@ class NamedTags:
         if not mark and parameters and (yield from _undeclared(buffer, (*parameters, *self.openers))):
             mark = yield from buffer.literal(*parameters)
         if not mark:
-            buffer.drop_cut_mark(Marks([closer, *parameters]))
+            buffer.drop_truncated_mark(Marks([closer, *parameters]))
             raise NoMatch
         if not self._counts(name, parameters.get(mark)):
             raise NoMatch
-        writer = io.call(name)
+        writer = io.begin_call(name)
         marks = Marks([closer, *parameters, *(tag for tag in self.openers if tag not in parameters)])
         while mark in parameters:
             if not (yield from _value(io, writer, parameters[mark], closer, self._framing)):
@@ -69,7 +69,7 @@ class NamedTags:
                 behind, mark = yield from buffer.collect(marks, _WINDOW)
             except TooMuch:
                 mark, behind = closer, ""
-            half = "" if mark or not buffer.ended else buffer.half_mark(marks)
+            half = "" if mark or not buffer.ended else buffer.partial_mark(marks)
             if half and not closer.startswith(half):
                 writer.break_off()  # something more had begun
             elif not mark and not half and buffer.finished and behind.strip():
@@ -112,7 +112,7 @@ def _undeclared(buffer: TextBuffer, known: Collection[str]) -> Steps[bool]:
         yield from buffer.space()
 
 
-class _Later:
+class _TextBehindTag:
     """Text behind a doubtful closing tag; of more than `_WINDOW` characters the tag was text."""
 
     def __init__(self, mark: str, out: Callable[[str], None]) -> None:
@@ -150,16 +150,16 @@ def _value(io: ParseContext, writer: CallWriter, key: str, closer: str, framing:
     # a further such parameter before the closing tag belongs to the next call
     again = Marks([own, closer] if key == "content" else [own, closer, f"<{key}>"])
     if (yield from buffer.literal(_CDATA)):
-        whole = yield from _sections(buffer, Value(writer, key, "verbatim"), own)
+        whole = yield from _sections(buffer, ParameterText(writer, key, "verbatim"), own)
         if not whole:
             writer.break_off()
         return whole
-    value = Value(writer, key, "newline" if key == "content" else framing)
+    value = ParameterText(writer, key, "newline" if key == "content" else framing)
     yield from value.open(buffer)
 
     mark = yield from buffer.until(marks, value.text)
     while mark and (mark != own or key == "content"):
-        later = _Later(mark, value.text)
+        later = _TextBehindTag(mark, value.text)
         found = yield from buffer.until(again, later.put)
         if found == own or later.passed:
             later.flush()
@@ -183,7 +183,7 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _SECTION_ENDS = Marks([_CDATA_END])
 
 
-def _sections(buffer: TextBuffer, value: Value, own: str) -> Steps[bool]:
+def _sections(buffer: TextBuffer, value: ParameterText, own: str) -> Steps[bool]:
     """A value in CDATA sections, from behind the first opener. An end that nothing fitting follows is data. False: the
     text ended inside."""
     yield from value.open(buffer)

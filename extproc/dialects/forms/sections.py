@@ -28,7 +28,7 @@ _MAX_REPEATED = 8
 """Openers without a call behind them: more of them are prose. All of them would be read again from each one."""
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+class SectionTokens(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens of one family, each in all spellings."""
 
     sections: tuple[str, ...]
@@ -43,7 +43,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def strays(self) -> tuple[str, ...]:
-        """Tokens that mean nothing outside of a section and are never shown."""
+        """SectionTokens that mean nothing outside of a section and are never shown."""
         return (*self.section_ends, *self.separators, *self.call_ends)
 
 
@@ -66,7 +66,7 @@ class _Region:
 class TokenSections:
     """The form. Subclasses say what a header means (`title`, `resolve`, `infer`)."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: SectionTokens) -> None:
         self.openers: tuple[str, ...] = (*tokens.sections, *tokens.calls)
         self.blocks = (*((opener, closer) for opener in tokens.sections for closer in tokens.section_ends),
                        *((opener, closer) for opener in tokens.calls for closer in tokens.call_ends))
@@ -87,7 +87,7 @@ class TokenSections:
 
     def resolve(self, io: ParseContext, header: str) -> str | None:
         """The offered tool that a header names."""
-        return io.offered(header)
+        return io.find_tool(header)
 
     def names_a_tool(self, header: str) -> bool:
         """Whether the header has the shape of a call, offered or not."""
@@ -150,7 +150,7 @@ class TokenSections:
         if name is None:
             yield from self._unnamed(io, region, header)
         else:
-            yield from self._known(io, io.call(name))
+            yield from self._known(io, io.begin_call(name))
         return True
 
     def _header(self, io: ParseContext, region: _Region) -> Steps[tuple[str, str]]:
@@ -206,7 +206,7 @@ class TokenSections:
             if not whole and not buffer.ended:
                 yield from self._rest(buffer)
         else:
-            writer.arguments((yield from self._raw(buffer)))
+            writer.write_arguments((yield from self._raw(buffer)))
         yield from self._call_end(buffer)
         if not buffer.broke_off:
             writer.close()
@@ -224,11 +224,11 @@ class TokenSections:
         name = self.infer(io, header, raw)
         if name is None:
             region.unoffered = region.unoffered or self.names_a_tool(header)
-            io.left_out("skipped_call")
+            io.leave_out("skipped_call")
             return
-        writer = io.call(name)
-        writer.repaired("inferred_name")
-        writer.arguments(raw)
+        writer = io.begin_call(name)
+        writer.note_repair("inferred_name")
+        writer.write_arguments(raw)
         if not io.buffer.broke_off:
             writer.close()
 
@@ -238,7 +238,7 @@ class TokenSections:
         name = self.resolve(io, header)
         if name is None or io.shape(name).required:
             return False
-        writer = io.call(name)
+        writer = io.begin_call(name)
         if closed:
             writer.close()
         return True

@@ -105,7 +105,7 @@ class TaggedJson:
             if not (yield from buffer.literal("```")):
                 buffer.push_back(blank)
         blank = yield from buffer.skip(*self._closers)
-        buffer.drop_cut_mark(self._ends)
+        buffer.drop_truncated_mark(self._ends)
         buffer.push_back(blank)
 
 
@@ -180,7 +180,7 @@ class CommandRAction(TaggedJson):
             yield from self._answer(io)
 
     def _answer(self, io: ParseContext) -> Steps[None]:
-        """An array that calls no tool: text that it holds is the answer. Raises NotACall for anything else."""
+        """An array that calls no tool: text that it holds is the answer. Raises NoMatch for anything else."""
         buffer = io.buffer
         yield from buffer.space()
         try:
@@ -204,7 +204,7 @@ class Citation:
 
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
         if opener != "<co>":
-            yield from io.buffer.run(lambda char: char in " 0123456789:,[]", _MAX_SOURCES)
+            yield from io.buffer.take_while(lambda char: char in " 0123456789:,[]", _MAX_SOURCES)
             if not (yield from io.buffer.literal(">")):
                 raise NoMatch
         io.buffer.commit()

@@ -1,4 +1,4 @@
-"""Families whose calls are tags with plain text between them: one `Grammar` for each.
+"""Families whose calls are tags with plain text between them: one `TagGrammar` for each.
 
 - Qwen3-Coder, Qwen3.5 and 3.6, Step 3.5:
   `<tool_call><function=NAME><parameter=KEY>text</parameter></function></tool_call>`. The outer tag is very often
@@ -39,20 +39,20 @@ from extproc.dialects.dialect import Dialect
 from extproc.dialects.forms.roo import make_line_forms
 from extproc.dialects.forms.tagged_json import HERMES, LONGCAT, TaggedJson
 from extproc.dialects.parse_context import EmptyBlock, NoMatch, ParseContext
-from extproc.dialects.tags.body import Grammar, Header, TaggedCall
+from extproc.dialects.tags.body import ReadHeader, TaggedCall, TagGrammar
 from extproc.dialects.tags.headers import MAX_NAME, read_attribute, read_name, read_plain
 from extproc.dialects.tags.value import skip_newline
 
-QWEN_CODER = TaggedCall(Grammar(
+QWEN_CODER = TaggedCall(TagGrammar(
     regions=(("<tool_call>", "</tool_call>"),), call="<function=", call_end="</function>", name=read_name,
     parameter="<parameter=", parameter_end="</parameter>", key=read_plain, framing="newline"))
-SEED = TaggedCall(Grammar(
+SEED = TaggedCall(TagGrammar(
     regions=(("<seed:tool_call>", "</seed:tool_call>"), ("<tool_call>", "</tool_call>")),
     call="<function=", call_end="</function>", name=read_name,
     parameter="<parameter=", parameter_end="</parameter>", key=read_plain, framing="newlines"))
 
 
-MINIMAX_M2 = TaggedCall(Grammar(
+MINIMAX_M2 = TaggedCall(TagGrammar(
     regions=(("<minimax:tool_call>", "</minimax:tool_call>"), ("<dots_function_call>", "</dots_function_call>"),
              ("<function_calls>", "</function_calls>")),
     call="<invoke name=", call_end="</invoke>", name=read_attribute,
@@ -62,19 +62,19 @@ MINIMAX_M2 = TaggedCall(Grammar(
 _STEP_CALL_END = "<｜tool_call_end｜>"
 _STEP_SECTION_END = "<｜tool_calls_end｜>"
 
-STEP3 = TaggedCall(Grammar(
+STEP3 = TaggedCall(TagGrammar(
     regions=(("<｜tool_calls_begin｜>", _STEP_SECTION_END), ("<｜tool_call_begin｜>", _STEP_CALL_END)),
     lead="function<｜tool_sep｜>",  # no part of an opener: the longest one counts, and DeepSeek's is the shorter
     call="<steptml:invoke name=", call_end="</steptml:invoke>", name=read_attribute,
     parameter="<steptml:parameter name=", parameter_end="</steptml:parameter>", key=read_attribute))
 
 
-def name_until_tag(separator: str = "") -> Header:
+def name_until_tag(separator: str = "") -> ReadHeader:
     """The word behind an opening tag, through the `separator` that may follow it."""
 
     def read(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
         raw = yield from buffer.space()
-        name = yield from buffer.run(lambda char: not char.isspace() and char not in "<{(", MAX_NAME)
+        name = yield from buffer.take_while(lambda char: not char.isspace() and char not in "<{(", MAX_NAME)
         raw += name
         if separator:
             blank = yield from buffer.space()
@@ -87,7 +87,7 @@ def name_until_tag(separator: str = "") -> Header:
     return read
 
 
-def key_until_value(key_end: str, value: str, others: tuple[str, ...], kind: tuple[str, str] | None = None) -> Header:
+def key_until_value(key_end: str, value: str, others: tuple[str, ...], kind: tuple[str, str] | None = None) -> ReadHeader:
     """A key, through the tag `value` that opens its value; one of the two tags may be missing where `key_end` is one. A
     key before one of `others`, the tags that may follow a whole pair, has no value and is none. `kind`: tags of an
     element between them that says the value's type, which the schema says as well."""
@@ -113,12 +113,12 @@ def key_until_value(key_end: str, value: str, others: tuple[str, ...], kind: tup
             raw = key + blank
         blank = yield from buffer.space()
         if kind is not None and (yield from buffer.literal(kind[0])):
-            text = yield from buffer.run(lambda char: char not in "<>\r\n", MAX_NAME)
+            text = yield from buffer.take_while(lambda char: char not in "<>\r\n", MAX_NAME)
             raw += blank + kind[0] + text + (yield from buffer.literal(kind[1]))
             blank = yield from buffer.space()
         if (yield from buffer.literal(value)):
             return key.strip() or None, raw + blank + value
-        if buffer.broke_off and (buffer.ran_out or buffer.cut_mark(ends)):
+        if buffer.broke_off and (buffer.ran_out or buffer.truncated_mark(ends)):
             buffer.at = len(buffer.buffer)
             return None, ""
         following = yield from buffer.literal(*others)
@@ -142,7 +142,7 @@ def pairs(region: str, call: str | None = None, *, prefix: str = "", suffix: str
     def end(tag: str) -> str:
         return f"</{prefix}{tag}{suffix}>"
 
-    return TaggedCall(Grammar(
+    return TaggedCall(TagGrammar(
         regions=((begin(region), end(region)),), call=begin(call) if call else None, call_end=end(call or region),
         name=name_until_tag(begin(separator) if separator else ""), parameter=begin("arg_key"),
         parameter_end=end("arg_value"),
@@ -161,7 +161,7 @@ class Suffixed:
     openers: tuple[str, ...] = ("<tool_calls:", "<tool_call:")
 
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
-        suffix = yield from io.buffer.run(lambda char: char.isalnum() or char in "_-.", 64)
+        suffix = yield from io.buffer.take_while(lambda char: char.isalnum() or char in "_-.", 64)
         if not suffix or not (yield from io.buffer.literal(">")):
             raise NoMatch
         blank = yield from io.buffer.space()
@@ -171,12 +171,12 @@ class Suffixed:
         yield from _hunyuan(f":{suffix}").read(f"{opener}{suffix}>", io)
 
 
-POOLSIDE = TaggedCall(Grammar(
+POOLSIDE = TaggedCall(TagGrammar(
     regions=(("<tool_call>", "</tool_call>"), ("<user>", "</user>")), call_end="</tool_call>", name=name_until_tag(),
     parameter="<arg_key>", parameter_end="</arg_value>",
     key=key_until_value("</arg_key>", "<arg_value>", ("<arg_key>", "</tool_call>", "</user>"))))
 
-SOLAR_OPEN_2 = TaggedCall(Grammar(
+SOLAR_OPEN_2 = TaggedCall(TagGrammar(
     regions=(("<|tool_call:start|>", "<|tool_call:end|>"),), call_end="<|tool_call:end|>", name=name_until_tag(),
     parameter="<|tool_arg:start|>", parameter_end="<|tool_arg:end|>",
     key=key_until_value("", "<|tool_arg:value|>", ("<|tool_arg:start|>", "<|tool_call:end|>")),

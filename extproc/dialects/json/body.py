@@ -41,7 +41,7 @@ def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: b
     others: dict[str, str] = {}
     writer: CallWriter | None = None
     while True:
-        if (yield from buffer.behind_commas()) == "}":
+        if (yield from buffer.skip_commas()) == "}":
             buffer.at += 1
             break
         try:
@@ -55,16 +55,16 @@ def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: b
             if value is None:
                 continue
             name = value
-            if io.offered(name) is None:
+            if io.find_tool(name) is None:
                 raise NoMatch
             if early is not None:
-                writer = io.call(name)
-                writer.arguments(early)
+                writer = io.begin_call(name)
+                writer.write_arguments(early)
         elif key in ARGUMENT_KEYS and writer is None:
             if name is None:
                 early = yield from raw_value(io)
             else:
-                writer = io.call(name)
+                writer = io.begin_call(name)
                 whole = yield from read_arguments(io, writer, stop)
                 if not whole:
                     return writer
@@ -74,10 +74,10 @@ def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: b
         if name is None or needs_arguments:
             raise NoMatch
         misplaced = _misplaced(io, name, others)
-        writer = io.call(name)
+        writer = io.begin_call(name)
         if misplaced is not None:
-            writer.repaired("misplaced_arguments")
-            writer.arguments(misplaced)
+            writer.note_repair("misplaced_arguments")
+            writer.write_arguments(misplaced)
     if not buffer.broke_off:
         writer.close()
     return writer
@@ -87,7 +87,7 @@ def _misplaced(io: ParseContext, name: str, others: dict[str, str]) -> str | Non
     """The arguments of a call object that has none, where its other members can only be these: an object that holds
     nothing but parameters of the tool, under a key that is misspelt, or the parameters beside the name, all that the
     tool requires and nothing else."""
-    known = io.offered(name)
+    known = io.find_tool(name)
     members = {key: raw for key, raw in others.items() if key not in _ENVELOPE}
     if io.mode == "as-is" or known is None or not members:
         return None
@@ -108,18 +108,18 @@ def read_keyed_call(io: ParseContext, stop: Marks | None = None) -> Steps[None]:
     if not (yield from buffer.literal("{")):
         raise NoMatch
     while True:
-        if (yield from buffer.behind_commas()) == "}":
+        if (yield from buffer.skip_commas()) == "}":
             buffer.at += 1
             break
         try:
             name = yield from _key(buffer)
         except NoMatch:
             break
-        if io.offered(name) is None and io.calls > before:
+        if io.find_tool(name) is None and io.calls > before:
             yield from raw_value(io, stop)
-            io.left_out("skipped_call")
+            io.leave_out("skipped_call")
             continue
-        writer = io.call(name)
+        writer = io.begin_call(name)
         if not (yield from read_arguments(io, writer, stop)):
             return
         if not buffer.broke_off:
@@ -129,7 +129,7 @@ def read_keyed_call(io: ParseContext, stop: Marks | None = None) -> Steps[None]:
 
 
 def _key(buffer: TextBuffer) -> Steps[str]:
-    """The key of a member, through its colon. Raises NotACall."""
+    """The key of a member, through its colon. Raises NoMatch."""
     if (yield from buffer.peek()) not in _QUOTES:
         raise NoMatch
     key = yield from short_string(buffer)
@@ -141,16 +141,16 @@ def _key(buffer: TextBuffer) -> Steps[str]:
 
 
 ReadCall = Callable[[ParseContext, Marks | None], Steps[object]]
-"""Reads one call object from its `{`; raises NotACall."""
+"""Reads one call object from its `{`; raises NoMatch."""
 
 
 def read_array(io: ParseContext, stop: Marks | None = None, read: ReadCall = read_call) -> Steps[None]:
-    """Call objects behind the `[` of an array, through its `]`. Raises NotACall when the first element is none; a later
+    """Call objects behind the `[` of an array, through its `]`. Raises NoMatch when the first element is none; a later
     one that is none, or names no offered tool, is text. `read`: how one is written."""
     buffer = io.buffer
     before = io.calls
     while True:
-        mark = yield from buffer.behind_commas()
+        mark = yield from buffer.skip_commas()
         if mark == "{" and io.calls == before:
             yield from read(io, stop)
         elif mark == "{":
@@ -197,7 +197,7 @@ def read_arguments(io: ParseContext, writer: CallWriter, stop: Marks | None = No
         return (yield from _whole_arguments(io, writer))
     buffer.at += 1
     while True:
-        mark = yield from buffer.behind_commas()
+        mark = yield from buffer.skip_commas()
         if mark == "}":
             buffer.at += 1
             writer.whole = True
@@ -205,7 +205,7 @@ def read_arguments(io: ParseContext, writer: CallWriter, stop: Marks | None = No
         if not mark:
             if buffer.comma:  # a further member was to follow
                 writer.break_off()
-            writer.text_ends()
+            writer.note_text_end()
             return False
         if mark != '"':
             return (yield from _mend(io, writer, "", stop))
@@ -224,17 +224,17 @@ def read_arguments(io: ParseContext, writer: CallWriter, stop: Marks | None = No
         mark = yield from buffer.peek()
         if mark == '"' and writer.streams(key):
             buffer.at += 1
-            writer.begin(key)
+            writer.begin_string(key)
             if not (yield from stream_string(io, writer, stop)):
                 return False
-            writer.end()
+            writer.end_string()
             continue
         raw = yield from raw_value(io, stop)
         if buffer.ran_out and not is_closed(raw):
             writer.break_off(f"{{{_quoted(key)}: {raw}")
             return False
         try:
-            writer.value(key, decode_json(raw))
+            writer.write_value(key, decode_json(raw))
         except ValueError:
             return (yield from _mend(io, writer, f"{_quoted(key)}: {raw}", stop))
 
@@ -252,12 +252,12 @@ def _whole_arguments(io: ParseContext, writer: CallWriter) -> Steps[bool]:
         except ValueError:
             text = raw
         if text.strip().startswith("{"):
-            writer.repaired("double_encoded")
+            writer.note_repair("double_encoded")
             raw = text
     if io.buffer.ran_out and not is_closed(raw):
         writer.break_off(raw)
         return False
-    writer.arguments(raw)
+    writer.write_arguments(raw)
     return True
 
 
@@ -277,7 +277,7 @@ def _mend(io: ParseContext, writer: CallWriter, consumed: str, stop: Marks | Non
     end = closing_bracket(text)
     if end and (read_object(text[:end]) is not None or (not mark and text[end:].strip())):
         buffer.push_back(text[end:])
-        writer.arguments(text[:end])
+        writer.write_arguments(text[:end])
         writer.whole = True
         return True
     if buffer.ended and not mark and not end:
@@ -287,6 +287,6 @@ def _mend(io: ParseContext, writer: CallWriter, consumed: str, stop: Marks | Non
     # the brackets of the body around the arguments belong to the body
     if trimmed.endswith("}}"):
         trimmed = trimmed[:-1]
-    writer.arguments(trimmed)
+    writer.write_arguments(trimmed)
     writer.close()
     return False

@@ -71,7 +71,7 @@ class LenientValue(NamedTuple):
     """The text ended before the value's brackets closed."""
 
 
-def read_relaxed(text: str, start: int = 0) -> LenientValue:
+def read_lenient(text: str, start: int = 0) -> LenientValue:
     """The first value of `text`. Raises ValueError where the text has no single plain reading."""
     if len(text) - start > MAX_TEXT:
         raise ValueError("longer than what is repaired")

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 
 from extproc.dialects.buffer import Marks, Steps, TextBuffer
-from extproc.dialects.json.lenient import read_relaxed
+from extproc.dialects.json.lenient import read_lenient
 
 _MAX_PARSED = 64 * 1024
 """Longest text, in characters, that goes to Python's own parser."""
@@ -33,7 +33,7 @@ def read_literal(text: str) -> object:
     try:
         return _parsed(text.strip())
     except ValueError:
-        found = read_relaxed(text)
+        found = read_lenient(text)
         if found.unclosed or text[found.end:].strip():
             raise
         return found.value

@@ -17,7 +17,7 @@ import msgspec
 
 from extproc.bounds import JSON_DEPTH
 from extproc.conversation.pending_call import JsonBalance
-from extproc.dialects.json.lenient import decode_json, read_relaxed
+from extproc.dialects.json.lenient import decode_json, read_lenient
 from extproc.schemas.visitor import Schema
 
 _LIBRARY_TEXT = 128 * 1024
@@ -110,7 +110,7 @@ def _escaped_object(text: str, depth: int) -> Repaired | None:
 def _plain(text: str) -> Repaired | None:
     """The exact repairs."""
     try:
-        reading = read_relaxed(text)
+        reading = read_lenient(text)
     except ValueError:
         return None
     if not isinstance(reading.value, dict):

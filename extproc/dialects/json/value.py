@@ -13,7 +13,7 @@ from string import hexdigits
 
 from extproc.dialects.buffer import Collector, Marks, Steps, TextBuffer
 from extproc.dialects.call_writer import MAX_VALUE, CallWriter
-from extproc.dialects.json.lenient import decode_json, read_relaxed
+from extproc.dialects.json.lenient import decode_json, read_lenient
 from extproc.dialects.parse_context import NoMatch, ParseContext
 
 _CONTROL = {**{chr(code): f"\\u{code:04x}" for code in range(0x20)}, "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -32,7 +32,7 @@ class NoString(NoMatch):
 
 
 def short_string(buffer: TextBuffer, limit: int = 1024) -> Steps[str]:
-    """A string from its opening quote, JSON's or Python's; raises NotACall when it is none or longer than a name or key
+    """A string from its opening quote, JSON's or Python's; raises NoMatch when it is none or longer than a name or key
     may be."""
     raw = ""
     quote = buffer.buffer[buffer.at]
@@ -50,7 +50,7 @@ def short_string(buffer: TextBuffer, limit: int = 1024) -> Steps[str]:
             raw += escaped
             buffer.at += len(escaped)
     try:
-        return str(decode_json(f'"{raw}"') if quote == '"' else read_relaxed(f"'{raw}'").value)
+        return str(decode_json(f'"{raw}"') if quote == '"' else read_lenient(f"'{raw}'").value)
     except ValueError:
         raise NoString(quote + raw + quote) from None
 
@@ -138,39 +138,39 @@ def stream_string(io: ParseContext, writer: CallWriter, stop: Marks | None) -> S
     buffer = io.buffer
     marks = with_stop(_STRING_MARKS, stop)
     while True:
-        mark = yield from buffer.until(marks, writer.json_piece)
+        mark = yield from buffer.until(marks, writer.write_json_piece)
         if not mark:
             return False
         if len(mark) > 1:
             if (yield from _goes_on(io, stop)):
                 marks = _STRING_MARKS
-                writer.piece(mark)  # it may hold what JSON escapes
+                writer.write_piece(mark)  # it may hold what JSON escapes
             elif buffer.ended and not buffer.finished:
                 return False
             else:
                 buffer.push_back(mark)
-                writer.repaired("missing_quote")
+                writer.note_repair("missing_quote")
                 return True
         elif mark in _CONTROL:
-            writer.json_piece(_CONTROL[mark])
-            writer.repaired("control_characters")
+            writer.write_json_piece(_CONTROL[mark])
+            writer.note_repair("control_characters")
         elif mark == "\\":
             following = yield from buffer.peek()
             if not following:
                 return False
             buffer.at += 1
             if following in _ESCAPES and (following != "u" or (yield from _is_code(buffer))):
-                writer.json_piece("\\" + following)
+                writer.write_json_piece("\\" + following)
             elif following == "'":
-                writer.json_piece("'")
+                writer.write_json_piece("'")
             else:
-                writer.json_piece("\\\\" + _CONTROL.get(following, following))
-                writer.repaired("escapes")
+                writer.write_json_piece("\\\\" + _CONTROL.get(following, following))
+                writer.note_repair("escapes")
         elif (yield from _ends_string(buffer, stop)):
             return True
         else:
-            writer.json_piece('\\"')
-            writer.repaired("quotes")
+            writer.write_json_piece('\\"')
+            writer.note_repair("quotes")
 
 
 def _is_code(buffer: TextBuffer) -> Steps[bool]:

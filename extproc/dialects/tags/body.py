@@ -1,6 +1,6 @@
 """Calls whose body is made of tags with plain text between them: `<function=...><parameter=...>text</parameter>...`.
 
-The grammar is data (`Grammar`); the forms of Qwen3-Coder, Seed-OSS, GLM and MiniMax M2 are instances of `TaggedCall`.
+The grammar is data (`TagGrammar`); the forms of Qwen3-Coder, Seed-OSS, GLM and MiniMax M2 are instances of `TaggedCall`.
 One JSON object may stand in place of the parameters. How one value ends is decided in `text.py`. A call closes at
 its own closing tag, at that of its region, where the next call begins, or at the end of the text.
 """
@@ -17,18 +17,18 @@ from extproc.dialects.call_writer import CallWriter
 from extproc.dialects.json.body import read_arguments
 from extproc.dialects.parse_context import NoMatch, ParseContext
 from extproc.dialects.tags.text import WINDOW, Tags, ValueReader
-from extproc.dialects.tags.value import Framing, Ignored
+from extproc.dialects.tags.value import Framing, IgnoredText
 
 _OBJECT_START = re.compile(r"""(\(?\s*)\{\s*([\w"'}])""")
 _OBJECT_DECIDED = re.compile(r"""(?:\(?\s*\{\s*[^\s]|\(?\s*[^\s{(])""")
 _MAX_OBJECT_START = 64
 """Characters within which an object in place of the parameters must have begun."""
 
-Header = Callable[[TextBuffer], Steps[tuple[str | None, str]]]
+ReadHeader = Callable[[TextBuffer], Steps[tuple[str | None, str]]]
 """Reads a name: (the name, or None when it is damaged; what was consumed)."""
 
 
-class Grammar(msgspec.Struct, frozen=True, kw_only=True):
+class TagGrammar(msgspec.Struct, frozen=True, kw_only=True):
     """The tags of one family."""
 
     regions: tuple[tuple[str, str], ...]
@@ -38,12 +38,12 @@ class Grammar(msgspec.Struct, frozen=True, kw_only=True):
     call: str | None = None
     """How a call begins, up to its name; None: the name follows the opening tag of the region."""
     call_end: str
-    name: Header
+    name: ReadHeader
     """Reads the name of a call, behind `call`."""
     parameter: str
     """How a parameter begins, up to its key."""
     parameter_end: str
-    key: Header
+    key: ReadHeader
     """Reads the key of a parameter, behind `parameter`."""
     framing: Framing = "verbatim"
     first_wins: bool = False
@@ -54,7 +54,7 @@ class Grammar(msgspec.Struct, frozen=True, kw_only=True):
 class TaggedCall:
     """Reads the calls of one grammar; a form."""
 
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: TagGrammar) -> None:
         self._grammar = grammar
         self._call = (grammar.call,) if grammar.call else ()
         self._begins = tuple(opener for opener, _ in grammar.regions)
@@ -84,7 +84,7 @@ class TaggedCall:
             if self._grammar.lead and (yield from buffer.literal(self._grammar.lead)):
                 yield from buffer.space()
         if in_region and self._call and not (yield from buffer.literal(*self._call)):
-            if io.at_line_start and (buffer.cut_mark(self._marks) or (buffer.ran_out and not buffer.clean)):
+            if io.at_line_start and (buffer.truncated_mark(self._marks) or (buffer.ran_out and not buffer.clean)):
                 buffer.at = len(buffer.buffer)
                 return
             raise NoMatch
@@ -92,17 +92,17 @@ class TaggedCall:
         if name is None:
             yield from self._damaged(io, raw, in_region)
             return
-        if io.offered(name) is None:
+        if io.find_tool(name) is None:
             raise NoMatch
         yield from buffer.space()
         if (yield from self._is_json(buffer, in_region)):
-            yield from self._json_body(io, io.call(name), in_region)
+            yield from self._json_body(io, io.begin_call(name), in_region)
             return
         follows = yield from buffer.literal(*self._tags)
         buffer.push_back(follows)
-        if not follows and not (in_region and buffer.ran_out) and not buffer.cut_mark(self._marks):
+        if not follows and not (in_region and buffer.ran_out) and not buffer.truncated_mark(self._marks):
             raise NoMatch
-        yield from self._parameters(io, io.call(name), in_region)
+        yield from self._parameters(io, io.begin_call(name), in_region)
         while in_region and self._call and (yield from self._next_call(io)):
             pass
 
@@ -115,9 +115,9 @@ class TaggedCall:
             name, _ = yield from self._grammar.name(buffer)
             yield from buffer.space()
             follows = yield from buffer.literal(*self._tags)
-            if name is not None and follows and io.offered(name) is not None:
+            if name is not None and follows and io.find_tool(name) is not None:
                 buffer.push_back(follows)
-                yield from self._parameters(io, io.call(name), in_region=True)
+                yield from self._parameters(io, io.begin_call(name), in_region=True)
                 return True
         buffer.rewind()
         buffer.commit()
@@ -158,7 +158,7 @@ class TaggedCall:
         buffer.push_back(tag)
         blank, mark = yield from self._dropped(buffer)
         buffer.commit()
-        io.left_out("dropped_call")
+        io.leave_out("dropped_call")
         if mark == self._grammar.call_end:
             yield from self._after_call(buffer)
         else:
@@ -166,7 +166,7 @@ class TaggedCall:
 
     def _dropped(self, buffer: TextBuffer) -> Steps[tuple[str, str]]:
         """The parameters of a call that is dropped: (white space behind them, the tag behind that; "" where text
-        follows). Raises NotACall where one does not end."""
+        follows). Raises NoMatch where one does not end."""
         first = True
         while True:
             blank = yield from buffer.space()
@@ -185,7 +185,7 @@ class TaggedCall:
     def _after_call(self, buffer: TextBuffer) -> Steps[None]:
         """Behind a call its closing tags mean nothing more, however many there are."""
         blank = yield from buffer.skip(*self._closers)
-        buffer.drop_cut_mark(self._marks)
+        buffer.drop_truncated_mark(self._marks)
         buffer.push_back(blank)
 
     def _parameters(self, io: ParseContext, writer: CallWriter, in_region: bool) -> Steps[None]:
@@ -195,7 +195,7 @@ class TaggedCall:
             blank = yield from buffer.space()
             mark = yield from buffer.literal(*self._tags)
             if not mark and not buffer.ran_out:
-                if not in_region and not buffer.cut_mark(self._marks):  # prose follows
+                if not in_region and not buffer.truncated_mark(self._marks):  # prose follows
                     buffer.push_back(blank)
                     return
                 try:
@@ -205,7 +205,7 @@ class TaggedCall:
                 if not mark:
                     self._end_of_text(io, writer, blank, stray)
                     return
-                writer.repaired("stray_text")
+                writer.note_repair("stray_text")
             if mark == self._grammar.parameter and mark.endswith(">") and (yield from self._is_json(buffer, in_region)):
                 if not (yield from read_arguments(io, writer, self._body_ends)):
                     return
@@ -225,7 +225,7 @@ class TaggedCall:
     def _end_of_text(self, io: ParseContext, writer: CallWriter, blank: str, stray: str) -> None:
         """The text ended behind the header or a whole parameter: with `stray` text, which is prose behind the call, or
         with half a tag, which is not shown."""
-        half = io.buffer.half_mark(self._marks)
+        half = io.buffer.partial_mark(self._marks)
         if any(tag.startswith(half) for tag in (*self.openers, self._grammar.parameter) if half):
             writer.break_off()  # something more had begun
         elif io.buffer.finished and not half:
@@ -243,9 +243,9 @@ class TaggedCall:
             blank = yield from io.buffer.space()
             follows = yield from io.buffer.literal(*self._tags)
             io.buffer.push_back(blank + follows)
-            if follows or not writer.knows(key):
-                writer.repaired("dropped_parameter")
+            if follows or not writer.declares(key):
+                writer.note_repair("dropped_parameter")
                 return True
-            writer.repaired("header")
-        value = Ignored(writer, key) if self._grammar.first_wins and writer.has(key) else None
+            writer.note_repair("header")
+        value = IgnoredText(writer, key) if self._grammar.first_wins and writer.has(key) else None
         return (yield from ValueReader(self._text_tags, io, writer, key, value).read())

@@ -20,7 +20,7 @@ def read_plain(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
 
 def read_name(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
     """As `read_plain`. A JSON object may follow a name without a `>` between them: the object is not consumed."""
-    raw = yield from buffer.run(lambda char: char not in "<>\r\n{", MAX_NAME)
+    raw = yield from buffer.take_while(lambda char: char not in "<>\r\n{", MAX_NAME)
     name = raw.strip().strip("\"'")
     if name and (yield from buffer.peek()) == "{":
         return name, raw
@@ -41,5 +41,5 @@ def read_attribute(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
 
 
 def _to_bracket(buffer: TextBuffer) -> Steps[tuple[str, bool]]:
-    raw = yield from buffer.run(lambda char: char not in "<>\r\n", MAX_NAME)
+    raw = yield from buffer.take_while(lambda char: char not in "<>\r\n", MAX_NAME)
     return raw, bool((yield from buffer.literal(">")))

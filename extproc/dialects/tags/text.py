@@ -16,7 +16,7 @@ import msgspec
 from extproc.dialects.buffer import Marks, Steps, TextBuffer
 from extproc.dialects.call_writer import CallWriter
 from extproc.dialects.parse_context import ParseContext
-from extproc.dialects.tags.value import Framing, Value
+from extproc.dialects.tags.value import Framing, ParameterText
 
 WINDOW = 16 * 1024
 """Characters behind a doubtful tag within which a closing tag decides."""
@@ -44,13 +44,13 @@ class Tags(msgspec.Struct, frozen=True, kw_only=True):
 class ValueReader:
     """The value of one parameter, from behind its opening tag."""
 
-    def __init__(self, tags: Tags, io: ParseContext, writer: CallWriter, key: str, value: Value | None = None) -> None:
+    def __init__(self, tags: Tags, io: ParseContext, writer: CallWriter, key: str, value: ParameterText | None = None) -> None:
         self._tags = tags
         self._io = io
         self._buffer = io.buffer
         self._writer = writer
         self._key = key
-        self._value = value or Value(writer, key, tags.framing)
+        self._value = value or ParameterText(writer, key, tags.framing)
         self._scalar = writer.parameter(key).types <= _SCALARS
         self._any_key = self._scalar or _open_ended(io, writer)
         self._nesting: list[str] = []
@@ -161,8 +161,8 @@ class ValueReader:
         raw = ""
         if follows == self._tags.parameter:
             key, raw = yield from self._tags.key(buffer)
-            ends = self._cut_off if key is None else self._any_key or self._writer.knows(key)
-        elif buffer.cut_mark(self._tags.marks):
+            ends = self._cut_off if key is None else self._any_key or self._writer.declares(key)
+        elif buffer.truncated_mark(self._tags.marks):
             ends = True
         if ends:
             buffer.push_back(follows + raw)
@@ -180,7 +180,7 @@ class ValueReader:
         if key is None and cut_off:
             self._buffer.push_back(mark)
             return True
-        if key is not None and key != self._key and self._writer.knows(key) and not self._writer.has(key):
+        if key is not None and key != self._key and self._writer.declares(key) and not self._writer.has(key):
             self._was_text()
             self._buffer.push_back(mark)
             return True
@@ -211,7 +211,7 @@ class ValueReader:
         buffer.push_back(blank + call + raw + gap + follows)
         if name is None or not follows:
             self._tag(mark)
-        elif self._io.offered(name) is None:
+        elif self._io.find_tool(name) is None:
             self._tag(mark)
             self._nesting.append(mark)
         elif self._doubtful(mark):

@@ -17,7 +17,7 @@ beginning and, only if there was one, one at the end; one newline at the end of 
 all white space at the ends."""
 
 
-class Value:
+class ParameterText:
     """`open`, `text` any number of times, `close`. A string of a string parameter goes out as it arrives, but for the
     end that may turn out to be framing; every other value goes out when it is whole. Raises TooMuch."""
 
@@ -40,7 +40,7 @@ class Value:
         elif self._framing == "trim":
             yield from buffer.space()
         if self.streams:
-            self._writer.begin(self._key)
+            self._writer.begin_string(self._key)
 
     def text(self, text: str) -> None:
         if not text:
@@ -66,15 +66,15 @@ class Value:
             self._send(tail)
         text = self._pieces.text
         if self.streams:
-            self._writer.end(closed=closed)
+            self._writer.end_string(closed=closed)
         elif closed or text.strip():
             self.say(text)
         else:
-            self._writer.repaired("dropped_parameter")
+            self._writer.note_repair("dropped_parameter")
 
     def say(self, text: str) -> None:
         """A whole value that was not streamed."""
-        self._writer.text(self._key, text)
+        self._writer.write_text(self._key, text)
 
     def _flush_tail(self) -> None:
         if self._tail:
@@ -83,23 +83,23 @@ class Value:
 
     def _send(self, text: str) -> None:
         if self.streams:
-            self._writer.piece(text)
+            self._writer.write_piece(text)
         else:
             self._pieces.add(text)
 
 
-class Ignored(Value):
+class IgnoredText(ParameterText):
     """A value that does not count."""
 
     def __init__(self, writer: CallWriter, key: str) -> None:
         super().__init__(writer, key, "verbatim")
-        writer.repaired("repeated_parameter")
+        writer.note_repair("repeated_parameter")
 
     def say(self, text: str) -> None:
         """It goes nowhere."""
 
 
-class MarkedValue(Value):
+class MarkedText(ParameterText):
     """A value whose tag says whether it is a string or JSON. `spaced`: one space at each end is framing. `waits`: the
     value goes out with `send` or `send_members`."""
 
@@ -125,19 +125,19 @@ class MarkedValue(Value):
         declared = writer.parameter(key)
         if self._is_string:
             if "string" in declared.types and declared.choices is None and text.strip().lower() != "null":
-                writer.value(key, text)
+                writer.write_value(key, text)
             else:
-                writer.text(key, text)
+                writer.write_text(key, text)
             return
         try:
             value = decode_json(text.strip())
         except ValueError:
-            writer.text(key, text)
+            writer.write_text(key, text)
             return
         if not declared.typed:
-            writer.value(key, value)
+            writer.write_value(key, value)
         else:
-            writer.text(key, value if isinstance(value, str) else text)
+            writer.write_text(key, value if isinstance(value, str) else text)
 
     def send_members(self) -> None:
         """Sends the members of the object that the value is, if the tool declares them all; else the value."""
@@ -145,12 +145,12 @@ class MarkedValue(Value):
             members = decode_json(self.waiting or "")
         except ValueError:
             members = None
-        if not isinstance(members, dict) or not all(map(self._writer.knows, members)):
+        if not isinstance(members, dict) or not all(map(self._writer.declares, members)):
             self.send()
             return
-        self._writer.repaired("wrapped_arguments")
+        self._writer.note_repair("wrapped_arguments")
         for key, value in members.items():
-            self._writer.value(key, value)
+            self._writer.write_value(key, value)
 
 
 def _framing_length(text: str, framing: Framing) -> int:

@@ -118,7 +118,7 @@ class OpenAIResponseDecoder(ResponseReader):
             self._delta(delta)
         if choice.message is not None and not self._saw_delta:
             if not self._streaming and self._scanner is not None and isinstance(choice.message.content, str):
-                self._scanner.all_at_hand(choice.message.content)
+                self._scanner.expect_whole_text(choice.message.content)
             self._delta(choice.message)  # a message instead of deltas (proxies); after deltas it is a repetition
         if choice.usage is not None:  # Moonshot
             self._count(choice.usage)
@@ -292,12 +292,12 @@ class OpenAIResponseDecoder(ResponseReader):
         trial = BlockSequencer(lambda ordinal, given: "", names.client_name, names.to_client)
         scanner = self._context.scanner(trial)
         if scanner is not None:
-            scanner.content(text)
+            scanner.feed_content(text)
             scanner.finish(clean=True)
             trial.flush(clean=True)
         self._scanner = self._context.scanner(self._seq)
         if self._scanner is not None:
-            self._content, self._reasoning_text = self._scanner.content, self._scanner.reasoning
+            self._content, self._reasoning_text = self._scanner.feed_content, self._scanner.feed_reasoning
         return trial.calls > 0 and not any(isinstance(event, TextDelta) for event in trial.take_events())
 
     def _done(self) -> None:

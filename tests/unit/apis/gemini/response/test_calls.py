@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from extproc.conversation.model import ArgumentsDelta, Event, Tool, ToolCallStart
-from extproc.dialects.registry import look_for
+from extproc.dialects.registry import find_scan_plan
 from extproc.dialects.scanner import Scanner
 from tests.playbook import call_ids, context, script
 from tests.unit.apis.gemini.response.conversation import Json, call, chunk, decode, piece, script_of, sse, text, thought
@@ -90,7 +90,7 @@ def test_the_configured_repair_gets_whole_calls() -> None:
 
 def test_calls_written_as_text_are_parsed() -> None:
     ctx = context()
-    look = look_for("gemma-3-27b-it", style="auto", read=("hermes",), tools=True, reasoning_open=None)
+    look = find_scan_plan("gemma-3-27b-it", style="auto", read=("hermes",), tools=True, reasoning_open=None)
     assert look is not None
     tools = {name: Tool(name, None, {}) for name in ctx.names.to_client}
     ctx = msgspec.structs.replace(ctx, scanner=lambda sequencer: Scanner(look, sequencer, tools))

@@ -22,7 +22,7 @@ from extproc.conversation.model import (
     Tool,
     ToolCallStart,
 )
-from extproc.dialects.registry import look_for
+from extproc.dialects.registry import find_scan_plan
 from extproc.dialects.scanner import Scanner
 from extproc.profiles import find_profile
 from extproc.profiles.target import Target
@@ -208,7 +208,7 @@ def test_a_refused_call_after_text_stays_an_error():
 
 def test_a_refused_call_in_the_models_own_form_is_read_by_its_dialect():
     tools = {"ping": Tool("ping", None, {"type": "object", "properties": {"n": {"type": "integer"}}})}
-    look = look_for("llama-3.3-70b", style="auto", read=(), tools=True, reasoning_open=None)
+    look = find_scan_plan("llama-3.3-70b", style="auto", read=(), tools=True, reasoning_open=None)
     assert look is not None
     where = replace(context_of("groq", "llama-3.3-70b"), request=Request(model="m", messages=[],
                                                                          tools=list(tools.values())),
