@@ -96,6 +96,10 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Only with `api: openai`: the API of the requests, `chat` (`/chat/completions`) or `responses` (`/responses`).
     `auto`: Chat Completions, except for those models at api.openai.com and at Azure's `/openai/v1` that take function
     tools beside reasoning on Responses only (gpt-5.4 and later, `-pro` and codex models)."""
+    reasoning_summaries: bool = True
+    """Only for the Responses API: request a summary of the model's reasoning for clients that ask for reasoning. OpenAI
+    refuses such requests of organisations that it has not verified: `false` for them. The reasoning itself returns in
+    either case, encrypted."""
     safety: dict[str, str] = {}
     """Only with `api: gemini`: thresholds of its safety filters by category, such as
     `{HARM_CATEGORY_HARASSMENT: BLOCK_ONLY_HIGH}` (see below). The provider's own threshold applies to all others."""
@@ -107,7 +111,8 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return (f"Backend(api={self.api!r}, url={self.url!r}, key={'***' if self.key else None}, "
                 f"key_file={self.key_file!r}, keys={len(self.keys)}, auth={self.auth!r}, provider={self.provider!r}, "
                 f"ca={self.ca!r}, trace={self.trace!r}, proxy={'***' if self.proxy else None}, "
-                f"endpoint={self.endpoint!r}, safety={self.safety!r}, tools={self.tools!r})")
+                f"endpoint={self.endpoint!r}, reasoning_summaries={self.reasoning_summaries!r}, "
+                f"safety={self.safety!r}, tools={self.tools!r})")
 
     @property
     def has_key(self) -> bool:

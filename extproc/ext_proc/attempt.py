@@ -147,7 +147,7 @@ def _settings(config: Config, backend: Backend, attempt: Attempt, client: str) -
     options = ClientOptions(config.events.final_note, labels)
     return Settings(
         client=client, upstream=backend.api, endpoint=attempt.endpoint or backend.endpoint, provider=backend.provider,
-        url=backend.url, withhold=True,
+        url=backend.url, reasoning_summaries=backend.reasoning_summaries, withhold=True,
         lossy=config.lossy, max_output_tokens=attempt.max_output_tokens, limits=config.limits,
         tool_style=tools.style or "auto", tool_choice=tools.choice, parallel_tool_calls=tools.parallel,
         duplicates=tools.duplicates, max_tools=tools.max, only_tools=tools.only, read_dialects=tools.read or (),

@@ -55,7 +55,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     provider: str | None = None
     """The owner of the endpoint (`gen_ai.provider.name` of the OpenTelemetry conventions)."""
     provider_api: str | None = None
-    """The API that the backend speaks."""
+    """The API that the attempt used: `openai` (Chat Completions), `responses`, `anthropic` or `gemini`."""
     attempt: int | None = None
     """The number of the attempt of this request, from 1."""
     retried: bool = False

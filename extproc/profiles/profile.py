@@ -128,8 +128,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     bridge_after_tools: str | None = None
     """Text of an assistant message that is inserted between a tool message and a user message, for servers that refuse
     this order. None: nothing is inserted."""
-    reasoning_summary: bool = True
-    """Responses API: True if a summary of the reasoning may be requested."""
     message_phase: bool = False
     """Responses API: True if an assistant message of the history takes its `phase`, commentary or final_answer."""
     prefill: Literal["plain", "prefix", "partial"] = "plain"

@@ -24,6 +24,8 @@ class AttemptSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Forces "auto", "required" or "none", whatever the client chose."""
     only_tools: Sequence[str] | None = None
     """Names and globs of the tools that may be offered; None: all."""
+    reasoning_summaries: bool = True
+    """Responses API: a summary of the reasoning may be requested."""
     safety: Mapping[str, str] = {}
     """Gemini's safety settings: category -> threshold."""
 

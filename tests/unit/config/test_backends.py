@@ -204,3 +204,22 @@ def test_safety_of_an_attempt_is_checked_with_its_backend(tmp_path: Path) -> Non
     assert config.models[0].attempts[0].safety == {"HARM_CATEGORY_HARASSMENT": "OFF"}
     with pytest.raises(ConfigError, match=r"models\[0\]\.attempts\[0\]\.safety: .*api: openai"):
         load(tmp_path, {}, attempts)
+
+
+# ----------------------------------------------------------------------------------------------------------- endpoint
+
+
+@pytest.mark.parametrize(("backend", "path", "words"), [
+    (gemini(endpoint="responses"), "backends.b.endpoint", "api: openai"),
+    ({"endpoint": "completions"}, "backends.b.endpoint", "completions"),
+])
+def test_a_mistake_in_endpoint_is_named_at_its_path(tmp_path: Path, backend: dict[str, Any], path: str,
+                                                    words: str) -> None:
+    found = problems(tmp_path, backend)
+    assert has_problem(found, path, words), found
+
+
+def test_the_endpoint_of_an_attempt_is_checked_with_its_backend(tmp_path: Path) -> None:
+    attempts = [{"backend": "b", "model": "x", "endpoint": "responses"}]
+    with pytest.raises(ConfigError, match=r"models\[0\]\.attempts\[0\]\.endpoint: .*api: gemini"):
+        load(tmp_path, gemini(), attempts)

@@ -51,7 +51,7 @@ def with_parameters(request: Request, target: Target, dropped: Dropped) -> Provi
     body.max_output_tokens = None if limit is None else max(LEAST_OUTPUT, limit)
     if profile.reasoning != "none":
         body.include = [ENCRYPTED_REASONING]
-        body.reasoning = _reasoning(request, profile, dropped)
+        body.reasoning = _reasoning(request, target, dropped)
     elif is_asked(request.thinking):
         dropped.loss("thinking")
     _name_refused(body, request, profile, dropped)
@@ -71,11 +71,11 @@ def _name_refused(body: ProviderBody, request: Request, profile: Profile, droppe
             dropped.loss(name)
 
 
-def _reasoning(request: Request, profile: Profile, dropped: Dropped) -> ReasoningField | None:
+def _reasoning(request: Request, target: Target, dropped: Dropped) -> ReasoningField | None:
     """The summary is requested if the client asks for reasoning, because it is what the client shows of it."""
-    thinking = request.thinking
+    thinking, profile = request.thinking, target.profile
     if thinking is None:
-        reads = request.reads_reasoning and profile.reasoning_summary and profile.thinks in ("by_default", "always")
+        reads = request.reads_reasoning and target.reasoning_summaries and profile.thinks in ("by_default", "always")
         return ReasoningField(summary="auto") if reads else None
     effort = reasoning_effort(thinking, profile, dropped)
     asked = is_asked(thinking)
@@ -83,7 +83,8 @@ def _reasoning(request: Request, profile: Profile, dropped: Dropped) -> Reasonin
         if profile.thinks != "when_asked":
             dropped.hint("thinking")  # reasoning cannot be switched off
         return None
-    return ReasoningField(effort, "auto" if asked and profile.reasoning_summary else None)
+    summary = "auto" if asked and target.reasoning_summaries else None
+    return ReasoningField(effort, summary) if effort or summary else None
 
 
 # ---------------------------------------------------------------------------------------------------------------- user

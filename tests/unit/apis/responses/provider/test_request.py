@@ -44,6 +44,14 @@ def test_reasoning_is_asked_for_with_its_summary(asked: dict[str, Any], given: A
     assert sent(said("anthropic", "hi", tools=[TOOL], max_tokens=9000, **asked)).get("reasoning") == given
 
 
+def test_an_organisation_that_is_not_verified_asks_for_no_summary() -> None:
+    thinking = {"type": "enabled", "budget_tokens": 2000}
+    got = sent(said("anthropic", "hi", max_tokens=9000, thinking=thinking), reasoning_summaries=False)
+    assert got["reasoning"] == {"effort": "low"}
+    assert got["include"] == ["reasoning.encrypted_content"]
+    assert "reasoning" not in sent(said("anthropic", "hi", thinking={"type": "adaptive"}), reasoning_summaries=False)
+
+
 def test_tools_stand_beside_reasoning_and_nothing_is_lost() -> None:
     translation = talk(lossy="reject")
     got = sent(said("anthropic", "hi", tools=[TOOL], max_tokens=9000,
