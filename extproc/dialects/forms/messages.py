@@ -221,12 +221,12 @@ _WORD = (*ascii_letters, "_")
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="muse-glimmer", frames=(AddressedMessage(MUSE),), forms=(ATEM,),
             opening=(FirstAddressedMessage(MUSE, ("to=", "assistant to=", "<|message|>")),), ends=MUSE.ends),
-    Dialect(name="functionary-v2", frames=(AddressedMessage(FUNCTIONARY_2),), opening=(FirstAddressedMessage(FUNCTIONARY_2, _WORD),),
-            ends=FUNCTIONARY_2.ends, unambiguous=False),
-    Dialect(name="functionary-v3.2", frames=(AddressedMessage(FUNCTIONARY_3),), opening=(FirstAddressedMessage(FUNCTIONARY_3, _WORD),),
-            ends=FUNCTIONARY_3.ends, unambiguous=False),
+    Dialect(name="functionary-v2", frames=(AddressedMessage(FUNCTIONARY_2),),
+            opening=(FirstAddressedMessage(FUNCTIONARY_2, _WORD),), ends=FUNCTIONARY_2.ends, unambiguous=False),
+    Dialect(name="functionary-v3.2", frames=(AddressedMessage(FUNCTIONARY_3),),
+            opening=(FirstAddressedMessage(FUNCTIONARY_3, _WORD),), ends=FUNCTIONARY_3.ends, unambiguous=False),
     Dialect(name="inkling", frames=(AddressedMessage(INKLING), FirstAddressedMessage(INKLING, tuple(INKLING.bodies))),
-            first=(FirstAddressedMessage(INKLING, _WORD),), think=(("<|content_thinking|>", "<|end_message|>"),
-                                                         ("<think>", "</think>")),
+            first=(FirstAddressedMessage(INKLING, _WORD),),
+            think=(("<|content_thinking|>", "<|end_message|>"), ("<think>", "</think>")),
             answers=("<|content_text|>",), noise=INKLING.ends, ends=("<|content_model_end_sampling|>",)),
 )

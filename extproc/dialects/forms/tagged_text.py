@@ -87,7 +87,8 @@ def name_until_tag(separator: str = "") -> ReadHeader:
     return read
 
 
-def key_until_value(key_end: str, value: str, others: tuple[str, ...], kind: tuple[str, str] | None = None) -> ReadHeader:
+def key_until_value(key_end: str, value: str, others: tuple[str, ...],
+                    kind: tuple[str, str] | None = None) -> ReadHeader:
     """A key, through the tag `value` that opens its value; one of the two tags may be missing where `key_end` is one. A
     key before one of `others`, the tags that may follow a whole pair, has no value and is none. `kind`: tags of an
     element between them that says the value's type, which the schema says as well."""

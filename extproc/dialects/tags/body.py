@@ -1,8 +1,8 @@
 """Calls whose body is made of tags with plain text between them: `<function=...><parameter=...>text</parameter>...`.
 
-The grammar is data (`TagGrammar`); the forms of Qwen3-Coder, Seed-OSS, GLM and MiniMax M2 are instances of `TaggedCall`.
-One JSON object may stand in place of the parameters. How one value ends is decided in `text.py`. A call closes at
-its own closing tag, at that of its region, where the next call begins, or at the end of the text.
+The grammar is data (`TagGrammar`). The parsers of Qwen3-Coder, Seed-OSS, GLM and MiniMax M2 are instances of
+`TaggedCall`. One JSON object may replace the parameters. `text.py` decides where a value ends. A call closes at its own
+closing tag, at the closing tag of its region, at the start of the next call, or at the end of the text.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ class Tags(msgspec.Struct, frozen=True, kw_only=True):
 class ValueReader:
     """The value of one parameter, from behind its opening tag."""
 
-    def __init__(self, tags: Tags, io: ParseContext, writer: CallWriter, key: str, value: ParameterText | None = None) -> None:
+    def __init__(self, tags: Tags, io: ParseContext, writer: CallWriter, key: str,
+                 value: ParameterText | None = None) -> None:
         self._tags = tags
         self._io = io
         self._buffer = io.buffer
