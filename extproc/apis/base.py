@@ -220,8 +220,10 @@ class PassThrough(Protocol):
     def make_response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> ResponseDecoder:
         """Forwards the provider's response as `RawEvent`s. `decoder` takes over if a part of it must be translated."""
 
-    def make_response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> ResponseEncoder:
-        """Writes the forwarded bytes. `encoder` writes the events of the decoder that took over."""
+    def make_response_encoder(self, encoder: ResponseEncoder, decoder: ResponseDecoder, *,
+                              stream: bool) -> ResponseEncoder:
+        """Writes the forwarded bytes. `encoder` writes the events of the decoder that took over. `decoder`: the
+        pass-through's own, which knows what was forwarded."""
 
 
 class Api(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,19 +27,21 @@ NOT_IN_RESPONSES = frozenset({"top_k", "seed", "stop", "presence_penalty", "freq
 
 
 def select_api(upstream: str, endpoint: EndpointChoice, profile: Profile, provider: str | None, host: str | None,
-               base_path: str) -> str:
+               base_path: str, client: str = "") -> str:
     """The API of an attempt: `upstream` itself, or `responses` in place of `openai`. `provider`: the name in the
-    configuration; `host` of the backend's URL, None for the provider's own.
+    configuration; `host` of the backend's URL, None for the provider's own; `client`: the client's API.
 
     `auto`: a model that takes function tools only without reasoning on Chat Completions, or not at all, is served by
     Responses, at the provider's own host. A proxy before it may lack this API. So does Azure's classic endpoint, which
-    names deployments.
+    names deployments. At OpenAI's own host clients of Responses are served by it, whatever the model.
     """
     if upstream != "openai" or endpoint == "chat":
         return upstream
     if endpoint == "responses":
         return "responses"
-    if profile.functions == "taken" or (profile.deployment_api_version is not None and not base_path.endswith("/v1")):
+    same_api = client == "responses" and profile.faithful and host is not None
+    if (profile.functions == "taken" and not same_api) or (
+            profile.deployment_api_version is not None and not base_path.endswith("/v1")):
         return upstream
     at_own_host = host is None or find_provider(None, host) is find_provider(provider, host)
     return "responses" if at_own_host else upstream

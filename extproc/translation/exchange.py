@@ -258,8 +258,9 @@ class Translation(ClientResponse):
         encoder = self._client.make_response_encoder(conversation, self._message_id, context.prompt_estimate)
         if self._pass_through is None or not self._response_passes(self._pass_through, context):
             return ResponseCodec(decoder, encoder)
-        return ResponseCodec(self._pass_through.make_response_decoder(context, decoder),
-                             self._pass_through.make_response_encoder(encoder, stream=conversation.stream))
+        passing = self._pass_through.make_response_decoder(context, decoder)
+        return ResponseCodec(
+            passing, self._pass_through.make_response_encoder(encoder, passing, stream=conversation.stream))
 
     def _response_passes(self, pass_through: PassThrough, context: DecodeContext) -> bool:
         renamed = any(name != original for name, original in context.names.to_provider.items())

@@ -77,7 +77,7 @@ class Settings(AttemptSettings, frozen=True, kw_only=True):
         host = url.hostname if url else None
         profile = find_profile(self.provider, host, model)
         base_path = url.path.rstrip("/") if url else API_FACTS[self.upstream].default_base_path
-        api = select_api(self.upstream, self.endpoint, profile, self.provider, host, base_path)
+        api = select_api(self.upstream, self.endpoint, profile, self.provider, host, base_path, self.client)
         if api == "responses":
             profile = at_responses(profile, self.provider, host, model)
         facts = API_FACTS.get(api)

@@ -85,7 +85,8 @@ class AnthropicPassThrough:
     def make_response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> MessagesPassThroughDecoder:
         return MessagesPassThroughDecoder(context, decoder)
 
-    def make_response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
+    def make_response_encoder(self, encoder: ResponseEncoder, decoder: ResponseDecoder, *,
+                              stream: bool) -> PassThroughEncoder:
         return PassThroughEncoder(encoder, PING, stream=stream)
 
 

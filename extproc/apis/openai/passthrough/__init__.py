@@ -76,7 +76,8 @@ class OpenAIPassThrough:
     def make_response_decoder(self, context: DecodeContext, decoder: ResponseDecoder) -> ChatPassThroughDecoder:
         return ChatPassThroughDecoder(context, decoder)
 
-    def make_response_encoder(self, encoder: ResponseEncoder, *, stream: bool) -> PassThroughEncoder:
+    def make_response_encoder(self, encoder: ResponseEncoder, decoder: ResponseDecoder, *,
+                              stream: bool) -> PassThroughEncoder:
         return PassThroughEncoder(encoder, COMMENT, stream=stream)
 
 
