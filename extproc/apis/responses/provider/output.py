@@ -28,6 +28,7 @@ from extproc.errors import Failure
 _MOST_WAITING = Limits().sse_line
 """Characters of items that wait for an earlier one."""
 _PARAGRAPH = "\n\n"
+_WRITTEN = OutputItem()
 
 DeltaKind = Literal["text", "refusal", "summary", "content", "arguments", "input"]
 """Which field of an item a delta continues."""
@@ -67,7 +68,7 @@ class _Delta(msgspec.Struct, frozen=True):
 class _Item:
     """One item: what is known of it, and how much of it was written."""
 
-    __slots__ = ("call", "done", "head", "kind", "last_part", "source", "waiting", "written")
+    __slots__ = ("call", "done", "head", "kind", "last_part", "last_written", "source", "waiting", "written")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -76,8 +77,10 @@ class _Item:
         self.done: OutputItem | None = None
         """The whole item."""
         self.waiting: list[_Delta] = []
-        self.written: list[str] = []
-        """The pieces of the item's text, arguments or input that were written."""
+        self.written = 0
+        """Characters of the item's text, arguments or input that were written."""
+        self.last_written = ""
+        """The last piece of them. A response may be long: it is not kept."""
         self.last_part = 0
         self.source: DeltaKind | None = None
         """Where the text of reasoning comes from: its summary or its content."""
@@ -85,10 +88,8 @@ class _Item:
 
     def rest_of(self, whole: str) -> str:
         """What was not written yet. "" if `whole` is another text: then the deltas count."""
-        if not self.written:
-            return whole
-        written = "".join(self.written)
-        return whole[len(written):] if whole.startswith(written) else ""
+        start = self.written - len(self.last_written)
+        return whole[self.written:] if whole.startswith(self.last_written, start) else ""
 
 
 class OutputItems:
@@ -205,6 +206,7 @@ class OutputItems:
                 return
             self._write_rest(item, item.done)
             self._finished.add(self._active)
+            item.done, item.call = _WRITTEN, None  # its text is not kept
             self._last_kind = item.kind
             left = [index for index in self._items if index not in self._finished]
             self._active = min(left) if left else None
@@ -239,7 +241,8 @@ class OutputItems:
             self._sink.write_reasoning(text)
         else:
             self._write_call(item, text)
-        item.written.append(text)
+        item.written += len(text)
+        item.last_written = text
 
     def _write_rest(self, item: _Item, whole: OutputItem) -> None:
         """Writes what the deltas left out, and ends the item."""
