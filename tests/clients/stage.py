@@ -36,6 +36,7 @@ BACKENDS: dict[str, Json] = {
     "deepseek": {"api": "openai", "provider": "deepseek"},
     "gemini": {"api": "gemini"},
     "anthropic": {"api": "anthropic"},
+    "responses": {"api": "openai", "endpoint": "responses"},
     "down": {"api": "openai"},
 }
 """`down` has a port of its own, where nothing listens."""
@@ -49,12 +50,15 @@ MODELS: dict[str, tuple[str, str]] = {
     "claude-sonnet-4-5": ("gemini", "gemini-3-pro-preview"),
     "claude-on-anthropic": ("anthropic", "claude-native-1"),
     "claude-after-failover": ("gemini", "gemini-3-pro-preview"),
+    "claude-on-responses": ("responses", "gpt-5.5"),
+    "coder-on-responses": ("responses", "gpt-5.5"),
 }
 """What a client asks for -> backend and model there. Claude Code asks otherwise under names that it knows (budgets of
 thinking, no system message inside the conversation); OpenCode marks what to cache where the name holds "claude"."""
 FIRST_ATTEMPTS = {"claude-after-failover": [("down", "nothing")]}
 """What is tried before that."""
-_PATHS = {"openai": "/v1", "gemini": "/v1beta", "anthropic": "/v1"}
+_PATHS = {"openai": "/v1", "gemini": "/v1beta", "anthropic": "/v1", "responses": "/v1"}
+_SCENARIOS = ("scenarios", "scenarios_responses")
 _MAX_OUTPUT = 8192
 
 
@@ -65,11 +69,11 @@ def switch_loopback_on() -> None:
 
 
 class Stage:
-    """The gateway in front of three ports, on which the scripted providers of the cases follow each other."""
+    """The gateway in front of four ports, on which the scripted providers of the cases follow each other."""
 
     def __init__(self, folder: Path) -> None:
-        self._ports = {api: free_port() for api in _PATHS}
-        urls = {name: self._url(backend["api"]) for name, backend in BACKENDS.items()}
+        self._ports = {kind: free_port() for kind in _PATHS}
+        urls = {name: self._url(_kind(backend)) for name, backend in BACKENDS.items()}
         urls["down"] = f"http://127.0.0.1:{free_port()}/v1"
         self.gateway = Gateway({
             "admin": f"127.0.0.1:{free_port()}",
@@ -80,8 +84,8 @@ class Stage:
             "teams": {"clients": {"key": CLIENT_KEY}},
         }, folder)
 
-    def _url(self, api: str) -> str:
-        return f"http://127.0.0.1:{self._ports[api]}{_PATHS[api]}"
+    def _url(self, kind: str) -> str:
+        return f"http://127.0.0.1:{self._ports[kind]}{_PATHS[kind]}"
 
     def play(self, client: str, program: str, api: str, model: str, scenario: str, seconds: float) -> Json:
         """Runs one client through one scenario of the harness.
@@ -90,8 +94,10 @@ class Stage:
         markup in the text...) and each request that the strict provider refused. `unexpected` names tool results that
         the script waited for and that did not come. `posts` counts the requests at the provider.
         """
+        for module in _SCENARIOS:
+            importlib.import_module(module)
         spec = importlib.import_module("scenarios").ALL[scenario]
-        kind = BACKENDS[MODELS[model][0]]["api"]
+        kind = _kind(BACKENDS[MODELS[model][0]])
         if spec["upstream"] != kind:
             raise ValueError(f"{scenario} needs a provider of {spec['upstream']}, {model} has one of {kind}")
         drive = importlib.import_module(f"drive_{client}").drive
@@ -120,9 +126,15 @@ def _attempts(name: str) -> list[Json]:
             for backend, model in (*FIRST_ATTEMPTS.get(name, ()), MODELS[name])]
 
 
+def _kind(backend: Json) -> str:
+    """The name of the provider's API at the harness."""
+    return "responses" if backend.get("endpoint") == "responses" else str(backend["api"])
+
+
 def _provider(kind: str) -> Any:
     module, name = {"openai": ("fake_openai_upstream", "FakeOpenAI"), "gemini": ("fake_gemini_upstream", "FakeGemini"),
-                    "anthropic": ("fake_anthropic", "FakeAnthropic")}[kind]
+                    "anthropic": ("fake_anthropic", "FakeAnthropic"),
+                    "responses": ("fake_responses_upstream", "FakeResponses")}[kind]
     return getattr(importlib.import_module(module), name)
 
 

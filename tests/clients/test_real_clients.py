@@ -32,6 +32,9 @@ CYCLES = [
     ("claude_code", "anthropic", "claude-sonnet-4-5", "gemini-3"),
     ("claude_code", "anthropic", "claude-on-anthropic", "native"),
     ("claude_code", "anthropic", "claude-after-failover", "gemini-3"),
+    ("claude_code", "anthropic", "claude-on-responses", "rs_reason"),
+    ("claude_code", "anthropic", "claude-on-responses", "rs_items_only"),
+    ("opencode", "openai", "coder-on-responses", "rs_reason"),
     ("opencode", "openai", "claude-on-chat", "deltas"),
     ("opencode", "openai", "coder-on-chat", "hermes_text"),
     ("opencode", "openai", "claude-on-gemini-3", "gemini-3"),
@@ -50,10 +53,14 @@ OTHERS = [
     ("claude_code", "anthropic", "claude-on-chat", "usage"),
     ("claude_code", "anthropic", "claude-on-chat", "f_ctx_400"),
     ("claude_code", "anthropic", "claude-on-chat", "f_429x2"),
+    ("claude_code", "anthropic", "claude-on-responses", "rs_usage"),
+    ("claude_code", "anthropic", "claude-on-responses", "rs_ctx"),
+    ("claude_code", "anthropic", "claude-on-responses", "rs_busy_429"),
     ("opencode", "openai", "coder-on-chat", "subagent"),
 ]
 BROKEN = [
     ("claude_code", "anthropic", "claude-on-chat", "f_truncate_tool"),
+    ("claude_code", "anthropic", "claude-on-responses", "rs_truncate_tool"),
     ("opencode", "openai", "coder-on-chat", "f_truncate_tool"),
 ]
 
