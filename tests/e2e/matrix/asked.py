@@ -129,13 +129,14 @@ def of_responses(body: Json) -> RoutingFields:
         found.forced = body["tool_choice"]["name"]
     called: dict[str, str] = {}
     for item in body["input"]:
-        if item["type"] == "reasoning":
+        kind = item.get("type", "message")
+        if kind == "reasoning":
             found.thinking += [part["text"] for part in item["summary"]]
             found.signatures.append(item["encrypted_content"])
-        elif item["type"] == "function_call":
+        elif kind == "function_call":
             called[item["call_id"]] = item["name"]
             found.calls.append((item["name"], json.loads(item["arguments"])))
-        elif item["type"] == "function_call_output":
+        elif kind == "function_call_output":
             parts = _response_parts(item["output"])
             found.results.append((called[item["call_id"]],
                                   "".join(part["text"] for part in parts if part["type"] == "input_text")))

@@ -1,10 +1,10 @@
 """A Responses request that can reach its provider in the client's own bytes, and the changes that are made to it.
 
 Changed are the model's name, the output limit, `store` (false, always) and `include` (the encrypted reasoning, always).
-Removed are the ids of items (nothing is stored; ids of calls stay), what names the client's machine, and reasoning that
-stands alone, which the API refuses. A request that needs
-any other change is re-encoded from the conversation: a history in which another provider took part, torn calls,
-compaction, settings of the attempt, and what the profile does not have.
+Reasoning is unwrapped (`reasoning`). Removed are the ids of items (nothing is stored; ids of calls stay), what names
+the client's machine, and what the API would refuse: reasoning of other providers, and reasoning that stands alone. A
+request that needs any other change is re-encoded from the conversation: signatures in ids, torn calls, compaction,
+settings of the attempt, and what the profile does not have.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 
 from extproc.apis.base import PatchedRequest, ProviderRequest
 from extproc.apis.responses.client.request import ResponsesRequest, decode_request
+from extproc.apis.responses.passthrough.reasoning import unwrap_reasoning
 from extproc.apis.responses.provider.parameters import ENCRYPTED_REASONING, LEAST_OUTPUT
 from extproc.apis.responses.provider.request import responses_path
 from extproc.apis.responses.provider.tools import own_server_tools
@@ -36,8 +37,8 @@ _PRIVATE = ("client_metadata",)
 _NOTES = "internal_chat_message_metadata_passthrough"
 """Codex's notes on an item, which belong to its own service."""
 
-_OTHERS = re.compile(rb'"x[rc]1\.|%b' % MARK.encode())
-"""Traces of turns that another provider served through this gateway: its envelopes, and ids with signatures."""
+_OTHERS = re.compile(rb'"xc1\.|%b' % MARK.encode())
+"""Summaries of this gateway, and signatures of another provider in the ids of calls."""
 _WITHOUT_ID = frozenset({"message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
                          "custom_tool_call_output", "tool_search_call", "tool_search_output"})
 """Items whose `id` refers to something stored. Without it the API checks no order of items."""
@@ -116,7 +117,7 @@ def _change(fields: Fields, request: ResponsesRequest, target: Target, dropped: 
         fields["max_output_tokens"] = encode_raw(max(LEAST_OUTPUT, limit))
     items = elements_of(fields["input"])
     if items is not None:
-        fields["input"] = encode_raw(_items(items))
+        fields["input"] = encode_raw(_items(items, target, dropped))
 
 
 def _included(include: msgspec.Raw | None, *, reasons: bool) -> msgspec.Raw:
@@ -126,27 +127,23 @@ def _included(include: msgspec.Raw | None, *, reasons: bool) -> msgspec.Raw:
     return encode_raw([*others, _REASONING] if reasons else others)
 
 
-def _items(items: list[msgspec.Raw]) -> list[msgspec.Raw]:
-    """The items without ids and notes, and without reasoning that no item of the model follows."""
+def _items(items: list[msgspec.Raw], target: Target, dropped: Dropped) -> list[msgspec.Raw]:
+    """The items without ids and notes, with the provider's own reasoning if an item of the model follows."""
     kept: list[msgspec.Raw] = []
     follows = False     # an item of the model comes next
     for raw in reversed(items):
         head = _head.decode(raw)
+        members = fields_of(raw) or {}
+        changed = members.pop(_NOTES, None) is not None
+        if head.type in _WITHOUT_ID:
+            changed = members.pop("id", None) is not None or changed
         if head.type == "reasoning":
-            if not follows:
+            if not follows or not unwrap_reasoning(members, target):
+                dropped.hint("input.reasoning")
                 continue
+            members.pop("content", None)
+            changed = True
         else:
             follows = head.type.endswith("_call") or (head.type == "message" and head.role == "assistant")
-        kept.append(_without_ids(raw, head.type))
+        kept.append(msgspec.Raw(encode_fields(members)) if changed else raw)
     return kept[::-1]
-
-
-def _without_ids(raw: msgspec.Raw, kind: str) -> msgspec.Raw:
-    """The item itself where nothing is to be removed."""
-    members = fields_of(raw) or {}
-    removed = members.pop(_NOTES, None) is not None
-    if kind in _WITHOUT_ID:
-        removed = members.pop("id", None) is not None or removed
-    if kind == "reasoning":
-        removed = members.pop("content", None) is not None or removed
-    return msgspec.Raw(encode_fields(members)) if removed else raw

@@ -1,8 +1,8 @@
 """A Responses response that passes: every event of the provider becomes an event of the client.
 
-Changed is the model's name. Usage, calls, the end and errors are read. An error of the provider, in whatever form, and
-a stream that breaks off end in `response.failed`, because clients ignore everything else; before the first content it
-is a status. Unknown events pass.
+Changed are the model's name and reasoning (`reasoning`). Usage, calls, the end and errors are read. An error of the
+provider, in whatever form, and a stream that breaks off end in `response.failed`, because clients ignore everything
+else; before the first content it is a status. Unknown events pass.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import msgspec
 
 from extproc.apis.base import DecodeContext, ResponseDecoder, ResponseEncoder
 from extproc.apis.responses.client.errors import stream_error
+from extproc.apis.responses.passthrough.reasoning import wrap_reasoning
 from extproc.apis.responses.wire_response import INCOMPLETE_REASONS, read_usage
 from extproc.apis.shared.endings import EndFacts, failure_at_end
-from extproc.apis.shared.json_fields import encode_fields, encode_raw, fields_of, has_value
+from extproc.apis.shared.json_fields import Fields, elements_of, encode_fields, encode_raw, fields_of, has_value
 from extproc.apis.shared.passthrough import PassThroughDecoder, PassThroughEncoder, valid_utf8, without_line_ends
 from extproc.apis.shared.provider_errors import complaint_of, failure_from_chunk
 from extproc.conversation.model import Event, FinishReason
@@ -85,7 +86,9 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
             return
         self.next_number = (event.sequence_number if isinstance(event.sequence_number, int) else self.next_number) + 1
         if event.response:
-            payload = self._with_client_model(payload, event.response)
+            payload = self._with_response(payload, event.response)
+        elif event.item:
+            payload = self._with_item(payload, event.item)
         calls = self._calls_in(event.item) if kind == "response.output_item.added" else 0
         self._pass(b"event: %b\ndata: %b\n\n" % (kind.encode(), payload), content=kind not in _BEFORE_CONTENT,
                    calls=calls)
@@ -100,7 +103,7 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
         fields = fields_of(body)
         if fields is None or has_value(fields.get("error")) or "output" not in fields:
             return False
-        fields["model"] = self._name  # the name that the client asked for
+        self._set_own_fields(fields)
         self._pass(valid_utf8(encode_fields(fields)), content=True)
         self._finish(msgspec.Raw(body))
         return True
@@ -115,11 +118,22 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
         self._calls += 1
         return 1
 
-    def _with_client_model(self, payload: bytes, response: msgspec.Raw) -> bytes:
+    def _with_item(self, payload: bytes, item: msgspec.Raw) -> bytes:
+        wrapped = wrap_reasoning(item, self._context.target)
+        return payload if wrapped is item else encode_fields({**(fields_of(payload) or {}), "item": wrapped})
+
+    def _set_own_fields(self, members: Fields) -> None:
+        """The name that the client asked for, and reasoning in the client's envelope."""
+        members["model"] = self._name
+        output = elements_of(members["output"]) if "output" in members else None
+        if output:
+            members["output"] = encode_raw([wrap_reasoning(item, self._context.target) for item in output])
+
+    def _with_response(self, payload: bytes, response: msgspec.Raw) -> bytes:
         members = fields_of(response)
         if members is None:
             return payload
-        members["model"] = self._name
+        self._set_own_fields(members)
         response = msgspec.Raw(encode_fields(members))
         if self.next_number == 1:
             self.begun = bytes(response)

@@ -17,7 +17,8 @@ from tests.unit.apis.responses.client.helpers import HI, function, namespace
 
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "arguments": "{}", "status": "completed"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "done"}
-REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": "gAAAA"}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "so"}], "content": None,
+             "encrypted_content": "gAAAA"}
 TOOLS = [function("f"), namespace("ns", function("g")), {"type": "tool_search", "execution": "client"}]
 
 
@@ -44,18 +45,43 @@ def test_a_request_passes_with_its_tools_and_its_own_fields() -> None:
     assert (found["model"], found["store"], found["include"]) == ("gpt-6-sol", False, ["reasoning.encrypted_content"])
 
 
+def issued() -> dict[str, Any]:
+    """The reasoning item as the client got it."""
+    out = answered(*BEGIN, event("response.output_item.done", 2, output_index=0, item=REASONING))
+    found: dict[str, Any] = parse_stream(out)[2]["item"]
+    assert "gAAAA" not in str(found)
+    return found
+
+
 def test_what_names_the_machine_and_the_ids_of_items_stay_here() -> None:
     item = {**HI, "internal_chat_message_metadata_passthrough": {"x": 1}}
-    found = sent(item, REASONING, CALL, OUTPUT, client_metadata={"installation": "x"}, tools=TOOLS)
+    found = sent(item, CALL, OUTPUT, client_metadata={"installation": "x"}, tools=TOOLS)
     assert "client_metadata" not in found
-    assert found["input"] == [
-        HI, {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"},
-        {name: value for name, value in CALL.items() if name != "id"}, OUTPUT]
+    assert found["input"] == [HI, {name: value for name, value in CALL.items() if name != "id"}, OUTPUT]
+
+
+def test_r14_reasoning_returns_to_its_issuer_as_it_was() -> None:
+    found = sent(HI, issued(), CALL, OUTPUT, tools=TOOLS)["input"][1]
+    assert found == {"type": "reasoning", "summary": REASONING["summary"], "encrypted_content": "gAAAA"}
+
+
+def test_r14_so_it_does_where_the_request_is_encoded_anew() -> None:
+    found = sent(HI, issued(), CALL, OUTPUT, HI, CALL, tools=TOOLS)["input"][1]
+    assert found == {"type": "reasoning", "summary": REASONING["summary"], "encrypted_content": "gAAAA"}
+
+
+def test_r15_reasoning_of_others_is_left_out() -> None:
+    other = {**REASONING, "encrypted_content": pack_thinking(Thinking("t", signature="of Anthropic"))}
+    talk = openai()
+    assert [item["type"] for item in sent(REASONING, other, CALL, OUTPUT, talk=talk)["input"]] == [
+        "function_call", "function_call_output"]
+    assert talk.dropped.hints == ["input.reasoning"]
+    assert len(sent(issued(), CALL, OUTPUT, talk=openai("gpt-6-other"))["input"]) == 2
 
 
 def test_r17_reasoning_that_stands_alone_is_left_out() -> None:
-    assert sent(HI, REASONING, HI)["input"] == [HI, HI]
-    assert sent(HI, REASONING)["input"] == [HI]
+    assert sent(HI, issued(), HI)["input"] == [HI, HI]
+    assert sent(HI, issued())["input"] == [HI]
 
 
 @pytest.mark.parametrize(("wanted", "limit"), [(5, 16), (100, 100), (90_000, 4_000)])
@@ -68,7 +94,6 @@ def test_a_model_without_reasoning_is_not_asked_for_it() -> None:
 
 
 @pytest.mark.parametrize("items", [
-    [HI, {**REASONING, "encrypted_content": pack_thinking(Thinking("t"))}, CALL, OUTPUT],
     [HI, {**CALL, "call_id": embed_in_id("c1", Signature("s", "orig"))}, OUTPUT],
     [HI, CALL], [HI, OUTPUT], [HI, {"type": "compaction_trigger"}]])
 def test_a_history_that_must_change_is_encoded_anew(items: list[Any]) -> None:
