@@ -18,12 +18,12 @@ from extproc.apis.responses.client.request import ResponsesRequest, decode_reque
 from extproc.apis.responses.passthrough.reasoning import unwrap_reasoning
 from extproc.apis.responses.provider.parameters import ENCRYPTED_REASONING, LEAST_OUTPUT
 from extproc.apis.responses.provider.request import responses_path
-from extproc.apis.responses.provider.tools import own_server_tools
 from extproc.apis.shared.body import checked
 from extproc.apis.shared.efforts import limit_at, reasoning_effort
 from extproc.apis.shared.json_fields import Fields, elements_of, encode_fields, encode_raw, fields_of, has_value
 from extproc.bounds import Limits
 from extproc.conversation.ids import history_ids
+from extproc.conversation.model import ToolCall
 from extproc.conversation.signatures import MARK
 from extproc.conversation.tool_results import pair
 from extproc.conversation.unsupported import Dropped
@@ -86,7 +86,7 @@ def _is_plain(target: Target) -> bool:
 def _fits(request: ResponsesRequest, target: Target, repairs: Dropped) -> bool:
     """`repairs`: what was repaired in the history."""
     profile = target.profile
-    ids = history_ids(request.messages)
+    ids = [block.id for message in request.messages for block in message.content if type(block) is ToolCall]
     pair(request.messages, repairs)
     if request.compaction or any(name.startswith(_TORN) for name in repairs.hints):
         return False
@@ -96,13 +96,12 @@ def _fits(request: ResponsesRequest, target: Target, repairs: Dropped) -> bool:
     if thinking is not None and (profile.reasoning == "none" or (
             thinking.effort is not None and reasoning_effort(thinking, profile, Dropped()) != thinking.effort)):
         return False
-    return (all(len(call_id) <= _LONGEST_ID for call_id in ids)
+    return (len(set(ids)) == len(ids) and all(len(call_id) <= _LONGEST_ID for call_id in ids)
             and (profile.custom_tools or not any(tool.custom for tool in request.tools))
             and not any(getattr(request, name, None) is not None for name in profile.refuses & {"temperature", "top_p"})
             and len(request.tools) <= target.max_tools
             and all(map(target.permits_tool, (tool.name for tool in request.tools)))
             and not any(_COMBINATIONS & tool.schema.keys() for tool in request.tools)
-            and own_server_tools(request, target) == request.server_tools
             and (target.only_tools is None or not request.server_tools))
 
 

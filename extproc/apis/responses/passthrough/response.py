@@ -14,6 +14,7 @@ import msgspec
 
 from extproc.apis.base import DecodeContext, ResponseDecoder, ResponseEncoder
 from extproc.apis.responses.client.errors import stream_error
+from extproc.apis.responses.passthrough.calls import PassedCalls
 from extproc.apis.responses.passthrough.reasoning import wrap_reasoning
 from extproc.apis.responses.wire_response import INCOMPLETE_REASONS, read_usage
 from extproc.apis.shared.endings import EndFacts, failure_at_end
@@ -27,6 +28,7 @@ KEEP_ALIVE = b'event: keepalive\ndata: {"type":"keepalive"}\n\n'
 """Without a number: those of the provider's events stay without gaps."""
 
 _ENDS = {"response.completed": "completed", "response.incomplete": "incomplete"}
+_ARGUMENTS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
 _FAILURES = ("error", "response.failed", "response.cancelled")
 _BEFORE_CONTENT = frozenset({"response.created", "response.queued", "response.in_progress", "keepalive"})
 
@@ -36,13 +38,10 @@ class _EventFields(msgspec.Struct):
 
     type: str = ""
     sequence_number: Any = None
+    output_index: Any = None
+    delta: Any = None
     response: msgspec.Raw = msgspec.Raw()
     item: msgspec.Raw = msgspec.Raw()
-
-
-class _ItemHead(msgspec.Struct):
-    type: Any = None
-    name: Any = None
 
 
 class _Ended(msgspec.Struct):
@@ -55,7 +54,6 @@ class _Ended(msgspec.Struct):
 
 
 _fields = msgspec.json.Decoder(_EventFields)
-_item = msgspec.json.Decoder(_ItemHead)
 _ended = msgspec.json.Decoder(_Ended)
 
 
@@ -69,7 +67,7 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
         self.begun = b"{}"
         """The response in the first event."""
         self._name = encode_raw(context.request.model)
-        self._calls = 0
+        self._calls = PassedCalls(self._new_id, self._count_unoffered, context.request.tools)
 
     def _pass_event(self, name: bytes, payload: bytes) -> None:
         if not payload or payload.isspace() or payload.strip() == b"[DONE]":
@@ -85,13 +83,18 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
             self._fail(failure_from_chunk(_complaint(payload, event.response)))
             return
         self.next_number = (event.sequence_number if isinstance(event.sequence_number, int) else self.next_number) + 1
+        calls = self._calls.count
+        index = event.output_index if isinstance(event.output_index, int) else -1
         if event.response:
             payload = self._with_response(payload, event.response)
         elif event.item:
-            payload = self._with_item(payload, event.item)
-        calls = self._calls_in(event.item) if kind == "response.output_item.added" else 0
+            payload = self._with_item(payload, event.item, index)
+        elif kind in _ARGUMENTS and isinstance(event.delta, str):
+            self._check_length(*self._calls.add_arguments(index, event.delta))
+        if self._ended:
+            return
         self._pass(b"event: %b\ndata: %b\n\n" % (kind.encode(), payload), content=kind not in _BEFORE_CONTENT,
-                   calls=calls)
+                   calls=self._calls.count - calls)
         if kind in _ENDS:
             self._finish(event.response)
 
@@ -104,30 +107,24 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
         if fields is None or has_value(fields.get("error")) or "output" not in fields:
             return False
         self._set_own_fields(fields)
-        self._pass(valid_utf8(encode_fields(fields)), content=True)
+        self._pass(valid_utf8(encode_fields(fields)), content=True, calls=self._calls.count)
         self._finish(msgspec.Raw(body))
         return True
 
-    def _calls_in(self, item: msgspec.Raw) -> int:
-        try:
-            head = _item.decode(item)
-        except msgspec.DecodeError:
-            return 0
-        if not isinstance(head.type, str) or not head.type.endswith("_call"):
-            return 0
-        self._calls += 1
-        return 1
+    def _with_item(self, payload: bytes, item: msgspec.Raw, index: int) -> bytes:
+        changed = self._changed_item(index, item)
+        return payload if changed is item else encode_fields({**(fields_of(payload) or {}), "item": changed})
 
-    def _with_item(self, payload: bytes, item: msgspec.Raw) -> bytes:
-        wrapped = wrap_reasoning(item, self._context.target)
-        return payload if wrapped is item else encode_fields({**(fields_of(payload) or {}), "item": wrapped})
+    def _changed_item(self, index: int, item: msgspec.Raw) -> msgspec.Raw:
+        """The item for the client; the same object if nothing changes."""
+        return self._calls.with_new_id(index, wrap_reasoning(item, self._context.target))
 
     def _set_own_fields(self, members: Fields) -> None:
-        """The name that the client asked for, and reasoning in the client's envelope."""
+        """The name that the client asked for, reasoning in the client's envelope, ids of calls."""
         members["model"] = self._name
         output = elements_of(members["output"]) if "output" in members else None
         if output:
-            members["output"] = encode_raw([wrap_reasoning(item, self._context.target) for item in output])
+            members["output"] = encode_raw([self._changed_item(index, item) for index, item in enumerate(output)])
 
     def _with_response(self, payload: bytes, response: msgspec.Raw) -> bytes:
         members = fields_of(response)
@@ -154,7 +151,7 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
         reason: FinishReason = "stop"
         if ended.status == "incomplete":
             reason = INCOMPLETE_REASONS.get(why, "length") if isinstance(why, str) else "length"
-        self._end(reason, calls=self._calls > 0)
+        self._end(reason, calls=self._calls.count > 0)
 
 
 def _complaint(payload: bytes, response: msgspec.Raw) -> dict[str, Any]:
