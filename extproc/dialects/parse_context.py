@@ -1,10 +1,9 @@
-"""What a reader of a dialect gets to work with, and the calls it makes.
+"""What the parser of a dialect works with: the text, the offered tools, and where text and calls go.
 
-A *form* reads one way of writing calls. It begins right behind its opener, under a hold. Until it has called
-`ParseContext.call` it may raise `NoMatch`: everything since the opener is text then. From the first call on it is
-committed.
-`CallWriter` turns a call's parameters into the JSON text of its arguments and sends it as far as it is certain.
-Nothing here knows markers or wire formats.
+A parser reads one way of writing calls (a form). It starts right after its opener, with the buffer marked there. Until
+it calls `ParseContext.begin_call` it may raise `NoMatch`: the buffer is rewound and the text after the opener is read
+again. From the first call on it is committed. `CallWriter` writes the JSON text of a call's arguments and sends it as
+far as it is certain. Nothing here knows marks or wire formats.
 """
 
 from __future__ import annotations
@@ -21,62 +20,64 @@ from extproc.dialects.coercion import ToolShape, tool_shape
 from extproc.errors import Failure
 
 LOOK_AHEAD = 1024 * 1024
-"""Characters of one answer that may be read twice to tell markup that is data from markup that counts."""
+"""Characters of one response that may be read twice to tell markup inside a value from markup that counts."""
 
 OmissionReason = Literal["skipped_call", "dropped_call"]
-"""Why a call does not go out: no offered tool is meant; not even that could be read."""
+"""Why a call is not sent: it names no offered tool; its name is unreadable."""
 
 
 class NoMatch(Exception):  # noqa: N818
-    """What looked like a call is text."""
+    """The text is no call."""
 
 
 class PlainText(NoMatch):
-    """All that was consumed since the opener is text and is not looked at again (a whole region that calls a tool
-    which is not offered, say: none of its marks is dropped)."""
+    """Everything consumed since the opener is text and is not scanned again. For example, a region that only calls
+    tools which are not offered keeps all its marks."""
 
 
 class EmptyBlock(NoMatch):
-    """What was consumed since the opener is a block that holds no call: it is dropped."""
+    """Everything consumed since the opener is a block without calls. It is dropped."""
 
 
 class ToolCallParser(Protocol):
-    """One way of writing calls. `openers`: the marks it begins with; several forms may share one. A form with `inline`
-    reads marks inside a text, no calls: a reasoning goes on behind it.
+    """Reads one way of writing calls. `openers`: the marks it starts at; several parsers may share one.
 
-    A form may also have `blocks`, pairs of an opener and the token that closes it: the scanner drops blocks that hold
-    nothing. Behind a call it also drops these tokens, and the further `closers` of a form, however many there are."""
+    Optional attributes: `inline` (True: it reads marks inside a text but no calls, so reasoning continues after it),
+    `blocks` (pairs of opener and closer; the scanner drops blocks that hold nothing) and `closers`. After a call the
+    scanner drops the closers of blocks and `closers`, however often they are repeated."""
 
     openers: tuple[str, ...]
 
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
-        """Reads from behind the opener to the end of the region. May raise NoMatch before its first call."""
+        """Reads from after the opener to the end of the region. May raise NoMatch before its first call."""
 
 
 ParserFactory = Callable[[Sequence[str]], tuple[ToolCallParser, ...]]
-"""Makes the forms that depend on the names of the tools that are offered."""
+"""Makes the parsers that depend on the names of the offered tools."""
 
 
 class ParseContext(CallSettings):
-    """One response as a parser sees it: the buffer, the tools, and where text and calls go."""
+    """One channel of a response as a parser sees it."""
 
     def __init__(self, buffer: TextBuffer, sequencer: BlockSequencer, tools: Mapping[str, Tool],
                  mode: ArgumentsMode = "repair", tally: CallTally | None = None) -> None:
         super().__init__(buffer, sequencer, tools, mode, tally)
         self.calls = 0
+        """Calls that have begun."""
         self.look_ahead = LOOK_AHEAD
         self.at_line_start = True
-        """Nothing but white space stands before the opener on its line."""
+        """Only white space precedes the opener on its line."""
         self.emit_text: Callable[[str], None] = sequencer.text
         self.begin_thinking: Callable[[], None] = lambda: None
-        """A piece of reasoning begins: a line of its own."""
+        """Starts further reasoning on a line of its own."""
         self.emit_thinking: Callable[[str], None] = sequencer.thinking
         self.before_call: Callable[[], None] = lambda: None
         self._writer: CallWriter | None = None
-        """Of the call that has begun last."""
+        """The writer of the last call, until `settle_call`."""
 
     def find_tool(self, name: str) -> str | None:
-        """The offered tool that `name` means, also with the namespace some models put before it; None: no such."""
+        """The offered tool that `name` means, also with the namespace that some models prepend; None if there is no
+        such tool."""
         if name in self.tools:
             return name
         plain = name.removeprefix("functions.")
@@ -85,11 +86,11 @@ class ParseContext(CallSettings):
             plain = inner
         if plain in self.tools:
             return plain
-        # the provider's name may be a spelling that its API takes; the model may know the client's own
+        # the provider's name may be an adapted spelling; the model may know the client's own
         return next((key for key, tool in self.tools.items() if tool.name in (name, plain)), None)
 
     def leave_out(self, reason: OmissionReason) -> None:
-        """Notes a call that does not go out."""
+        """Counts a call that is not sent. In strict mode a call of a tool that is not offered fails the response."""
         self.note_repair(reason)
         if not self.buffer.broke_off:
             self.call_ended(self.buffer.buffer, self.buffer.at)
@@ -104,7 +105,7 @@ class ParseContext(CallSettings):
             counts.unreadable += 1
 
     def begin_call(self, name: str) -> CallWriter:
-        """A call begins for certain; the hold ends. Raises NoMatch when no such tool is offered."""
+        """Commits the buffer and starts a call. Raises NoMatch if no such tool is offered."""
         known = self.find_tool(name)
         if known is None:
             raise NoMatch
@@ -118,8 +119,8 @@ class ParseContext(CallSettings):
         return writer
 
     def settle_call(self) -> None:
-        """The form is done with the call that it began last. One that it did not close is complete only where nothing
-        but closing markup is missing."""
+        """Decides about the last call if the parser did not close it: it is complete if only closing markup is
+        missing."""
         writer, self._writer = self._writer, None
         if writer is not None and not writer.closed:
             writer.settle()

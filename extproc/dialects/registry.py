@@ -1,8 +1,8 @@
-"""Which dialects to look for: a name, a model id or nothing known -> a `ScanPlan`.
+"""Which dialects a response is scanned for: a dialect's name, a model id or neither -> a `ScanPlan`.
 
-A dialect's name in the configuration or the API decides. Else the model's family does (`extproc.profiles.models`). For
-a model that no family knows the unambiguous marks of all dialects are looked for, and only when tools are offered.
-Of answers of models that call natively only the beginning is looked at: reasoning may stand there.
+The dialect's name in the configuration or the API decides, else the model's family (`extproc.profiles.models`).
+Responses of unknown models are scanned for the unambiguous marks of all dialects, and only if tools are offered. For
+models with native tool calls only the beginning of a response is scanned, since it may hold reasoning.
 """
 
 from __future__ import annotations
@@ -36,27 +36,28 @@ from extproc.profiles.models import find_family
 _MODULES = (tagged_json, tagged_text, minimax_m3, kimi, deepseek, messages, harmony, gemma, roo, bare_json, pythonic)
 
 _LATER = (*tagged_json.LATER_DIALECTS, *tagged_text.LATER_DIALECTS)
-"""Families that share openers with more common ones."""
+"""Dialects that share openers with more common ones."""
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialects in (
     *(module.DIALECTS for module in _MODULES), _LATER, prompted.DIALECTS) for dialect in dialects}
-"""All dialects by name; where several share an opener, the earlier one is tried first."""
+"""All dialects by name. If several share an opener, the earlier one is tried first."""
 
 T = TypeVar("T")
 
 _OWNERS: dict[int, list[str]] = {}
-"""The dialects of a form, or of what makes one, by its identity: some are shared."""
+"""The names of the dialects that use a parser or a factory, by its identity."""
 for _dialect in DIALECTS.values():
-    for _one in (*_dialect.forms, *_dialect.loose, *_dialect.frames, *_dialect.first, *_dialect.opening,
-                 *_dialect.spoken, *_dialect.makers, *_dialect.unknown_makers):
-        _OWNERS.setdefault(id(_one), []).append(_dialect.name)
+    for _parser in (*_dialect.forms, *_dialect.loose, *_dialect.frames, *_dialect.opening_forms,
+                    *_dialect.opening_frames, *_dialect.opening_reasoning, *_dialect.factories,
+                    *_dialect.unknown_factories):
+        _OWNERS.setdefault(id(_parser), []).append(_dialect.name)
 _OWNERS[id(LAST_LINE_CALL)] = _OWNERS[id(BARE_CALL_ONLY)] = ["llama3-json"]
 
 STYLES = ("auto", "native", "prompted", "off")
 
 
 def find_dialect(name: str) -> Dialect:
-    """Raises ValueError naming the known ones."""
+    """Raises ValueError with the known names."""
     try:
         return DIALECTS[name]
     except KeyError:
@@ -64,68 +65,69 @@ def find_dialect(name: str) -> Dialect:
 
 
 def find_scan_plan(model: str, *, style: str = "auto", read: Iterable[str] = (), tools: bool,
-             reasoning_open: bool | None = None) -> ScanPlan | None:
-    """What to look for in the answer of this model; None: let everything pass. `tools`: some are offered (or were
-    written into the prompt). Raises ValueError for an unknown dialect."""
-    return _found(model, style, tuple(read), tools, reasoning_open)
+                   reasoning_open: bool | None = None) -> ScanPlan | None:
+    """What to scan a response of this model for; None if its text passes unread. `read`: names of dialects. `tools`:
+    True if tools are offered or written into the prompt. `reasoning_open`: True if the prompt opened the reasoning;
+    None: as usual for the model. Raises ValueError for an unknown dialect."""
+    return _find_scan_plan(model, style, tuple(read), tools, reasoning_open)
 
 
 @bounded_cache(entries=1024, longest=200)
-def _found(model: str, style: str, read: tuple[str, ...], tools: bool, reasoning_open: bool | None) -> ScanPlan | None:
-    """The same few questions come with every request of a model."""
+def _find_scan_plan(model: str, style: str, read: tuple[str, ...], tools: bool,
+                    reasoning_open: bool | None) -> ScanPlan | None:
     named = [find_dialect(name) for name in read]
     if style not in STYLES or style == "prompted":
         named.append(find_dialect(style))
     if named:
-        return _look(named, tools=tools, reasoning_open=bool(reasoning_open))
+        return _combine(named, tools=tools, reasoning_open=bool(reasoning_open))
     family = find_family(model)
     if family is not None:
         if family.native:
             return ScanPlan(reasoning_open=bool(reasoning_open), only_beginning=not reasoning_open, think=family.think)
         opened = family.reasoning_open if reasoning_open is None else reasoning_open
-        look = _look([find_dialect(name) for name in family.dialects], tools=tools and style == "auto",
-                     reasoning_open=opened, think_anywhere=family.think_anywhere)
-        return replace(look, reasoning_assumed=opened and reasoning_open is None)
+        plan = _combine([find_dialect(name) for name in family.dialects], tools=tools and style == "auto",
+                        reasoning_open=opened, think_anywhere=family.think_anywhere)
+        return replace(plan, reasoning_assumed=opened and reasoning_open is None)
     if not tools or style != "auto":
         return ScanPlan(reasoning_open=bool(reasoning_open))
-    everything = [dialect for dialect in DIALECTS.values() if dialect.unambiguous]
-    look = _look(everything, tools=True, reasoning_open=bool(reasoning_open), known=False)
-    makers = _once(make for dialect in DIALECTS.values() for make in dialect.unknown_makers)
-    opening = _once(form for dialect in everything for form in dialect.opening)
-    return ScanPlan(forms=(*look.forms, LAST_LINE_CALL), makers=makers, first=(BARE_CALL_ONLY, *opening),
-                    think=look.think,
-                answers=look.answers, reasoning_open=look.reasoning_open, noise=look.noise, ends=look.ends,
-                name_of=look.name_of)
+    unambiguous = [dialect for dialect in DIALECTS.values() if dialect.unambiguous]
+    plan = _combine(unambiguous, tools=True, reasoning_open=bool(reasoning_open), known=False)
+    frames = _unique(parser for dialect in unambiguous for parser in dialect.opening_frames)
+    return replace(plan, forms=(*plan.forms, LAST_LINE_CALL), opening_forms=(BARE_CALL_ONLY, *frames),
+                   think_anywhere=False,
+                   factories=_unique(make for dialect in DIALECTS.values() for make in dialect.unknown_factories))
 
 
-def _look(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_anywhere: bool = False,
-          known: bool = True) -> ScanPlan:
-    """`known`: the dialects are the model's for certain."""
+def _combine(dialects: list[Dialect], *, tools: bool, reasoning_open: bool, think_anywhere: bool = False,
+             known: bool = True) -> ScanPlan:
+    """One plan for several dialects. `known`: these are certainly the model's dialects."""
     return ScanPlan(
-        forms=_once(form for dialect in dialects
-                    for form in (*dialect.frames, *(dialect.forms if tools else ()),
-                                 *(dialect.loose if tools and known else ()))),
-        makers=_once(make for dialect in dialects for make in dialect.makers) if tools else (),
-        first=_once(form for dialect in dialects for form in (*dialect.opening, *(dialect.spoken if known else ()),
-                                                              *(dialect.first if tools else ()))),
-        think=_once(pair for dialect in dialects for pair in dialect.think),
-        answers=_once(token for dialect in dialects for token in dialect.answers),
-        wraps=_once(pair for dialect in dialects for pair in dialect.wraps) if known else (),
+        forms=_unique(parser for dialect in dialects
+                      for parser in (*dialect.frames, *(dialect.forms if tools else ()),
+                                     *(dialect.loose if tools and known else ()))),
+        factories=_unique(make for dialect in dialects for make in dialect.factories) if tools else (),
+        opening_forms=_unique(parser for dialect in dialects
+                              for parser in (*dialect.opening_frames, *(dialect.opening_reasoning if known else ()),
+                                             *(dialect.opening_forms if tools else ()))),
+        think=_unique(pair for dialect in dialects for pair in dialect.think),
+        text_openers=_unique(token for dialect in dialects for token in dialect.text_openers),
+        text_tags=_unique(pair for dialect in dialects for pair in dialect.text_tags) if known else (),
         think_anywhere=think_anywhere or any(dialect.think_anywhere for dialect in dialects),
         reasoning_open=reasoning_open,
         name_of=partial(_name_of, dialects),
-        ends=_once(token for dialect in dialects for token in dialect.ends),
-        noise=_once(token for dialect in dialects for token in (*dialect.noise, *(dialect.strays if tools else ()))),
+        turn_ends=_unique(token for dialect in dialects for token in dialect.turn_ends),
+        template_tokens=_unique(token for dialect in dialects
+                                for token in (*dialect.template_tokens, *(dialect.strays if tools else ()))),
     )
 
 
-def _name_of(dialects: Iterable[Dialect], form: object) -> str:
-    """The dialect that this form was looked for as: of several that share it the first."""
-    owners = _OWNERS.get(id(form), [])
+def _name_of(dialects: Iterable[Dialect], parser: object) -> str:
+    """The name of the first of `dialects` that uses this parser or factory."""
+    owners = _OWNERS.get(id(parser), [])
     return next((dialect.name for dialect in dialects if dialect.name in owners), owners[0] if owners else "other")
 
 
-def _once(items: Iterable[T]) -> tuple[T, ...]:
+def _unique(items: Iterable[T]) -> tuple[T, ...]:
     out: list[T] = []
     for item in items:
         if item not in out:

@@ -1,8 +1,8 @@
 """Marks in the text of a model that are no calls: code fences, code spans, tokens that end a turn, tags left over from
-native calls, empty tool blocks. Also `TrailingText`, the text behind the last call.
+native calls, empty tool blocks. Also `TrailingText`, the text after the last call.
 
-The scanner calls these functions where such a mark stands. They consume text of the buffer and return what of it is
-visible; they emit nothing and decide nothing about calls. `limit` is the number of characters that may wait.
+The text reader calls these functions at such a mark. They consume text and return the visible part of it; they decide
+nothing about calls. `limit` is the number of characters that may wait.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ FENCES = ("```", "~~~")
 FENCE_MARKS = {fence: Marks((fence,)) for fence in FENCES}
 
 
-def whole_run(buffer: TextBuffer, mark: str) -> Steps[str]:
-    """The marks behind the first three, which were consumed, and those three."""
+def read_run(buffer: TextBuffer, mark: str) -> Steps[str]:
+    """Reads the rest of a run of fence characters, whose first three (`mark`) were consumed. Returns all of them."""
     return mark + (yield from buffer.take_while(lambda char: char == mark[0]))
 
 
-def through_fence(buffer: TextBuffer, mark: str, info: str, on_blank_line: Callable[[], bool],
-                  out: Callable[[str], None]) -> Steps[None]:
-    """A code fence begins at the start of a line and ends with the next such line of at least as many marks.
-    `info`: what of the line behind the marks was read already."""
+def read_fence(buffer: TextBuffer, mark: str, info: str, on_blank_line: Callable[[], bool],
+               out: Callable[[str], None]) -> Steps[None]:
+    """Passes a code fence to `out`. It begins at the start of a line and ends at the next line that starts with at
+    least as many fence characters. `info`: the part of the first line after `mark` that was already consumed."""
     if not on_blank_line():
         out(mark + info)
         return
     width = len(mark)
     if not info:
-        width = len((yield from whole_run(buffer, mark)))
+        width = len((yield from read_run(buffer, mark)))
     out(mark[0] * width + info)
     while True:
         found = yield from buffer.until(FENCE_MARKS[mark], out)
         if not found:
             return
-        run = yield from whole_run(buffer, found)
+        run = yield from read_run(buffer, found)
         at_start = on_blank_line()
         out(run)
         if at_start and len(run) >= width:
             return
 
 
-def opened_or_closed(fence: str, run: str) -> str:
-    """The fence that is open behind a `run` of marks at the start of a line, "" for none; `fence` was open before.
-    For reasoning, where a call in a fence is text, too, but where the reasoning's closing tag counts."""
+def fence_after(fence: str, run: str) -> str:
+    """The open fence after a `run` of fence characters at the start of a line; "" for none. `fence`: the open fence
+    before. For reasoning: a call in a fence is text there, too, but the closing tag of the reasoning counts."""
     if not fence:
         return run
     return "" if run.startswith(fence) else fence
@@ -59,19 +59,19 @@ _QUOTES = re.compile(r'\\.|"')
 
 
 class CodeSpan:
-    """`opens`: the text so far ends with backticks that begin a span."""
+    """Tracks code spans between backticks. `opens`: the text so far ends with backticks that begin a span."""
 
     __slots__ = ("_odd", "_ticks", "opens")
 
     def __init__(self) -> None:
         self._odd = False
-        """An odd number of runs of backticks stands on this line."""
+        """This line has an odd number of runs of backticks."""
         self._ticks = False
         """The text so far ends with a backtick."""
         self.opens = False
 
     def note(self, text: str) -> None:
-        """More of the text. Spans of earlier lines are over."""
+        """Adds text. A span ends with its line."""
         if "\n" in text:
             self._odd = False
             text = text[text.rfind("\n"):]
@@ -83,9 +83,9 @@ class CodeSpan:
             self.opens = self._odd and self._ticks
 
 
-def rest_of_span(buffer: TextBuffer, limit: int) -> Steps[str]:
-    """Consumes what is left of a span that has begun, through its backtick; "" when it does not end on this line. A
-    backtick in a JSON string of what is quoted is not its end."""
+def read_span_rest(buffer: TextBuffer, limit: int) -> Steps[str]:
+    """Consumes and returns the rest of an open code span through its closing backtick. Returns "" and consumes nothing
+    if the span does not end on this line. A backtick inside a JSON string in the span does not end it."""
     buffer.mark()
     text, in_string, ends = "", False, False
     try:
@@ -104,10 +104,10 @@ def rest_of_span(buffer: TextBuffer, limit: int) -> Steps[str]:
     return text if ends else ""
 
 
-def end_of_turn(buffer: TextBuffer, token: str, ends: Collection[str], behind: Collection[str],
-                limit: int) -> Steps[str]:
-    """`token` was consumed: "" where it, and further `ends`, are the end of the text or stand before one of `behind`
-    (a call); else the text that they are. White space behind them stays on the tape. `limit`: characters that wait."""
+def read_turn_end(buffer: TextBuffer, token: str, ends: Collection[str], behind: Collection[str],
+                  limit: int) -> Steps[str]:
+    """Reads further `ends` after `token`, which was consumed. Returns "" if the text ends there or one of `behind` (a
+    call) follows, else the tokens as text. White space after them is not consumed."""
     text = token
     while True:
         blank = yield from buffer.space(limit)
@@ -123,12 +123,12 @@ def end_of_turn(buffer: TextBuffer, token: str, ends: Collection[str], behind: C
 OPENER, CLOSER = "<tool_call>", "</tool_call>"
 
 _MAX_INDENT = 3
-"""More makes a line code."""
+"""Most columns of indentation; Markdown takes more for code."""
 
 
-def alone_on_line(buffer: TextBuffer, mark: str, line: str, limit: int) -> Steps[tuple[str, bool]]:
-    """`mark` was consumed, `line` stands before it: (the mark and the closers behind it, whether nothing else stands on
-    their lines). White space behind them stays on the tape. `limit`: characters that wait."""
+def read_lone_tag(buffer: TextBuffer, mark: str, line: str, limit: int) -> Steps[tuple[str, bool]]:
+    """Reads closing tags after `mark`, which was consumed. `line`: the text before it on its line. Returns the tags,
+    and True if their lines hold nothing else. White space after them is not consumed."""
     if line.strip() or len(line.expandtabs(4)) > _MAX_INDENT:
         return mark, False
     text = mark
@@ -143,15 +143,15 @@ def alone_on_line(buffer: TextBuffer, mark: str, line: str, limit: int) -> Steps
 
 
 _EMPTY_LIST = "[]"
-"""The closer of openers that only a list follows."""
+"""The closer of openers that only an empty list follows."""
 _MAX_OPEN_BLOCKS = 8
-"""Blocks that stand open inside each other."""
+"""Most nested open blocks."""
 _CONTINUES = ",.;:!?)"
 _SENTENCE_ENDS = (".", "!", "?", ":", ";", "…", "。", "！", "？", "：")
 
 
-def rest_of_empty_block(buffer: TextBuffer, opener: str, blocks: Mapping[str, tuple[str, ...]], before: str,
-                        limit: int) -> Steps[bool]:
+def skip_empty_block(buffer: TextBuffer, opener: str, blocks: Mapping[str, tuple[str, ...]], before: str,
+                     limit: int) -> Steps[bool]:
     """True if an empty block was consumed. `opener` was consumed before the call, `before` is the text in front of it
     on its line, `blocks` maps each opener to its closers. At most `limit` characters wait. If the result is False,
     nothing is consumed."""
@@ -195,30 +195,31 @@ def _is_empty(buffer: TextBuffer, opener: str, blocks: Mapping[str, tuple[str, .
 
 
 def _in_sentence(before: str, following: str) -> bool:
-    """Whether a sentence goes on behind a pair of tags: `following` is the next character on the line."""
+    """True if a pair of tags stands inside a sentence. `following`: the next character on the line."""
     return following.islower() or following in _CONTINUES or (
         bool(before.strip()) and not before.rstrip().endswith(_SENTENCE_ENDS))
 
 
 def _is_token(mark: str) -> bool:
-    """Whether a mark is a special token of a chat template rather than a tag."""
+    """True for a special token of a chat template, False for a tag."""
     return "|" in mark or "｜" in mark or mark[:1] != "<"
 
 
 _LONGEST = 4096
-"""Characters behind a call, white space left out: what closes it is shorter."""
+"""Characters after a call without white space. Closing markup is shorter."""
 
 _BLANK = re.compile(r"\s+")
 _END_OF_ELEMENT = re.compile(r"<\|close\|>[^<>]*(?:<\|sep\|>|\Z)")
-"""Kimi K3's closing tags, which a form looks for as it does for openers."""
+"""Closing tags of Kimi K3, whose parser treats `<|close|>` as an opener."""
 _TOKEN = re.compile(r"<[^<>=]*>|\[/?[A-Z_]+\]")
-"""What is no opener and has no attributes closes something."""
+"""A tag or token without attributes. Unless it is an opener, it closes something."""
 _CLOSES = re.compile(r"[\s\])}`,;.]*+(?:</[^<>]*)?\Z")
-"""What is left without the tokens; the last tag may be cut off."""
+"""Closing markup without its tokens; the last tag may be cut off."""
 
 
 class TrailingText:
-    """The text behind the last call. `openers` begin a further call; `known`: further tokens that mean nothing."""
+    """The text after the last call. `openers`: marks that begin a further call. `known`: further tokens without
+    meaning."""
 
     __slots__ = ("_known", "_open", "_openers", "_text")
 
@@ -227,28 +228,27 @@ class TrailingText:
         self._known = known
         self._text: str | None = None
         self._open = False
-        """A call has begun and is not over."""
+        """A written call has begun and is not over."""
 
     def feed(self, text: str) -> None:
-        """This came."""
         if self._text is not None:
             self._keep(self._text, text, 0)
 
-    def call_began(self) -> None:
-        """A written call begins for certain."""
+    def begin_call(self) -> None:
+        """A written call begins."""
         self._open = True
 
-    def call_over(self, text: str, at: int = 0) -> None:
-        """It is over; behind it stands what of `text` is behind `at`."""
+    def end_call(self, text: str, at: int = 0) -> None:
+        """The written call is over. `text[at:]` follows it."""
         self._open = False
         self._keep("", text, at)
 
-    def native_call(self) -> None:
-        """One came beside the text, maybe inside of a written one."""
+    def note_native_call(self) -> None:
+        """A native call came, possibly inside a written one."""
         self._text = ""
 
     def _keep(self, had: str, text: str, at: int) -> None:
-        """As much as is of use. A model that runs on in white space has begun nothing."""
+        """Keeps a bounded text. Long runs of white space count as one space."""
         while at < len(text) and len(had) <= _LONGEST:
             had += text[at:at + _LONGEST]
             at += _LONGEST
@@ -258,12 +258,12 @@ class TrailingText:
 
     @property
     def closes(self) -> bool:
-        """Whether the last call is over and nothing had begun behind it; True where there was none."""
+        """True if there was no call, or the last one is over and only closing markup follows."""
         text = self._text or ""
         if self._open or len(text) > _LONGEST:
             return False
         text = _END_OF_ELEMENT.sub("", _BLANK.sub(" ", text))
-        text = text.replace(f"{OPENER} {CLOSER}", "").replace(OPENER + CLOSER, "")  # left over of a native call
+        text = text.replace(f"{OPENER} {CLOSER}", "").replace(OPENER + CLOSER, "")  # left over from a native call
         if any(opener in text for opener in self._openers) or text.rstrip().endswith(tuple(self._half_openers())):
             return False
         for token in self._known:
@@ -271,5 +271,5 @@ class TrailingText:
         return not text.rstrip().endswith((",", ";")) and _CLOSES.match(_TOKEN.sub("", text)) is not None
 
     def _half_openers(self) -> Iterator[str]:
-        """Tokens that stand before closing tags as well as at the beginning of a call."""
+        """Tokens that may precede a closing tag as well as begin a call."""
         return (token for token in self._known if any(opener.startswith(token) for opener in self._openers))

@@ -1,8 +1,7 @@
 """The visible text and the reasoning that a scanner found, on their way to the block sequencer.
 
-White space at the end of a text waits: it is framing where a call follows, and text where more text follows. The same
-holds for white space at both ends of reasoning between tags. Also keeps what the scanner must know of the current line:
-whether it is blank, and whether a code span stands open on it.
+White space at the end of the text waits: before a call it is framing, before more text it is text. The same holds for
+both ends of reasoning between tags. Also tracks the current line: whether it is blank, and whether a code span is open.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from extproc.conversation.sequencer import BlockSequencer
 from extproc.dialects.text_marks import CodeSpan
 
 _LINE_START = 8
-"""Characters of the current line that are kept: enough to tell a blank line and its indentation."""
+"""Characters of the current line that are kept. They show whether it is blank, and its indentation."""
 
 
 class TextOutput:
-    """`text` and `think` send what they are given; `flush` sends the white space that waits, at most `limit`
-    characters. `reads_calls`: calls may follow."""
+    """`write_text` and `write_reasoning` send their text except white space at its end, at most `limit` characters of
+    which wait; `flush` sends these. `reads_calls`: calls may follow."""
 
     __slots__ = ("_deferred_reasoning", "_limit", "_reads_calls", "_sequencer", "assumed", "deferred", "last_text",
                  "line", "reasoning_line", "span", "trim_next")
@@ -28,23 +27,22 @@ class TextOutput:
         self.line = ""
         """The beginning of the current line of the visible text."""
         self.reasoning_line = ""
-        """The same of the reasoning."""
+        """The beginning of the current line of the reasoning."""
         self.last_text = ""
-        """The last piece of text or reasoning that was more than white space."""
+        """The last piece of text or reasoning that is not white space."""
         self.deferred = ""
-        """White space behind the text."""
+        """White space at the end of the text, which waits."""
         self._deferred_reasoning = ""
         self.span = CodeSpan()
         self.trim_next = False
-        """Reasoning has begun, and nothing of it came but white space."""
+        """Reasoning has begun, and only white space of it came."""
         self.assumed: list[str] | None = [] if reasoning_assumed else None
-        """The reasoning so far, while nobody said that it is reasoning."""
+        """The reasoning so far if it is only assumed to be reasoning, else None."""
 
     def on_blank_line(self) -> bool:
         return not self.line.strip()
 
-    def text(self, text: str) -> None:
-        """Sends visible text."""
+    def write_text(self, text: str) -> None:
         self.note_line(text)
         if self.deferred:
             text = self.deferred + text
@@ -56,8 +54,7 @@ class TextOutput:
             self._sequencer.text(self.deferred)
             self.deferred = ""
 
-    def think(self, text: str) -> None:
-        """Sends reasoning."""
+    def write_reasoning(self, text: str) -> None:
         if self._reads_calls:
             self.span.note(text)
         if not text.isspace():
@@ -82,22 +79,22 @@ class TextOutput:
         self.reasoning_line = ""
 
     def begin_line_of_reasoning(self) -> None:
-        """Further reasoning begins on a line of its own."""
+        """Starts further reasoning on a line of its own."""
         self.trim_next = True
         self._deferred_reasoning = "\n" if self._sequencer.has_reasoned else ""
 
     def end_reasoning(self) -> None:
-        """Drops the white space behind the reasoning."""
+        """Drops the white space at the end of the reasoning."""
         self._deferred_reasoning = ""
 
     def begin_call(self) -> None:
-        """A call begins: white space before it was framing."""
+        """Drops the white space before a call."""
         self.deferred = self._deferred_reasoning = ""
         self.line = ""
         self.span = CodeSpan()
 
     def flush(self, *, reasoning: bool = False) -> None:
-        """Sends the white space that waits; behind `reasoning` only where no tags mark it."""
+        """Sends the white space that waits. `reasoning`: the reasoning has no tags, so its white space counts."""
         deferred, self.deferred = self.deferred, ""
         if deferred:
             self._sequencer.text(deferred)
@@ -106,7 +103,7 @@ class TextOutput:
             self._sequencer.thinking(deferred)
 
     def note_line(self, text: str) -> None:
-        """Keeps the current line, and its code spans, up to date."""
+        """Updates the current line and its code spans."""
         if self._reads_calls:
             self.span.note(text)
         if not text.isspace():

@@ -34,11 +34,11 @@ NAMES = [*sorted(DIALECTS), None]
 """None: a model that nobody knows."""
 
 FORMS = [form for dialect in DIALECTS.values() for form in (
-    *dialect.forms, *dialect.loose, *dialect.frames, *dialect.first,
-    *(form for make in (*dialect.makers, *dialect.unknown_makers) for form in make(TOOL_MAP)))]
+    *dialect.forms, *dialect.loose, *dialect.frames, *dialect.opening_forms,
+    *(form for make in (*dialect.factories, *dialect.unknown_factories) for form in make(TOOL_MAP)))]
 OPENERS = sorted({opener for form in FORMS for opener in form.openers})
 THINK = sorted({tag for dialect in DIALECTS.values() for pair in dialect.think for tag in pair})
-NOISE = sorted({token for dialect in DIALECTS.values() for token in dialect.noise})
+NOISE = sorted({token for dialect in DIALECTS.values() for token in dialect.template_tokens})
 BODIES = [
     '{"name": "read", "arguments": {"path": "a', '"}}', '{"name": "ping", "arguments": {}}', '"arguments"',
     "read", "ping", "functions.read:0", ".read:1", "path", ">", "/>", " ", "\n", "\r\n", "\n\n", "{", "}", "[", "]",

@@ -229,9 +229,10 @@ FENCED = TaggedArray(["```json", "```"], "```", single=True)
 FENCED_JSON = TaggedArray(["```json"], "```")
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="llama3-json", forms=(PYTHON_TAG, QWEN_CODER), loose=(LINE_JSON,), first=(BARE_JSON, BARE_ARRAY),
-            ends=("<|eom_id|>", "<|eot_id|>")),
-    Dialect(name="mistral", forms=(TOOL_CALLS,), first=(BARE_ARRAY_ONLY,),
+    Dialect(name="llama3-json", forms=(PYTHON_TAG, QWEN_CODER), loose=(LINE_JSON,),
+            opening_forms=(BARE_JSON, BARE_ARRAY),
+            turn_ends=("<|eom_id|>", "<|eot_id|>")),
+    Dialect(name="mistral", forms=(TOOL_CALLS,), opening_forms=(BARE_ARRAY_ONLY,),
             think=(("[THINK]", "[/THINK]"), ("<think>", "</think>"))),
-    Dialect(name="xlam", forms=(TOOL_CALLS, HERMES), loose=(FENCED_JSON,), first=(BARE_ARRAY, FENCED)),
+    Dialect(name="xlam", forms=(TOOL_CALLS, HERMES), loose=(FENCED_JSON,), opening_forms=(BARE_ARRAY, FENCED)),
 )

@@ -89,13 +89,14 @@ DSML = markup("DSML")
 
 
 DIALECTS: tuple[Dialect, ...] = (
-    *(Dialect(name=name, forms=(DEEPSEEK_SECTIONS,), strays=TOKENS.strays, ends=(END_OF_SENTENCE,))
+    *(Dialect(name=name, forms=(DEEPSEEK_SECTIONS,), strays=TOKENS.strays, turn_ends=(END_OF_SENTENCE,))
       for name in ("deepseek-v3", "deepseek-r1", "deepseek-v3.1")),
     Dialect(name="solar-open", forms=(DeepSeekSections(SOLAR_OPEN),), strays=SOLAR_OPEN.strays,
-            think=(("<|think|>", "<|end|>"), ("<think>", "</think>")), think_anywhere=True, answers=("<|content|>",),
-            noise=("<|begin|>assistant",), ends=("<|flush|>",)),
-    *(Dialect(name=name, forms=(DSML,), strays=closing_tags("DSML"), ends=(END_OF_SENTENCE,))
+            think=(("<|think|>", "<|end|>"), ("<think>", "</think>")), think_anywhere=True,
+            text_openers=("<|content|>",),
+            template_tokens=("<|begin|>assistant",), turn_ends=("<|flush|>",)),
+    *(Dialect(name=name, forms=(DSML,), strays=closing_tags("DSML"), turn_ends=(END_OF_SENTENCE,))
       for name in ("deepseek-v3.2", "deepseek-v4", "deepseek-v4.1")),
     Dialect(name="gigachat-3.5", forms=(markup("GCML"),), strays=closing_tags("GCML"),
-            ends=("</s>", "<|message_sep|>")),
+            turn_ends=("</s>", "<|message_sep|>")),
 )

@@ -276,10 +276,11 @@ _THINK_END = "<channel|>"
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="gemma-4", forms=(BareKeys(BareKeyTokens("<|tool_call>", "<tool_call|>", '<|"|>')),),
-            spoken=(OpeningReasoning(["thought\n"], [_THINK_END], ["<|tool_call>"]),), noise=("<|channel>",),
+            opening_reasoning=(OpeningReasoning(["thought\n"], [_THINK_END], ["<|tool_call>"]),),
+            template_tokens=("<|channel>",),
             think=(("<|channel>thought", _THINK_END), ("<think>", "</think>")), think_anywhere=True,
-            ends=("<|tool_response>", "<turn|>")),
+            turn_ends=("<|tool_response>", "<turn|>")),
     Dialect(name="functiongemma",
             forms=(BareKeys(BareKeyTokens("<start_function_call>", "<end_function_call>", "<escape>")),),
-            ends=("<end_of_turn>", "<start_function_response>")),
+            turn_ends=("<end_of_turn>", "<start_function_response>")),
 )

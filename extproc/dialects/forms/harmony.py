@@ -135,6 +135,6 @@ class FirstHarmonyHeader(HarmonyMessage):
 
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="gpt-oss", frames=(HarmonyMessage(),), first=(FirstHarmonyHeader(),),
-            think=(("<|channel|>analysis<|message|>", "<|end|>"),), ends=("<|return|>",)),
+    Dialect(name="gpt-oss", frames=(HarmonyMessage(),), opening_forms=(FirstHarmonyHeader(),),
+            think=(("<|channel|>analysis<|message|>", "<|end|>"),), turn_ends=("<|return|>",)),
 )

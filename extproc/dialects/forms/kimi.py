@@ -95,8 +95,8 @@ _VL_THINK = ("◁think▷", "◁/think▷")
 """Kimi-VL's."""
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="kimi-k2", forms=(KIMI_SECTIONS,), strays=TOKENS.strays, ends=("<|im_end|>",),
+    Dialect(name="kimi-k2", forms=(KIMI_SECTIONS,), strays=TOKENS.strays, turn_ends=("<|im_end|>",),
             think=(("<think>", "</think>"), _VL_THINK)),
     Dialect(name="kimi-k3", forms=(K3,), think=(*_K3_THINK, ("<think>", "</think>")), think_anywhere=True,
-            noise=_K3_FRAMING, ends=("<|end_of_msg|>", "<|im_end|>")),
+            template_tokens=_K3_FRAMING, turn_ends=("<|end_of_msg|>", "<|im_end|>")),
 )

@@ -26,7 +26,7 @@ from extproc.dialects.json.body import read_arguments, read_call
 from extproc.dialects.parse_context import NoMatch, ParseContext, PlainText
 from extproc.dialects.tags.body import TaggedCall, TagGrammar
 from extproc.dialects.tags.headers import read_attribute
-from extproc.dialects.text_marks import end_of_turn
+from extproc.dialects.text_marks import read_turn_end
 
 _MAX_HEADER = 256
 _MAX_WAIT = 1024
@@ -117,7 +117,7 @@ class AddressedMessage:
             if mark not in ends:
                 buffer.push_back(mark)
                 return
-            shown = yield from end_of_turn(buffer, mark, ends, self._next, _MAX_WAIT)
+            shown = yield from read_turn_end(buffer, mark, ends, self._next, _MAX_WAIT)
             if not shown:
                 return
             io.emit_text(shown)
@@ -220,13 +220,17 @@ _WORD = (*ascii_letters, "_")
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="muse-glimmer", frames=(AddressedMessage(MUSE),), forms=(ATEM,),
-            opening=(FirstAddressedMessage(MUSE, ("to=", "assistant to=", "<|message|>")),), ends=MUSE.ends),
+            opening_frames=(FirstAddressedMessage(MUSE, ("to=", "assistant to=", "<|message|>")),),
+            turn_ends=MUSE.ends),
     Dialect(name="functionary-v2", frames=(AddressedMessage(FUNCTIONARY_2),),
-            opening=(FirstAddressedMessage(FUNCTIONARY_2, _WORD),), ends=FUNCTIONARY_2.ends, unambiguous=False),
+            opening_frames=(FirstAddressedMessage(FUNCTIONARY_2, _WORD),), turn_ends=FUNCTIONARY_2.ends,
+            unambiguous=False),
     Dialect(name="functionary-v3.2", frames=(AddressedMessage(FUNCTIONARY_3),),
-            opening=(FirstAddressedMessage(FUNCTIONARY_3, _WORD),), ends=FUNCTIONARY_3.ends, unambiguous=False),
+            opening_frames=(FirstAddressedMessage(FUNCTIONARY_3, _WORD),), turn_ends=FUNCTIONARY_3.ends,
+            unambiguous=False),
     Dialect(name="inkling", frames=(AddressedMessage(INKLING), FirstAddressedMessage(INKLING, tuple(INKLING.bodies))),
-            first=(FirstAddressedMessage(INKLING, _WORD),),
+            opening_forms=(FirstAddressedMessage(INKLING, _WORD),),
             think=(("<|content_thinking|>", "<|end_message|>"), ("<think>", "</think>")),
-            answers=("<|content_text|>",), noise=INKLING.ends, ends=("<|content_model_end_sampling|>",)),
+            text_openers=("<|content_text|>",), template_tokens=INKLING.ends,
+            turn_ends=("<|content_model_end_sampling|>",)),
 )

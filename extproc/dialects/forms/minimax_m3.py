@@ -157,6 +157,6 @@ def _part(schema: object, *path: str) -> object:
 
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="minimax-m3", forms=(NestedElements(),), noise=(PREFIX,), ends=("[e~[",),
+    Dialect(name="minimax-m3", forms=(NestedElements(),), template_tokens=(PREFIX,), turn_ends=("[e~[",),
             think=(("<mm:think>", "</mm:think>"), ("<think>", "</think>"))),
 )

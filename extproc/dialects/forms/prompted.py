@@ -217,7 +217,7 @@ class _TypedText(ParameterText):
 
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="minicpm5", forms=(PromptedCalls("function", "param"),), ends=("<|im_end|>",)),
-    Dialect(name="prompted", unambiguous=False, makers=(make_line_forms,),
+    Dialect(name="minicpm5", forms=(PromptedCalls("function", "param"),), turn_ends=("<|im_end|>",)),
+    Dialect(name="prompted", unambiguous=False, factories=(make_line_forms,),
             forms=(PromptedCalls("tool_call"), PromptedCalls("invoke"), HERMES, QWEN_CODER)),
 )

@@ -304,11 +304,11 @@ DICTIONARIES = TaggedArray(["<|tool_calls|>"], read=read_dictionary)
 BARE_DICTIONARIES = TaggedArray(["["], read=read_dictionary)
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="llama-pythonic", first=(PYTHON_LIST,), ends=("<|eom_id|>", "<|eot_id|>")),
+    Dialect(name="llama-pythonic", opening_forms=(PYTHON_LIST,), turn_ends=("<|eom_id|>", "<|eot_id|>")),
     Dialect(name="llama4-pythonic", forms=(PythonList("<|python_start|>", "<|python_end|>"),),
-            first=(PYTHON_LIST,), noise=("<|python_end|>",), ends=("<|eom|>", "<|eot|>")),
-    Dialect(name="sarashina", forms=(DICTIONARIES,), first=(BARE_DICTIONARIES,), ends=("</s>", "<|eos|>")),
-    Dialect(name="olmo3", forms=(PythonList("<function_calls>", "</function_calls>"),), ends=("<|im_end|>",)),
-    Dialect(name="lfm2", forms=(PythonList("<|tool_call_start|>", "<|tool_call_end|>"),), first=(PYTHON_LIST,),
-            ends=("<|im_end|>",)),
+            opening_forms=(PYTHON_LIST,), template_tokens=("<|python_end|>",), turn_ends=("<|eom|>", "<|eot|>")),
+    Dialect(name="sarashina", forms=(DICTIONARIES,), opening_forms=(BARE_DICTIONARIES,), turn_ends=("</s>", "<|eos|>")),
+    Dialect(name="olmo3", forms=(PythonList("<function_calls>", "</function_calls>"),), turn_ends=("<|im_end|>",)),
+    Dialect(name="lfm2", forms=(PythonList("<|tool_call_start|>", "<|tool_call_end|>"),), opening_forms=(PYTHON_LIST,),
+            turn_ends=("<|im_end|>",)),
 )

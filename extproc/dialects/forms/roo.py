@@ -213,5 +213,5 @@ def make_careful_forms(names: Sequence[str]) -> tuple[ToolCallParser, ...]:
 
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="roo-xml", makers=(make_forms,), unknown_makers=(make_careful_forms,)),
+    Dialect(name="roo-xml", factories=(make_forms,), unknown_factories=(make_careful_forms,)),
 )

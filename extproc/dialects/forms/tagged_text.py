@@ -193,27 +193,28 @@ _GLM_ENDS = ("<|observation|>", "<|user|>", "<|endoftext|>", "</assistant>")
 
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="qwen3-coder", forms=(QWEN_CODER, HERMES), makers=(make_line_forms,), ends=("<|im_end|>",)),
-    Dialect(name="seed-oss", forms=(SEED,), ends=("<seed:eos>",),
+    Dialect(name="qwen3-coder", forms=(QWEN_CODER, HERMES), factories=(make_line_forms,), turn_ends=("<|im_end|>",)),
+    Dialect(name="seed-oss", forms=(SEED,), turn_ends=("<seed:eos>",),
             think=(("<seed:think>", "</seed:think>"), ("<think>", "</think>"))),
-    *(Dialect(name=name, forms=(GLM, HERMES), ends=_GLM_ENDS) for name in ("glm-4.5", "glm-4.6", "glm-4.7")),
-    Dialect(name="longcat", forms=(LONGCAT, LONGCAT_PAIRS), ends=("</longcat_s>",),
+    *(Dialect(name=name, forms=(GLM, HERMES), turn_ends=_GLM_ENDS) for name in ("glm-4.5", "glm-4.6", "glm-4.7")),
+    Dialect(name="longcat", forms=(LONGCAT, LONGCAT_PAIRS), turn_ends=("</longcat_s>",),
             think=(("<longcat_think>", "</longcat_think>"), ("<think>", "</think>"))),
-    Dialect(name="minimax-m2", forms=(MINIMAX_M2,), ends=("[e~[",)),
+    Dialect(name="minimax-m2", forms=(MINIMAX_M2,), turn_ends=("[e~[",)),
     Dialect(name="step3", forms=(STEP3,), strays=(_STEP_CALL_END, "<｜tool_sep｜>", _STEP_SECTION_END)),
 )
 
 LATER_DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="hy3", forms=(_hunyuan(""), Suffixed()), ends=_HY_ENDS,
+    Dialect(name="hy3", forms=(_hunyuan(""), Suffixed()), turn_ends=_HY_ENDS,
             think=(("<think>", "</think>"), ("<think:opensource>", "</think:opensource>"))),
-    Dialect(name="iquest", forms=(pairs("iquest_tool_call"), pairs("iquestcoder_tool_call")), ends=("<|im_end|>",)),
-    Dialect(name="k2-horizon", ends=("<|im_end|>", "<|ifm|end|>"),
+    Dialect(name="iquest", forms=(pairs("iquest_tool_call"), pairs("iquestcoder_tool_call")),
+            turn_ends=("<|im_end|>",)),
+    Dialect(name="k2-horizon", turn_ends=("<|im_end|>", "<|ifm|end|>"),
             forms=(pairs("tool_calls", "tool_call", prefix="ifm|", typed=True),
                    TaggedJson("<ifm|tool_call>", "</ifm|tool_call>", ("<ifm|tool_calls>", "</ifm|tool_calls>"))),
             think=tuple((f"<ifm|{kind}>", f"</ifm|{kind}>") for kind in ("think", "think_fast", "think_faster"))),
-    Dialect(name="solar-open-2", forms=(SOLAR_OPEN_2,), ends=("<|im:end|>", "<|im_end|>"),
+    Dialect(name="solar-open-2", forms=(SOLAR_OPEN_2,), turn_ends=("<|im:end|>", "<|im_end|>"),
             think=(("<|think:start|>", "<|think:end|>"), ("<think>", "</think>"))),
     Dialect(name="functionary-v3.1", forms=(QWEN_CODER,),
-            ends=("<|eot_id|>", "<|eom_id|>")),
-    Dialect(name="poolside", forms=(POOLSIDE,), ends=("</assistant>",), unambiguous=False),
+            turn_ends=("<|eot_id|>", "<|eom_id|>")),
+    Dialect(name="poolside", forms=(POOLSIDE,), turn_ends=("</assistant>",), unambiguous=False),
 )

@@ -22,7 +22,7 @@ def table() -> str:
     for name, dialect in sorted(DIALECTS.items()):
         models = dict.fromkeys(pattern for family in FAMILIES if name in family.dialects
                                for pattern in family.patterns)
-        looked_for = bool(dialect.unknown_makers) or (dialect.unambiguous and bool(dialect.forms or dialect.frames))
+        looked_for = bool(dialect.unknown_factories) or (dialect.unambiguous and bool(dialect.forms or dialect.frames))
         rows.append(f"| `{name}` | {', '.join(f'`{model}`' for model in models) or '-'} | "
                     f"{'yes' if name in WRITABLE else '-'} | {'yes' if looked_for else '-'} |")
     return "\n".join(rows)

@@ -15,7 +15,7 @@ OPENERS = sorted({opener for dialect in DIALECTS.values() for form in dialect.fo
 def closes(text: str, *known: str) -> bool:
     behind = TrailingText(OPENERS, known)
     behind.feed("an answer, a call {")
-    behind.call_over("call}" + text[:1], 5)
+    behind.end_call("call}" + text[:1], 5)
     for char in text[1:]:
         behind.feed(char)
     return behind.closes
@@ -68,7 +68,7 @@ def test_however_much_closes(text: str) -> None:
 def test_what_comes_behind_much_white_space_is_heard(size: int, more: int) -> None:
     text = "\n" * more + "</tool_call><tool_call>"
     behind = TrailingText(OPENERS)
-    behind.call_over(text[:size])
+    behind.end_call(text[:size])
     for at in range(size, len(text), size):
         behind.feed(text[at:at + size])
     assert not behind.closes
@@ -88,17 +88,17 @@ def test_without_a_call_nothing_stands_behind_it() -> None:
 
 def test_the_last_call_counts() -> None:
     behind = TrailingText(OPENERS)
-    behind.call_over("a")
+    behind.end_call("a")
     behind.feed("<tool_call>")
     assert not behind.closes
-    behind.call_over("")
+    behind.end_call("")
     assert behind.closes
 
 
 def test_a_call_that_is_not_over_is_missed_whatever_comes_beside_it() -> None:
     behind = TrailingText(OPENERS)
-    behind.call_began()
-    behind.native_call()
+    behind.begin_call()
+    behind.note_native_call()
     assert not behind.closes
-    behind.call_over("}", 1)
+    behind.end_call("}", 1)
     assert behind.closes

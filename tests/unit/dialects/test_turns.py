@@ -7,7 +7,7 @@ import pytest
 from extproc.dialects.registry import DIALECTS
 from tests.model_text.checks import assert_reads, assert_stays_text
 
-ENDS = [(name, token) for name, dialect in sorted(DIALECTS.items()) for token in dialect.ends]
+ENDS = [(name, token) for name, dialect in sorted(DIALECTS.items()) for token in dialect.turn_ends]
 MODELS = [("LiquidAI/LFM2-1.2B", "<|im_end|>"), ("allenai/Olmo-3-7B-Instruct", "<|im_end|>"),
           ("Qwen/Qwen3-8B", "<|im_end|>"), ("moonshotai/kimi-k2", "<|im_end|>"),
           ("ibm-granite/granite-4.0-h-small", "<|end_of_text|>"), ("ibm-granite/granite-3.1-8b", "<|end_of_text|>"),
