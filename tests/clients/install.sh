@@ -10,6 +10,7 @@ set -euo pipefail
 CLAUDE_CODE=@anthropic-ai/claude-code@2.1.330
 OPENCODE=opencode-ai@1.18.33
 QWEN_CODE=@qwen-code/qwen-code@0.24.4
+CODEX=@openai/codex@0.169.0
 NODE=22                                    # an older one makes npm choose much older clients
 
 root=${1:-$HOME/.cache/clients}
@@ -26,7 +27,7 @@ fi
 export PATH="$root/node22/bin:$PATH"
 
 missing=()
-for program in claude:"$CLAUDE_CODE" opencode:"$OPENCODE" qwen:"$QWEN_CODE"; do
+for program in claude:"$CLAUDE_CODE" opencode:"$OPENCODE" qwen:"$QWEN_CODE" codex:"$CODEX"; do
   [ -e "$root/npm/node_modules/.bin/${program%%:*}" ] || missing+=("${program#*:}")
 done
 if [ ${#missing[@]} -gt 0 ]; then

@@ -39,6 +39,7 @@ CLIENTS: Mapping[str, Client] = {
     "claude_code": Client("Claude Code", "claude", "@anthropic-ai/claude-code", "npm", "CLIENTS_NPM"),
     "opencode": Client("OpenCode", "opencode", "opencode-ai", "npm", "CLIENTS_NPM"),
     "qwen_code": Client("Qwen Code", "qwen", "@qwen-code/qwen-code", "npm", "CLIENTS_NPM"),
+    "codex": Client("Codex", "codex", "@openai/codex", "npm", "CLIENTS_NPM"),
     "kilo": Client("Kilo Code", "kilo", "@kilocode/cli", "kilo", "CLIENTS_KILO"),
 }
 """By the name of the harness's driver."""

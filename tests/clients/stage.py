@@ -52,13 +52,16 @@ MODELS: dict[str, tuple[str, str]] = {
     "claude-after-failover": ("gemini", "gemini-3-pro-preview"),
     "claude-on-responses": ("responses", "gpt-5.5"),
     "coder-on-responses": ("responses", "gpt-5.5"),
+    "gpt-5.5": ("chat", "fake-model"),
+    "gpt-5.6-sol": ("chat", "fake-model"),
 }
 """What a client asks for -> backend and model there. Claude Code asks otherwise under names that it knows (budgets of
-thinking, no system message inside the conversation); OpenCode marks what to cache where the name holds "claude"."""
+thinking, no system message inside the conversation); OpenCode marks what to cache where the name holds "claude";
+Codex has free-form tools for gpt-5.5, and code mode for later models."""
 FIRST_ATTEMPTS = {"claude-after-failover": [("down", "nothing")]}
 """What is tried before that."""
 _PATHS = {"openai": "/v1", "gemini": "/v1beta", "anthropic": "/v1", "responses": "/v1"}
-_SCENARIOS = ("scenarios", "scenarios_responses")
+_SCENARIOS = ("scenarios", "scenarios_responses", "scenarios_codex")
 _MAX_OUTPUT = 8192
 
 
@@ -101,7 +104,7 @@ class Stage:
         if spec["upstream"] != kind:
             raise ValueError(f"{scenario} needs a provider of {spec['upstream']}, {model} has one of {kind}")
         drive = importlib.import_module(f"drive_{client}").drive
-        which = {} if client == "claude_code" else {"api": api}
+        which = {} if client in ("claude_code", "codex") else {"api": api}
         provider = _provider(kind)(copy.deepcopy(spec["scenario"]), None, self._ports[kind],
                                    **{**spec["opts"], "key": PROVIDER_KEY}).start()
         said = len(self.gateway.lines)

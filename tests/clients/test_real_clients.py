@@ -1,4 +1,4 @@
-"""Claude Code, OpenCode and Qwen Code do real work through the real gateway, at providers that forgive nothing.
+"""Claude Code, OpenCode, Qwen Code and Codex do real work through the real gateway, at providers that forgive nothing.
 
 A cycle is what such clients do all day: a shell command, a file written, three calls at once, an edit, a last word. The
 provider is scripted and strict: it refuses what the real one would refuse, and what it refused fails the case, even
@@ -42,6 +42,12 @@ CYCLES = [
     ("opencode", "anthropic", "claude-on-gemini-3", "gemini-3"),
     ("qwen_code", "openai", "coder-on-chat", "deltas"),
     ("qwen_code", "openai", "claude-on-gemini-3", "gemini-3"),
+    # Codex: functions, code mode, reasoning that must come back, a WebSocket tried first
+    ("codex", "responses", "coder-on-chat", "cx_cycle_openai"),
+    ("codex", "responses", "coder-on-chat", "cx_websocket_openai"),
+    ("codex", "responses", "gpt-5.6-sol", "cx_lite_openai"),
+    ("codex", "responses", "claude-on-anthropic", "cx_reason_anthropic"),
+    ("codex", "responses", "claude-on-gemini-3", "cx_cycle_gemini3"),
 ]
 OTHERS = [
     # a sub-agent's conversation beside the first one; a tool that is loaded on the way; odd names and schemas; an image
@@ -57,11 +63,17 @@ OTHERS = [
     ("claude_code", "anthropic", "claude-on-responses", "rs_ctx"),
     ("claude_code", "anthropic", "claude-on-responses", "rs_busy_429"),
     ("opencode", "openai", "coder-on-chat", "subagent"),
+    ("codex", "responses", "gpt-5.5", "cx_patch_openai"),
+    ("codex", "responses", "coder-on-chat", "cx_subagent_openai"),
+    ("codex", "responses", "coder-on-chat", "cx_mcp_openai"),
+    ("codex", "responses", "coder-on-chat", "cx_compact_local_openai"),
+    ("codex", "responses", "coder-on-chat", "cx_busy_429_openai"),
 ]
 BROKEN = [
     ("claude_code", "anthropic", "claude-on-chat", "f_truncate_tool"),
     ("claude_code", "anthropic", "claude-on-responses", "rs_truncate_tool"),
     ("opencode", "openai", "coder-on-chat", "f_truncate_tool"),
+    ("codex", "responses", "coder-on-chat", "cx_truncate_tool_openai"),
 ]
 
 LOSES_OUTPUT = {"qwen_code"}

@@ -19,7 +19,7 @@ from extproc.errors import BadRequest
 from extproc.ext_proc.request_body import peek_routing_fields
 from extproc.translation.encoding import Decompressor, EncodingError
 
-ASKED = b'"max_tokens":9,"messages":[{"role":"user","content":"hi"}]'
+ASKED = b'"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"input":"hi"'
 BODIES = {
     "the other last": b'{"model":"first",%b,"model":"last"}' % ASKED,
     "the other first": b'{"model":"other","model":"last",%b}' % ASKED,
@@ -29,7 +29,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("upstream", ["anthropic", "openai", "gemini"])
-@pytest.mark.parametrize("client", ["anthropic", "openai"])
+@pytest.mark.parametrize("client", ["anthropic", "openai", "responses"])
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_the_model_twice(client: str, upstream: str, body: bytes) -> None:
     exchange = Translation(client, upstream, "the-providers")

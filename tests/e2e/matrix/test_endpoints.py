@@ -189,6 +189,37 @@ def test_r24_a_conversation_is_compacted_and_goes_on(gpt_sdk: openai.OpenAI, bac
     assert "They said hello." in backend.asked(backend.server(backend.model).last).texts[0]
 
 
+@pytest.mark.parametrize(("body", "said"), [
+    (b'{"model": "openai", "input": [', "not valid JSON"), (b'{"model": "openai"}', "input: "),
+    (b'{"model": "openai", "input": [{"type": "item_reference", "id": "rs_1"}]}', "input[0]: "),
+    (b'{"model": "openai", "input": 5}', "input: "), (b'{"input": "hi"}', "model")])
+def test_malformed_responses_requests(gateway: Gateway, backends: dict[str, Backend], body: bytes, said: str) -> None:
+    answer = post(gateway.base_url, body, path="/v1/responses", headers=BEARER)
+    error = answer.json()["error"]
+    assert (answer.status, error["type"], set(error)) == (
+        400, "invalid_request_error", {"message", "type", "param", "code"})
+    assert said in error["message"]
+    assert backends["openai"].server("openai").seen == []
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_what_is_odd_in_an_input_is_repaired_or_named(gateway: Gateway, backends: dict[str, Backend],
+                                                      provider: str) -> None:
+    """An unknown type, an output without its call, reasoning alone, ten megabytes, the model's own words at the end."""
+    backend = backends[provider]
+    backend.server(backend.model).script(backend.text("ok"))
+    items = [{"role": "user", "content": "x" * 10_000_000}, {"type": "hologram", "depth": 3},
+             {"type": "function_call_output", "call_id": "c9", "output": "lost"},
+             {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"},
+             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "half"}]}]
+    answer = post(gateway.base_url, {"model": provider, "input": items}, path="/v1/responses", headers=BEARER)
+    assert (answer.status, answer.json()["status"]) == (200, "completed")
+    assert {"input.hologram", "tool_result.without_call"} <= set(answer.headers["x-extproc-dropped"].split(", "))
+    texts = backend.asked(backend.server(backend.model).last).texts
+    assert any("lost" in text for text in texts)
+    assert "half" not in texts
+
+
 def test_r23_a_websocket_is_refused_with_426(gateway: Gateway) -> None:
     upgrade = {**BEARER, "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
                "sec-websocket-key": "x3JJHMbDL1EzLkh9GBhXDw=="}

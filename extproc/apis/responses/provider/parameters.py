@@ -117,7 +117,7 @@ def extra_fields(body: ProviderBody, request: Request, profile: Profile, dropped
     for name, value in request.extra.items():
         known = name in FIELDS and (profile.extra_fields is None or name in profile.extra_fields
                                     or request.api == "responses")
-        if request.api == "openai" and name == "verbosity" and (
+        if request.api in ("openai", "responses") and name == "verbosity" and (
                 profile.extra_fields is None or name in profile.extra_fields):
             _set_verbosity(body, value)
         elif request.api in ("openai", "responses") and known:
