@@ -56,6 +56,13 @@ class OutputItem(msgspec.Struct):
         return [text for kind, text in _parts(parts) if kind in kinds]
 
     @property
+    def size(self) -> int:
+        """Characters of its texts."""
+        values = (self.arguments, self.input, self.encrypted_content)
+        return (sum(len(value) for value in values if isinstance(value, str))
+                + sum(len(text) for parts in (self.content, self.summary) for _, text in _parts(parts)))
+
+    @property
     def refuses(self) -> bool:
         """True if a part is a refusal."""
         return any(kind == "refusal" for kind, _ in _parts(self.content))

@@ -8,6 +8,7 @@ already are skipped. Created by the response decoder, one per response.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Literal, Protocol
 
 import msgspec
@@ -28,7 +29,6 @@ from extproc.errors import Failure
 _MOST_WAITING = Limits().sse_line
 """Characters of items that wait for an earlier one."""
 _PARAGRAPH = "\n\n"
-_WRITTEN = OutputItem()
 
 DeltaKind = Literal["text", "refusal", "summary", "content", "arguments", "input"]
 """Which field of an item a delta continues."""
@@ -68,7 +68,7 @@ class _Delta(msgspec.Struct, frozen=True):
 class _Item:
     """One item: what is known of it, and how much of it was written."""
 
-    __slots__ = ("call", "done", "head", "kind", "last_part", "last_written", "source", "waiting", "written")
+    __slots__ = ("call", "done", "head", "held", "kind", "last_part", "last_written", "source", "waiting", "written")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -77,6 +77,8 @@ class _Item:
         self.done: OutputItem | None = None
         """The whole item."""
         self.waiting: list[_Delta] = []
+        self.held = 0
+        """Characters of it that wait."""
         self.written = 0
         """Characters of the item's text, arguments or input that were written."""
         self.last_written = ""
@@ -99,11 +101,19 @@ class OutputItems:
         self._sink = sink
         self._seq = sink.seq
         self._items: dict[int, _Item] = {}
-        """By `output_index`, or by order of arrival."""
-        self._by_id: dict[str, int] = {}
+        """Those that are not written yet, by `output_index` or by order of arrival."""
+        self._order: list[int] = []
+        """A heap of their indexes, without that of the active one."""
         self._active: int | None = None
-        self._finished: set[int] = set()
+        """The item that is being written."""
+        self._written: set[int] = set()
+        self._by_id: dict[str, int] = {}
+        self._named: set[int] = set()
+        """The indexes of items with a known id."""
+        self._next = 0
+        """The index of a further item that names none."""
         self._waiting_size = 0
+        """Characters that wait for an earlier item."""
         self._last_kind = ""
         self.refused = False
         """A refusal came."""
@@ -114,11 +124,10 @@ class OutputItems:
         """`response.output_item.added`."""
         if event.item is None:
             return
-        index = self._index_of(event, event.item.id, new=True)
-        item = self._item(index, _text(event.item.type))
-        if item.head is None:
+        item = self._item(self._index_of(event, event.item.id, new=True), _text(event.item.type))
+        if item is not None and item.head is None:
             item.head = event.item
-        self._write_active()
+            self._write_active()
 
     def delta(self, kind: DeltaKind, event: ResponseEvent, part: object) -> None:
         """A piece of an item. `part`: the index of the part within the item."""
@@ -126,72 +135,89 @@ class OutputItems:
             return
         index = self._index_of(event, event.item_id, kind=_ITEM_OF[kind])
         item = self._item(index, _ITEM_OF[kind])
-        if item.done is not None:
+        if item is None or item.done is not None:
             return
         delta = _Delta(kind, event.delta, part if isinstance(part, int) else 0)
         if index == self._active and not item.waiting and self._is_writable(item):
             self._write_delta(item, delta)
             return
         item.waiting.append(delta)
-        self._waiting_size += len(delta.text)
-        if self._waiting_size > _MOST_WAITING:
-            self._seq.fail(Failure("server", "The provider interleaved more output items than can be held back."))
-            return
-        self._write_active()
+        if self._hold(item, len(delta.text)):
+            self._write_active()
 
     def finish(self, event: ResponseEvent) -> None:
         """`response.output_item.done`."""
-        if event.item is None:
-            return
-        self._finish_item(self._index_of(event, event.item.id, kind=_text(event.item.type)), event.item)
+        if event.item is not None:
+            kind = _text(event.item.type)
+            self._finish_item(self._index_of(event, event.item.id, kind=kind), kind, event.item)
 
     def finish_all(self, output: list[OutputItem | None] | None) -> None:
         """The response is complete. `output`: all of its items, as far as the terminal event has them. Items that are
         not done by then are written as far as they came."""
         for index, whole in enumerate(output or ()):
             if whole is not None and not self._seq.closed:
-                self._finish_item(index, whole)
-        for index in sorted(self._items):
-            if index not in self._finished and not self._seq.closed:
-                self._active = index
-                item = self._items[index]
-                for delta in item.waiting:
-                    self._write_delta(item, delta)
-                self._finished.add(index)
+                self._finish_item(self._by_id.get(_text(whole.id), index), _text(whole.type), whole)
+        while self._active is not None and not self._seq.closed:
+            item = self._items[self._active]
+            for delta in item.waiting:
+                self._write_delta(item, delta)
+            self._write_next()
+            self._write_active()
+
+    def _finish_item(self, index: int, kind: str, whole: OutputItem) -> None:
+        item = self._item(index, kind)
+        if item is None or item.done is not None:
+            return
+        item.done = whole
+        if index == self._active or self._hold(item, whole.size):
+            self._write_active()
+
+    def _hold(self, item: _Item, characters: int) -> bool:
+        """So many characters of the item wait. False: too many wait, and the response has failed."""
+        item.held += characters
+        self._waiting_size += characters
+        if self._waiting_size > _MOST_WAITING:
+            self._seq.fail(Failure("server", "The provider interleaved more output items than can be held back."))
+        return not self._seq.closed
+
+    def _release(self, item: _Item) -> None:
+        self._waiting_size -= item.held
+        item.held = 0
 
     # ------------------------------------------------------------------------------------------------------- the order
 
     def _index_of(self, event: ResponseEvent, item_id: object, *, kind: str = "", new: bool = False) -> int:
         """The index of the item that an event belongs to. Some servers leave the index out, or the id, or both: then
         the open item of the same kind is meant."""
-        if isinstance(event.output_index, int):
-            return event.output_index
         name = _text(item_id)
-        if name and name in self._by_id:
-            return self._by_id[name]
-        index = None if new else next(
-            (index for index in sorted(self._items) if self._items[index].kind == kind
-             and self._items[index].done is None and (not name or index not in self._by_id.values())), None)
+        index = event.output_index if isinstance(event.output_index, int) else self._by_id.get(name)
+        if index is None and not new:
+            index = next((at for at, item in sorted(self._items.items()) if item.kind == kind and item.done is None
+                          and not (name and at in self._named)), None)
         if index is None:
-            index = max(self._items, default=-1) + 1
+            index = self._next
         if name:
             self._by_id[name] = index
+            self._named.add(index)
         return index
 
-    def _item(self, index: int, kind: str) -> _Item:
+    def _item(self, index: int, kind: str) -> _Item | None:
+        """The item; None if it was written already."""
         item = self._items.get(index)
-        if item is None:
-            item = self._items[index] = _Item(kind)
-            if self._active is None:
-                self._active = index
-                self._begin(item)
+        if item is not None or index in self._written:
+            return item
+        self._next = max(self._next, index + 1)
+        item = self._items[index] = _Item(kind)
+        if self._active is None:
+            self._activate(index)
+        else:
+            heappush(self._order, index)
         return item
 
-    def _finish_item(self, index: int, whole: OutputItem) -> None:
-        item = self._item(index, _text(whole.type))
-        if item.done is None:
-            item.done = whole
-            self._write_active()
+    def _activate(self, index: int) -> None:
+        self._active = index
+        if self._items[index].kind == MESSAGE and self._last_kind == MESSAGE:
+            self._sink.write_text(_PARAGRAPH)  # commentary, then the answer
 
     def _write_active(self) -> None:
         """Writes what waits, as far as the order allows."""
@@ -199,26 +225,26 @@ class OutputItems:
             item = self._items[self._active]
             if item.waiting and self._is_writable(item):
                 for delta in item.waiting:
-                    self._waiting_size -= len(delta.text)
                     self._write_delta(item, delta)
                 item.waiting = []
+                self._release(item)
             if item.done is None:
                 return
             self._write_rest(item, item.done)
-            self._finished.add(self._active)
-            item.done, item.call = _WRITTEN, None  # its text is not kept
-            self._last_kind = item.kind
-            left = [index for index in self._items if index not in self._finished]
-            self._active = min(left) if left else None
-            if self._active is not None:
-                self._begin(self._items[self._active])
+            self._write_next()
+
+    def _write_next(self) -> None:
+        """The active item is written: the next one becomes active. Nothing of it is kept but its index."""
+        assert self._active is not None
+        item = self._items.pop(self._active)
+        self._release(item)
+        self._written.add(self._active)
+        self._last_kind = item.kind
+        self._active = None
+        if self._order:
+            self._activate(heappop(self._order))
 
     # ------------------------------------------------------------------------------------------------------- one item
-
-    def _begin(self, item: _Item) -> None:
-        """An item becomes the active one."""
-        if item.kind == MESSAGE and self._last_kind == MESSAGE:
-            self._sink.write_text(_PARAGRAPH)  # commentary, then the answer
 
     def _is_writable(self, item: _Item) -> bool:
         """True unless it is a call whose name is not known yet."""

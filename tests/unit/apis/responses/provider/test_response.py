@@ -107,6 +107,29 @@ def test_parallel_calls_may_arrive_in_any_order() -> None:
     assert call_ids(events) == ["call_1", "call_2"]
 
 
+def test_indexes_may_begin_anywhere() -> None:
+    events = [{**event, "output_index": event["output_index"] + 3} if "output_index" in event else event
+              for event in events_of(*TURN)]
+    assert script(decode(*events)) == SCRIPT
+
+
+def test_too_much_behind_an_open_item_is_a_failure() -> None:
+    begun = events_of(api.message("Hi"))[:5]
+    flood = [{"type": "response.output_item.done", "output_index": number, "item": api.message("x" * 1_000_000)}
+             for number in range(1, 20)]
+    assert script(decode(*begun, *flood))[-1] == "failure server"
+
+
+def test_thousands_of_items_take_no_time_to_order() -> None:
+    items = [api.function_call(f"call_{number}", "ping", {}, number=number) for number in range(5000)]
+    added = [{"type": "response.output_item.added", "output_index": number, "item": item}
+             for number, item in enumerate(items)]
+    done = [{"type": "response.output_item.done", "output_index": number, "item": item}
+            for number, item in reversed(list(enumerate(items)))]
+    events = decode(*added, *done, {"type": "response.completed", "response": api.response([])})
+    assert call_ids(events) == [item["call_id"] for item in items]
+
+
 def test_two_messages_are_two_paragraphs() -> None:
     events = events_of(api.message("Let me see.", phase="commentary"), api.message("It is 4 m.", number=1))
     assert script(decode(*events)) == ["start", "text", "text: Let me see.\n\nIt is 4 m.", "stop", "finish stop"]
