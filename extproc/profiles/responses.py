@@ -59,6 +59,7 @@ def at_responses(profile: Profile, provider: str | None, host: str | None, model
     return replace(
         profile,
         functions="taken",
+        server_tools="*" if profile.faithful else profile.server_tools,
         tool_choices=profile.tool_choices | {"none"} if profile.functions != "taken" else profile.tool_choices,
         tool_call_id_max=64 if profile.tool_call_id_max == 40 else profile.tool_call_id_max,
         document_urls=True,

@@ -19,7 +19,8 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f", "ar
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "done"}
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "so"}], "content": None,
              "encrypted_content": "gAAAA"}
-TOOLS = [function("f"), namespace("ns", function("g")), {"type": "tool_search", "execution": "client"}]
+TOOLS = [function("f"), namespace("ns", function("g")), {"type": "tool_search", "execution": "client"},
+         {"type": "web_search"}]
 
 
 def openai(model: str = "gpt-6-sol", **settings: Any) -> Translation:

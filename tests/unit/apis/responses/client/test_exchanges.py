@@ -1,0 +1,101 @@
+"""Responses clients at providers of other APIs, through `Translation`: where other gateways lost something."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from extproc.translation.exchange import Translation
+from tests.playbook import delta
+from tests.unit.apis.responses.client.grammar import check_stream
+from tests.unit.apis.responses.client.helpers import HI, custom, function, namespace
+
+MODELS = {"anthropic": "claude-sonnet-4-5", "openai": "some-model", "gemini": "gemini-3-pro-preview",
+          "responses": "gpt-6-sol"}
+
+
+def body_of(*items: Any, **fields: Any) -> bytes:
+    return json.dumps({"model": "m", "stream": True, "input": list(items) or [HI], **fields}).encode()
+
+
+def sse(*events: dict[str, Any]) -> bytes:
+    return b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
+
+
+def answered(talk: Translation, body: bytes, stream: bytes) -> list[dict[str, Any]]:
+    talk.request(body)
+    talk.start(200, {"content-type": "text/event-stream"})
+    return check_stream(talk.feed(stream) + talk.finish())
+
+
+def done(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [event["item"] for event in events if event["type"] == "response.output_item.done"]
+
+
+@pytest.mark.parametrize("upstream", MODELS)
+def test_r5_r6_r27_odd_names_and_schemas_reach_every_provider(upstream: str) -> None:
+    one_of = {"type": "function", "name": "x" * 72, "strict": False, "parameters": {
+        "oneOf": [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "object"}]}}
+    tools = [namespace("mcp__server", one_of), namespace("mcp__other", one_of), function("get.weird/name"),
+             custom("patch"), {"type": "web_search"}]
+    url = "https://api.openai.com/v1" if upstream == "responses" else None
+    talk = Translation("responses", upstream, MODELS[upstream], url=url)
+    sent = json.loads(talk.request(body_of(tools=tools)).body)
+    listed = sent["tools"][0]["functionDeclarations"] if upstream == "gemini" else sent["tools"]
+    names = [tool.get("name") or tool.get("function", tool.get("custom"))["name"] for tool in listed
+             if tool.get("type") != "web_search"]
+    assert len(set(names)) == 4
+    assert all(len(name) <= (128 if upstream == "anthropic" else 64) for name in names)
+    runs_search = upstream in ("responses", "gemini")
+    assert ("tools.web_search" in talk.dropped.losses) is not runs_search
+
+
+def test_r18_calls_written_as_text_are_calls_of_the_clients_tools() -> None:
+    text = ('Looking. <tool_call>{"name": "ns__get", "arguments": {"a": 1}}</tool_call>'
+            '<tool_call>{"name": "patch", "arguments": {"input": "*** Begin Patch"}}</tool_call>')
+    chunks = [delta(content=text[at:at + 7]) for at in range(0, len(text), 7)]
+    stream = sse(*chunks, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}) + b"data: [DONE]\n\n"
+    tools = [namespace("ns", function("get", parameters={"type": "object", "properties": {"a": {"type": "integer"}}})),
+             custom("patch")]
+    message, get, patch = done(answered(Translation("responses", "openai", "qwen2.5-7b-instruct"), body_of(tools=tools),
+                                        stream))
+    assert message["content"][0]["text"].strip() == "Looking."
+    assert (get["type"], get["namespace"], get["name"], get["arguments"]) == ("function_call", "ns", "get", '{"a": 1}')
+    assert (patch["type"], patch["input"]) == ("custom_tool_call", "*** Begin Patch")
+
+
+def test_r30_parallel_calls_of_gemini_3_are_replayed_with_the_signature_of_the_first() -> None:
+    parts = [{"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "QUJD"},
+             {"functionCall": {"name": "f", "args": {"a": 2}}}]
+    stream = sse({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]})
+    tools = [function("f", parameters={"type": "object", "properties": {"a": {"type": "integer"}}})]
+    items = done(answered(Translation("responses", "gemini", MODELS["gemini"]), body_of(tools=tools), stream))
+    outputs = [{"type": "function_call_output", "call_id": item["call_id"], "output": "ok"} for item in items]
+    sent = Translation("responses", "gemini", MODELS["gemini"]).request(body_of(HI, *items, *outputs, tools=tools))
+    [turn] = [content for content in json.loads(sent.body)["contents"] if content["role"] == "model"]
+    assert [part.get("thoughtSignature") for part in turn["parts"]] == ["QUJD", None]
+
+
+def test_r14_reasoning_of_chat_providers_comes_back_to_them() -> None:
+    stream = sse(delta(reasoning_content="so "), delta(reasoning_content="what"), delta(tool_calls=[
+        {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]),
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}) + b"data: [DONE]\n\n"
+
+    def talk() -> Translation:
+        return Translation("responses", "openai", "deepseek-reasoner", url="https://api.deepseek.com/v1")
+
+    items = done(answered(talk(), body_of(tools=[function("f")]), stream))
+    output = {"type": "function_call_output", "call_id": items[-1]["call_id"], "output": "ok"}
+    sent = json.loads(talk().request(body_of(HI, *items, output, tools=[function("f")])).body)
+    assert sent["messages"][1]["reasoning_content"] == "so what"
+
+
+@pytest.mark.parametrize("upstream", ["anthropic", "openai", "gemini"])
+def test_what_codex_says_of_the_machine_and_the_session_stays_here(upstream: str) -> None:
+    sent = Translation("responses", upstream, MODELS[upstream]).request(
+        body_of(client_metadata={"x-codex-installation-id": "machine"}),
+        {"session-id": "s", "thread-id": "t", "x-codex-turn-metadata": "{}"})
+    assert b"machine" not in sent.body
+    assert not [name for name in sent.headers if "codex" in name or "session" in name or "thread" in name]
