@@ -37,6 +37,7 @@ BACKENDS: dict[str, Json] = {
     "gemini": {"api": "gemini"},
     "anthropic": {"api": "anthropic"},
     "responses": {"api": "openai", "endpoint": "responses"},
+    "openai-responses": {"api": "openai", "endpoint": "responses", "provider": "openai"},
     "down": {"api": "openai"},
 }
 """`down` has a port of its own, where nothing listens."""
@@ -52,6 +53,7 @@ MODELS: dict[str, tuple[str, str]] = {
     "claude-after-failover": ("gemini", "gemini-3-pro-preview"),
     "claude-on-responses": ("responses", "gpt-5.5"),
     "coder-on-responses": ("responses", "gpt-5.5"),
+    "coder-on-openai": ("openai-responses", "gpt-5.5"),
     "gpt-5.5": ("chat", "fake-model"),
     "gpt-5.6-sol": ("chat", "fake-model"),
 }

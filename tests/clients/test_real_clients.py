@@ -48,6 +48,9 @@ CYCLES = [
     ("codex", "responses", "gpt-5.6-sol", "cx_lite_openai"),
     ("codex", "responses", "claude-on-anthropic", "cx_reason_anthropic"),
     ("codex", "responses", "claude-on-gemini-3", "cx_cycle_gemini3"),
+    # the same API on both sides: re-encoded, and in the client's own bytes
+    ("codex", "responses", "coder-on-responses", "rs_reason"),
+    ("codex", "responses", "coder-on-openai", "rs_reason"),
 ]
 OTHERS = [
     # a sub-agent's conversation beside the first one; a tool that is loaded on the way; odd names and schemas; an image
@@ -74,6 +77,7 @@ BROKEN = [
     ("claude_code", "anthropic", "claude-on-responses", "rs_truncate_tool"),
     ("opencode", "openai", "coder-on-chat", "f_truncate_tool"),
     ("codex", "responses", "coder-on-chat", "cx_truncate_tool_openai"),
+    ("codex", "responses", "coder-on-openai", "rs_truncate_tool"),
 ]
 
 LOSES_OUTPUT = {"qwen_code"}
