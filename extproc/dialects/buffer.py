@@ -1,10 +1,10 @@
-"""The text of an answer while it arrives: what readers look at, consume, and hand back when it was no call after all.
+"""The text of a response while it arrives: `TextBuffer`, over which all parsers of dialects work.
 
-Every reader of a dialect is a generator over a `TextBuffer`: a bare `yield` means "I need more text" and is answered
-when more has come or the text has ended. So a reader is written down like the grammar it reads and any cut of the text
-gives the same result. No primitive looks at a character twice: the cost is linear in the text.
+A parser is a generator in the order of the grammar it reads. A bare `yield` means "I need more text"; the generator is
+resumed when more text came or the text has ended. So any cut of the text gives the same result. No method looks at a
+character twice: the cost is linear in the text.
 
-A reader that is not sure yet works under a *hold*: what it consumes is kept and can be handed back.
+A parser that may fail works after `mark`: consumed text is kept and `rewind` restores it.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-"""A reader's run: yields when it needs more text, returns its result."""
+"""A generator that yields when it needs more text, and returns its result."""
 
 
 class Channel(Enum):
-    """Where the provider put the text: its content, or its reasoning field."""
+    """The field in which the provider sent a text."""
 
     CONTENT = auto()
     REASONING = auto()
 
 
 _MAX_GAP = 1024
-"""White space between two tags that belong together."""
+"""Most white space between two tags that belong together."""
 
 
 class TooMuch(Exception):  # noqa: N818
-    """More text than may be collected."""
+    """The text is longer than the limit of a `Collector`."""
 
 
 class Collector:
@@ -61,11 +61,11 @@ class Collector:
 
 
 def discard(text: str) -> None:
-    """Takes text that nobody needs; the `out` of `TextBuffer.until`."""
+    """Drops text. For the parameter `out` of `TextBuffer.until`."""
 
 
 class Marks:
-    """A set of literal marks to look for. Where several match at one place the longest counts."""
+    """A set of literal marks. If several match at one place, the longest counts."""
 
     __slots__ = ("_find", "_firsts", "_options", "_sorted", "longest", "nested")
 
@@ -77,34 +77,34 @@ class Marks:
             if self._options else re.compile(r"(?!)")
         self._sorted = sorted(self._options)
         self.nested = any(self._find.search(mark, 1, len(mark) - 1) for mark in self._options)
-        """A mark stands inside a longer one: where the inner one is found, the outer one may not have come whole."""
+        """True if a mark is part of a longer one, which may be incomplete when the inner one is found."""
 
     @property
     def options(self) -> tuple[str, ...]:
         return self._options
 
     def begins(self, text: str) -> bool | None:
-        """Whether `text` begins with a mark; None: it may once there is more of it."""
+        """True if `text` begins with a mark; None if more text is needed to tell."""
         if self._find.match(text):
             return True
         return None if self.may_grow(text) else False
 
     def absent(self, text: str) -> bool:
-        """No mark begins anywhere in `text`: it may pass without a closer look."""
+        """True if no mark can begin anywhere in `text`."""
         return self._firsts.search(text) is None
 
     def search(self, text: str, start: int) -> re.Match[str] | None:
         return self._find.search(text, start)
 
     def may_grow(self, text: str) -> bool:
-        """Whether `text` is the beginning of a mark that is longer."""
+        """True if a longer mark begins with `text`."""
         if not text:
             return False
-        after = bisect(self._sorted, text)  # a mark that begins with it comes right behind it
+        after = bisect(self._sorted, text)  # a mark that begins with it sorts right after it
         return after < len(self._sorted) and self._sorted[after].startswith(text)
 
     def partial(self, text: str, start: int) -> int:
-        """How many characters at the end of `text[start:]` may be the beginning of a mark."""
+        """The number of characters at the end of `text[start:]` that may be the beginning of a mark."""
         found = self._firsts.search(text, max(start, len(text) - self.longest + 1))
         while found is not None:
             if self.may_grow(text[found.start():]):
@@ -114,9 +114,10 @@ class Marks:
 
 
 class TextBuffer:
-    """`finished` is meaningful once `ended`: the answer finished of its own accord (not by a limit or a failure)."""
+    """The text that is not consumed yet is `buffer[at:]`. `finished` is meaningful once `ended`: True if the model
+    finished, False after a limit or a failure."""
 
-    __slots__ = ("_held", "at", "buffer", "comma", "ended", "finished", "in_call")
+    __slots__ = ("_marked_at", "at", "buffer", "comma", "ended", "finished", "in_call")
 
     def __init__(self) -> None:
         self.buffer = ""
@@ -124,17 +125,17 @@ class TextBuffer:
         self.ended = False
         self.finished = True
         self.in_call = False
-        """A call has begun for certain and is not closed."""
+        """A call has begun and is not closed."""
         self.comma = False
-        """`skip_commas` consumed a comma when it was called last."""
-        self._held: int | None = None
+        """The last `skip_commas` consumed a comma."""
+        self._marked_at: int | None = None
 
     def feed(self, text: str) -> None:
-        start = self.at if self._held is None else self._held
+        start = self.at if self._marked_at is None else self._marked_at
         self.buffer = self.buffer[start:] + text if start < len(self.buffer) else text
         self.at -= start
-        if self._held is not None:
-            self._held = 0
+        if self._marked_at is not None:
+            self._marked_at = 0
 
     def end(self, clean: bool) -> None:
         self.ended = True
@@ -142,99 +143,98 @@ class TextBuffer:
 
     @property
     def clean(self) -> bool:
-        """Meaningful once `ended`: the text is whole. False where it ends inside of a call, whatever the provider says
-        of its end: a reader then does as it does where a limit cut the text off, and never closes the call."""
+        """Meaningful once `ended`: True if the text is whole. False if it ends inside a call, whatever finish reason
+        the provider sent: a parser then never closes the call, as if a limit had cut the text off."""
         return self.finished and not self.in_call
 
     @property
     def broke_off(self) -> bool:
-        """True once the text has ended without being whole."""
+        """True if the text has ended without being whole."""
         return self.ended and not self.clean
 
-    # ----------------------------------------------------------------------------------------------------- the hold
+    # ------------------------------------------------------------------------------------------- mark, commit, rewind
 
     def mark(self) -> None:
-        """From here on what is consumed is kept."""
-        self._held = self.at
+        """From here on consumed text is kept for `rewind`. Replaces an earlier mark."""
+        self._marked_at = self.at
 
     def commit(self) -> None:
-        """What was consumed is gone for good."""
-        self._held = None
+        """Removes the mark: consumed text is not kept any longer."""
+        self._marked_at = None
 
     def rewind(self) -> None:
-        """Everything since `mark` stands on the tape again; the hold goes on."""
-        assert self._held is not None
-        self.at = self._held
+        """Restores all text consumed since `mark`. The mark stays."""
+        assert self._marked_at is not None
+        self.at = self._marked_at
 
     def truncated_mark(self, marks: Marks) -> int:
-        """How many characters at the end of a text that was cut off are the beginning of a mark."""
+        """For a text that was cut off: the number of characters at its end that are the beginning of a mark."""
         return marks.partial(self.buffer, self.at) if self.broke_off else 0
 
     def partial_mark(self, marks: Marks) -> str:
-        """The beginning of a mark that the text ended with, consumed or not."""
+        """The beginning of a mark at the end of the text, consumed or not."""
         return self.buffer[len(self.buffer) - marks.partial(self.buffer, 0):]
 
     def drop_truncated_mark(self, marks: Marks) -> None:
-        """Consumes what is left when it is nothing but the beginning of a mark in a text that was cut off."""
+        """Consumes the rest of a text that was cut off if it is only the beginning of a mark."""
         if self.truncated_mark(marks) == len(self.buffer) - self.at:
             self.at = len(self.buffer)
 
     def push_back(self, text: str) -> None:
-        """Text that was consumed last stands on the tape again; not under a hold that began behind it."""
+        """Restores `text`, which was the last consumed text. After `mark`, only text consumed since then."""
         if self.buffer.endswith(text, 0, self.at):
             self.at -= len(text)
             return
-        assert self._held is None
+        assert self._marked_at is None
         self.buffer = text + self.buffer[self.at:]
         self.at = 0
 
     @property
-    def holding(self) -> bool:
-        return self._held is not None
+    def marked(self) -> bool:
+        return self._marked_at is not None
 
     @property
     def ran_out(self) -> bool:
-        """The text is over, to its last character."""
+        """True if the text has ended and all of it is consumed."""
         return self.ended and self.at >= len(self.buffer)
 
     @property
-    def only_space_held(self) -> bool:
-        """Nothing but white space came since the hold began."""
-        return self._held is not None and not self.buffer[self._held:].strip()
+    def only_space_since_mark(self) -> bool:
+        """True if only white space came since `mark`."""
+        return self._marked_at is not None and not self.buffer[self._marked_at:].strip()
 
     @property
     def consumed(self) -> int:
-        """Characters that were consumed under the hold."""
-        return 0 if self._held is None else self.at - self._held
+        """Characters consumed since `mark`; 0 without a mark."""
+        return 0 if self._marked_at is None else self.at - self._marked_at
 
     def take(self, count: int) -> str:
-        """Consumes `count` characters that are known to stand here."""
+        """Consumes and returns `count` characters, which must have arrived."""
         text = self.buffer[self.at:self.at + count]
         self.at += len(text)
         return text
 
     @property
-    def held(self) -> int:
-        """Characters that are kept back by the hold."""
-        return 0 if self._held is None else len(self.buffer) - self._held
+    def kept(self) -> int:
+        """Characters kept since `mark`; 0 without a mark."""
+        return 0 if self._marked_at is None else len(self.buffer) - self._marked_at
 
-    # --------------------------------------------------------------------------------------------------- primitives
+    # ---------------------------------------------------------------------------------------------------- generators
 
     def peek(self, count: int = 1) -> Steps[str]:
-        """The next `count` characters (fewer at the end), not consumed."""
+        """Returns the next `count` characters (fewer at the end) without consuming them."""
         while len(self.buffer) - self.at < count and not self.ended:
             yield
         return self.buffer[self.at:self.at + count]
 
     def peek_while(self, undecided: Callable[[str], object], limit: int, size: int = 1) -> Steps[str]:
-        """The next characters, not consumed: `size` of them, and more while `undecided` is true of what stands here, up
-        to `limit`."""
+        """As `peek`: `size` characters, and one more as long as `undecided` is true of them, up to `limit`."""
         while undecided(text := (yield from self.peek(size))) and len(text) == size < limit:
             size += 1
         return text
 
     def space(self, limit: int = sys.maxsize) -> Steps[str]:
-        """Consumes white space, at most `limit` characters of it; returns it."""
+        """Consumes and returns white space, at most `limit` characters."""
         out = ""
         while True:
             at, text = self.at, self.buffer
@@ -248,7 +248,7 @@ class TextBuffer:
             yield
 
     def literal(self, *options: str) -> Steps[str]:
-        """Consumes the longest of `options` that stands here; "" when none does."""
+        """Consumes and returns the longest of `options` that comes next; "" if none does."""
         longest = max(map(len, options))
         while True:
             rest = self.buffer[self.at:self.at + longest]
@@ -260,7 +260,7 @@ class TextBuffer:
             yield
 
     def skip_commas(self) -> Steps[str]:
-        """Consumes white space and commas; returns the character that stands there then, "" at the end of the text."""
+        """Consumes white space and commas. Returns the next character, which is not consumed; "" at the end."""
         self.comma = False
         while True:
             yield from self.space()
@@ -271,16 +271,17 @@ class TextBuffer:
             self.at += 1
 
     def skip(self, *options: str) -> Steps[str]:
-        """Consumes `options`, however many stand here with white space before them; returns the white space that
-        follows (a part of it where there is much)."""
+        """Consumes any number of `options` with white space before each. Returns the white space after them, at most
+        `_MAX_GAP` characters of it."""
         blank = yield from self.space(_MAX_GAP)
         while (yield from self.literal(*options)):
             blank = yield from self.space(_MAX_GAP)
         return blank
 
     def until(self, marks: Marks, out: Callable[[str], None]) -> Steps[str]:
-        """Passes text to `out` up to the first mark, which is consumed and returned; "" at the end of the text. A tail
-        that may be the beginning of a mark waits; where the text ends with it inside of a call it is dropped."""
+        """Passes text to `out` up to the first mark, which it consumes and returns; "" at the end of the text. The
+        beginning of a mark at the end of the arrived text waits; if the text ends with it inside a call, it is
+        dropped."""
         while True:
             text = self.buffer
             found = marks.search(text, self.at)
@@ -306,18 +307,18 @@ class TextBuffer:
             yield
 
     def collect(self, marks: Marks, limit: int) -> Steps[tuple[str, str]]:
-        """(text before the first mark, the mark or "" at the end); the mark is consumed. Raises TooMuch, with nothing
-        consumed."""
+        """As `until`, but returns (text before the mark, mark). Raises TooMuch, with nothing consumed, if the text is
+        longer than `limit`."""
         before = Collector(limit)
         try:
             mark = yield from self.until(marks, before.add)
-        except TooMuch:  # what came in earlier pieces, or it would be lost at some cuts
+        except TooMuch:  # earlier pieces would be lost
             self.push_back(before.text)
             raise
         return before.text, mark
 
     def take_while(self, allowed: Callable[[str], bool], limit: int = 512) -> Steps[str]:
-        """Consumes characters while `allowed`; at most `limit` of them."""
+        """Consumes and returns characters while `allowed`, at most `limit`."""
         out = ""
         while len(out) < limit:
             char = yield from self.peek()

@@ -1,8 +1,8 @@
-"""The arguments of a tool call: written as JSON while a parser reads them, repaired or checked as the mode asks.
+"""The arguments of a tool call: written as JSON while a parser reads them, repaired or validated as the mode says.
 
-`CallWriter` serves calls that were read from text, `NativeArguments` calls that came in a field of the provider's API.
-`mode` (`tools.arguments`): `as-is` sends the JSON text of the model, `repair` mends damage with one plain reading,
-`strict` holds the call until it is whole and refuses one that does not validate. Nothing here knows the marks of a
+`CallWriter` is for calls in the text, `NativeArguments` for calls in a field of the provider's API. The mode
+(`tools.arguments`): `as-is` sends the JSON text of the model, `repair` repairs damage with one possible meaning,
+`strict` keeps a call back until it is whole and refuses it if it does not validate. Nothing here knows the marks of a
 dialect or a wire format.
 """
 
@@ -27,25 +27,26 @@ from extproc.errors import Failure
 _encode = msgspec.json.Encoder().encode
 
 MAX_VALUE = TOOL_ARGUMENTS
-"""Characters of one value that are collected before it can be sent."""
+"""Most characters of a value that is sent as a whole."""
 
 _MAX_BLANK = 1024
-"""White space at the beginning of a string that waits for what follows it."""
+"""Most white space at the beginning of a string that waits for other characters."""
 
 ArgumentsMode = Literal["as-is", "repair", "strict"]
 
 
 class Repair(msgspec.Struct, frozen=True):
-    """Something that was wrong with a call and was put right: the tool ("" where it is not known), the place in its
-    arguments ("$" is the whole of them), and what it was."""
+    """A repair of a call."""
 
     tool: str
+    """Empty if the tool is not known."""
     path: str
+    """The place in the arguments; `$` for all of them."""
     reason: str
 
 
 class CallSettings:
-    """What the calls of one response share: the buffer that is read, the offered tools, where calls go, the counts."""
+    """What the calls of one response share: the buffer, the offered tools, the sequencer, the counts."""
 
     def __init__(self, buffer: TextBuffer, sequencer: BlockSequencer, tools: Mapping[str, Tool],
                  mode: ArgumentsMode = "repair", tally: CallTally | None = None) -> None:
@@ -55,17 +56,17 @@ class CallSettings:
         """The offered tools by their names at the provider."""
         self.mode: ArgumentsMode = mode
         self.place: TextPlace = "text"
-        """Where the calls stand that are read."""
+        """Where the current call stands."""
         self.dialect: Callable[[], str] = lambda: "other"
-        """The name of the dialect whose parser reads."""
+        """Returns the name of the current parser's dialect."""
         self.repairs: list[Repair] = []
         self.call_ended: Callable[[str, int], None] = lambda text, at: None
-        """Called when a call is closed, with the text at hand and the index in it of what follows the call."""
+        """Called when a call is closed, with the buffer's text and the index after the call."""
         self._tally = tally or CallTally()
 
     @property
     def counts(self) -> CallCounts:
-        """The counts of the dialect whose parser reads."""
+        """The counts of the current parser's dialect."""
         return self._tally.of(self.dialect())
 
     def note_repair(self, reason: str, tool: str = "", path: str = "$") -> None:
@@ -73,31 +74,31 @@ class CallSettings:
 
 
 class CallWriter:
-    """The arguments of one call, parameter by parameter. Strings of string parameters may go out in pieces (`piece`
-    between `begin` and `end`), everything else when it is whole. What went out is never taken back. In strict mode
-    nothing goes out before `close`, and only what validates.
+    """Writes the arguments of one call, parameter by parameter. Strings of string parameters may be sent in pieces
+    (`write_piece` between `begin_string` and `end_string`), other values when they are whole. Nothing that was sent is
+    taken back. In strict mode nothing is sent before `close`, and only if it validates.
 
-    A form calls `close` where it read what closes the call, never because the text ended: then the form just returns,
-    and `ParseContext.settle` decides. A value that the text broke off in is left open (`begin` without `end`), or told
-    with `break_off`."""
+    A parser calls `close` after it read the end of the call, never because the text ended: then it just returns, and
+    `ParseContext.settle_call` decides. A value that is cut off stays open (`begin_string` without `end_string`), or the
+    parser calls `break_off`."""
 
     def __init__(self, settings: CallSettings, name: str, shape: ToolShape) -> None:
         self.name = name
         self.closed = False
         self.whole = False
-        """The text closed the arguments itself: where it runs out behind them, nothing of them is missing."""
+        """The text closed the arguments: if it ends after them, nothing of them is missing."""
         self._settings = settings
         self._sequencer = settings.sequencer
         self._shape = shape
-        self._begun: PendingCall | None = None
+        self._pending: PendingCall | None = None
         self._strict = settings.mode == "strict"
-        self._held: list[str] = []
-        self._held_size = 0
+        self._kept: list[str] = []
+        self._kept_size = 0
         self._tail: list[str] = []
-        """What was made of the end of a text that ran out: the sequencer says whether it counts."""
+        """JSON made of the end of a text that ran out. The sequencer decides whether it is sent."""
         self._keys: set[str] = set()
-        self._unsaid: str | None = None
-        """The key of the string value that has begun, while only white space of it came."""
+        self._waiting_key: str | None = None
+        """The key of a string value of which only white space came."""
         self._blank = ""
         self._unclosed = self._broken_off = False
         self._raw = False
@@ -110,68 +111,67 @@ class CallWriter:
         return parameter(self._shape, key)
 
     def declares(self, key: str) -> bool:
-        """Whether the tool's schema names this parameter."""
+        """True if the tool's schema names this parameter."""
         return key in self._shape.parameters
 
     def has(self, key: str) -> bool:
-        """Whether the call has this parameter already."""
-        return key in self._keys or key == self._unsaid
+        """True if the call has this parameter already."""
+        return key in self._keys or key == self._waiting_key
 
     def streams(self, key: str) -> bool:
-        """Whether pieces of this parameter's text may go out before its end is known."""
+        """True if pieces of this parameter's text may go out before its end is known."""
         return key not in self._keys and self.parameter(key).streams
 
     def begin_string(self, key: str) -> None:
-        """A string value begins. Its key waits for the first piece that is not blank."""
-        self._path = f"$.{key[:64]}"  # before its key: one that never ends is a truncated call, at the end as well
-        self._unsaid, self._blank = key, ""
+        """Starts a string value. Its key is sent with the first piece that is not blank."""
+        self._path = f"$.{key[:64]}"  # a value that never ends makes a truncated call
+        self._waiting_key, self._blank = key, ""
 
     def write_piece(self, text: str) -> None:
-        """A piece of the string's text (not JSON)."""
-        if self._unsaid is not None:
+        """Adds text to the string value."""
+        if self._waiting_key is not None:
             if not text.strip() and len(self._blank) < _MAX_BLANK:
                 self._blank += text
                 return
-            self._say_key()
+            self._send_key()
         if text:
             self._send(_encode(text)[1:-1].decode())
 
     def write_json_piece(self, text: str) -> None:
-        """A piece of the string as it stands between the quotes of JSON."""
-        self._say_key()
+        """Adds text to the string value that is already escaped for JSON."""
+        self._send_key()
         self._send(text)
 
     def end_string(self, *, closed: bool = True) -> None:
-        """`closed`: what closes the value was read, else something behind it. A blank value that nothing closes was
-        never written: it is left out."""
-        if not closed and self._unsaid is not None:
-            self._unsaid = None
+        """Ends the string value. `closed`: its closing mark was read. A blank value without one is left out."""
+        if not closed and self._waiting_key is not None:
+            self._waiting_key = None
             self.note_repair("dropped_parameter")
             self._path = "$"
             return
-        self._say_key()
+        self._send_key()
         self._path = "$"
         self._send('"')
 
-    def _say_key(self) -> None:
-        if self._unsaid is not None:
-            key, self._unsaid = self._unsaid, None
+    def _send_key(self) -> None:
+        if self._waiting_key is not None:
+            key, self._waiting_key = self._waiting_key, None
             self._key(key)
             self._send('"')
             if self._blank:
                 self._send(_encode(self._blank)[1:-1].decode())
 
     def write_text(self, key: str, text: str) -> None:
-        """A whole value that came as text: typed by the schema."""
+        """Adds a whole value that came as text. The schema gives its type."""
         self._value(key, coerce_text(text, self.parameter(key)))
 
     def write_value(self, key: str, value: object) -> None:
-        """A whole value that came as JSON."""
+        """Adds a whole value that came as JSON."""
         self._value(key, coerce_value(value, self.parameter(key)))
 
     def write_arguments(self, raw: str) -> None:
-        """All arguments at once as they came, an object or what is left of one: repaired as far as the mode allows.
-        Parameters that went out before stay as they are. An object that the end of the text left open breaks off."""
+        """Adds all arguments as one text: an object, or the rest of one. The mode says whether it is repaired.
+        Parameters that were sent before stay. An object that the end of the text left open is broken off."""
         text = raw.strip()
         self.whole = self.whole or (text[:1] in ("{", "[", '"') and is_closed(text))
         if self._settings.buffer.ran_out and not self.whole:
@@ -189,7 +189,7 @@ class CallWriter:
         if found is None:
             if self._settings.mode != "as-is":
                 self.note_repair("unreadable")
-            self._say_raw(text)
+            self._send_raw(text)
             return
         for what in found.repairs:
             self.note_repair(what)
@@ -198,18 +198,18 @@ class CallWriter:
                 self.write_value(key, value)
 
     def note_text_end(self) -> None:
-        """The text ended between two values, or before the first one: what a form closes now, it did not read."""
+        """The text ended before or between values. The parser cannot have read the end of the call."""
         self._unclosed = True
 
     def break_off(self, text: str = "") -> None:
-        """The text of the model ended inside of the arguments, and the call stays open, as a truncated one. `text` is
-        what is left of their object: it goes out, unless a string is going out already or a limit cut the text off."""
+        """The text ended inside the arguments: the call stays open, as a truncated one. `text`: the rest of their
+        object. It is sent unless a string is open or a limit cut the text off."""
         self._broken_off = True
         if text.startswith("{") and self._path == "$" and self._settings.buffer.finished:
             self._tail.append(self._raw_text(text))
 
-    def _say_raw(self, text: str) -> None:
-        """An object, or what is left of one, as it stands: nobody can read it, and what is left out would be missed."""
+    def _send_raw(self, text: str) -> None:
+        """Sends an unreadable object, or the rest of one, as it is, so that nothing is lost."""
         self._send(self._raw_text(text))
         self._raw = True
 
@@ -217,7 +217,7 @@ class CallWriter:
         return ", " + text[1:].lstrip() if self._keys else text
 
     def note_repair(self, what: str) -> None:
-        """Something was wrong with this call, or the value at hand, and was put right."""
+        """Notes a repair of this call or its current value."""
         self._settings.note_repair(what, self.name, self._path)
         if not self._flawed:
             self._flawed = True
@@ -227,7 +227,7 @@ class CallWriter:
                 self._counts.repaired += 1
 
     def close(self) -> None:
-        """The call is complete. One whose string value never ended is not: it stays open, as a truncated one."""
+        """Ends a complete call. A call whose string value never ended stays open, as a truncated one."""
         if self.closed or self._unclosed or self._broken_off or self._path != "$":
             return
         self.closed = True
@@ -241,9 +241,9 @@ class CallWriter:
         self._settings.call_ended(self._settings.buffer.buffer, self._settings.buffer.at)
 
     def settle(self) -> None:
-        """The form is done, and did not close the call: the text ended before, or goes on with prose. The call is
-        complete where nothing but closing markup is missing: its arguments are closed, or every value is and no
-        required parameter is missing. A call of which no value came is not, as its parameters may have been about to
+        """Decides about a call that the parser did not close: the text ended, or ordinary text follows. The call is
+        complete if only closing markup is missing: its arguments are closed, or all its values are and no required
+        parameter is missing. A call without values is not complete, since its parameters may have been about to
         begin."""
         whole = self.whole or (self._keys and self._shape.required <= self._keys)
         if whole and self._path == "$" and not self._broken_off and self._settings.buffer.finished:
@@ -252,11 +252,12 @@ class CallWriter:
             self._unclosed = False
             self.close()
         else:
-            self._say_key()
-            self._sequencer.break_off(self._call, "".join(self._held), "".join(self._tail), self._given_up)
+            self._send_key()
+            self._sequencer.break_off(self._call, "".join(self._kept), "".join(self._tail), self._count_cut_off)
 
-    def _given_up(self) -> Failure | None:
-        """The call was cut off for good (it is no beginning of a native one). Returns why the answer fails."""
+    def _count_cut_off(self) -> Failure | None:
+        """Counts a call that was cut off and is not the beginning of a native one. Returns why the response fails, if
+        it does."""
         if self._strict and self._settings.buffer.finished:
             self._counts.refused += 1
             return refusal(self.name, "$: the text ends inside of the call")
@@ -276,29 +277,29 @@ class CallWriter:
 
     @property
     def _call(self) -> PendingCall:
-        """Begins with the first thing to send: a call that is cut off before its arguments could pass for one without
+        """Begins with the first text to send: a call that is cut off before its arguments would look like one without
         arguments."""
-        if self._begun is None:
-            self._begun = self._sequencer.new_call(explicit_end=True, text_place=self._place)
-            self._begun.counts = self._counts
-            self._sequencer.call_delta(self._begun, self.name, None)
-        return self._begun
+        if self._pending is None:
+            self._pending = self._sequencer.new_call(explicit_end=True, text_place=self._place)
+            self._pending.counts = self._counts
+            self._sequencer.call_delta(self._pending, self.name, None)
+        return self._pending
 
     def _send(self, text: str) -> None:
         if self._tail or (self._path == "$" and self._settings.buffer.ran_out and not self.whole):
             self._tail.append(text)
         elif self._strict:
-            self._held.append(text)
-            self._held_size += len(text)
-            if self._held_size > self._sequencer.most_arguments:
+            self._kept.append(text)
+            self._kept_size += len(text)
+            if self._kept_size > self._sequencer.most_arguments:
                 self._sequencer.fail_too_long(self.name)
         else:
             self._sequencer.call_delta(self._call, None, text)
 
     def _validates(self) -> bool:
-        """Whether the call, which waited to be checked, goes out. Else the answer fails."""
-        text = "".join(self._held)
-        self._held.clear()
+        """Sends a call that was kept back if it validates. If it does not, fails the response and returns False."""
+        text = "".join(self._kept)
+        self._kept.clear()
         reason = self._why_invalid(text + "".join(self._tail))
         if reason is not None:
             self._counts.refused += 1
@@ -317,7 +318,7 @@ class CallWriter:
 
 
 class NativeArguments:
-    """`tools` by the names the client knows. `repairs` collects what was repaired, `counts` how many calls."""
+    """Repairs or validates the arguments of native calls. `tools`: by their names at the client."""
 
     def __init__(self, tools: Mapping[str, Tool], mode: ArgumentsMode, counts: CallCounts | None = None) -> None:
         self._counts = counts or CallCounts()
@@ -326,7 +327,7 @@ class NativeArguments:
         self.repairs: list[Repair] = []
 
     def __call__(self, name: str, text: str) -> str | Failure:
-        """The arguments to send, or why the call is refused (strict). Calls of tools that were not offered pass."""
+        """The arguments to send, or why strict mode refuses the call. Calls of tools that are not offered pass."""
         tool = self._tools.get(name)
         if tool is None or (not text.strip() and self._mode != "strict"):
             return text
@@ -344,19 +345,19 @@ class NativeArguments:
 
 
 def refusal(name: str, reason: str) -> Failure:
-    """A call that does not validate, in words: the tool, the path, the reason."""
+    """The failure of a call that does not validate. `reason`: with the path in the arguments."""
     return Failure("server", f"The model's call of the tool {name!r} does not match the tool's schema: {reason}.",
                    tool=name)
 
 
 def is_closed(text: str) -> bool:
-    """Whether the brackets and quotes of a JSON text are closed."""
+    """True if all brackets and quotes of a JSON text are closed."""
     balance = JsonBalance()
     balance.feed(text)
     return balance.complete
 
 
 def unclosed(text: str, key: str | None = None) -> str:
-    """The beginning of an object that breaks off inside of a string: of the value of `key`, or of a key."""
+    """The beginning of a JSON object that breaks off inside a string: the value of `key`, or a key."""
     before = "" if key is None else f"{_encode(key).decode()}: "
     return f"{{{before}{_encode(text).decode()[:-1]}"

@@ -1,12 +1,12 @@
 """The text of a parameter and its schema -> the JSON value that the model meant.
 
-XML-like dialects carry only text: `3` is a number or a string, as the tool's schema says. Called by the readers of all
-dialects, once per parameter; what depends on the schema alone is done before, in `shapes.py`. Pure functions: the
-input is never changed, and the result is always a value that JSON can carry.
+Tag dialects carry only text: the tool's schema decides whether `3` is a number or a string. The parsers of all dialects
+call this once per parameter; `shapes.py` prepares what depends on the schema alone. The functions are pure: they never
+change their input, and the result is always a value that JSON can carry.
 
-The rule: every type that the schema allows is collected; then the text is tried as null, integer, number, boolean,
-object or array, string, in this order, and the first success counts. What fits none of them is read as JSON, and stays
-text if it is none. Text of a parameter that can only be a string is never looked at.
+The rule: the text is tried as null, integer, number, boolean, object or array, and string, in this order, among the
+types that the schema allows. The first success counts. A text that fits none of them is read as JSON, and stays text if
+it is not JSON. The text of a parameter that can only be a string is never read.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ def coerce_text(text: str, parameter: Parameter) -> object:
 
 
 def coerce_value(value: object, schema: object) -> object:
-    """A value that came as JSON, with the strings in it that stand for another type replaced by it. Everything else is
-    untouched; the same object comes back when nothing changed. `schema` is a Parameter or a schema that holds its own
-    `$defs`."""
+    """A value that came as JSON, with strings replaced where the schema wants another type. Returns the same object if
+    nothing changed. `schema`: a Parameter, or a schema with its own `$defs`."""
     if not isinstance(schema, Parameter):
         if not isinstance(schema, dict):
             return value
@@ -61,7 +60,7 @@ def coerce_value(value: object, schema: object) -> object:
 
 
 def json_or_text(text: str) -> object:
-    """The value of JSON text, else the text itself: for dialects that mark by themselves what is JSON."""
+    """The value of JSON text, else the text itself. For dialects that mark JSON values."""
     try:
         return decode_json(text.strip())
     except ValueError:
@@ -69,8 +68,8 @@ def json_or_text(text: str) -> object:
 
 
 def _typed(text: str, bare: str, types: frozenset[str]) -> object:
-    """The first type that the text fits. Where the text may be a string as well, only JSON's own spellings count
-    (`007` and `{'a': 1}` stay text then)."""
+    """The value as the first type that the text fits. If the schema also allows strings, only JSON's own spellings
+    count (`007` and `{'a': 1}` stay text)."""
     exact = "string" in types
     if "null" in types and (bare == "None" or bare.lower() == "null"):
         return None
@@ -106,7 +105,7 @@ def _whole(number: float) -> int | float:
 
 
 def _container(bare: str, types: frozenset[str], exact: bool) -> object:
-    """An object or array: JSON, JSON in a JSON string, or Python's way of writing it."""
+    """An object or array: JSON, JSON in a JSON string, or a Python literal."""
     if bare[:1] not in ("{", "[", "(", '"'):
         return _ABSENT
     try:
@@ -131,19 +130,19 @@ def _python_literal(bare: str) -> object:
 
 
 def _untyped(text: str, bare: str, types: frozenset[str]) -> object:
-    """What fits none of the types: any JSON value, else the text."""
+    """A text that fits none of the types: any JSON value, else the text."""
     try:
         value = decode_json(bare)
     except ValueError:
         return text
     if isinstance(value, float) and "integer" in types:
         return _whole(value)
-    # a value in quotes, where the schema has no place for a string
+    # a quoted value although the schema allows no string
     return _typed(value, value.strip(), types) if isinstance(value, str) else value
 
 
 def _chosen(value: object, text: str, bare: str, choices: tuple[object, ...]) -> object:
-    """`value` unless the schema lists the text itself as a string, or what the text is without surrounding space."""
+    """`value`, unless the schema lists the text, or the text without surrounding space, as a string."""
     if any(type(choice) is type(value) and choice == value for choice in choices):
         return value
     for candidate in (text, bare):
@@ -156,7 +155,7 @@ def _chosen(value: object, text: str, bare: str, choices: tuple[object, ...]) ->
 
 
 def _member(value: object, parameter: Parameter, depth: int) -> object:
-    """A value inside a JSON value: a string only changes where the schema has no place for a string."""
+    """A value inside a JSON value. A string changes only if the schema allows no string there."""
     if isinstance(value, str):
         types = parameter.types
         if not parameter.typed or "string" in types or "any" in types:
@@ -220,7 +219,7 @@ def _item(parameter: Parameter, document: Document, index: int) -> Parameter | N
 
 
 def _tuple(schema: Schema) -> list[object]:
-    """The schemas of the first items, one each: `prefixItems`, in old drafts a list in `items`."""
+    """The schemas of the first items: `prefixItems`, in old drafts a list in `items`."""
     for key in ("prefixItems", "items"):
         found = schema.get(key)
         if isinstance(found, list):

@@ -80,7 +80,7 @@ class Scanner(TextReader):
             self._native_call_came = True
             self._trailing.note_native_call()
         if between and self._parsing:
-            self._native_behind_opener |= self._io.at_line_start and self._buffer.only_space_held
+            self._native_behind_opener |= self._io.at_line_start and self._buffer.only_space_since_mark
             return
         if self._channel is not None:
             self._end_channel(True)
@@ -171,7 +171,7 @@ class Scanner(TextReader):
             return
         try:
             next(self._reader)
-            while self._buffer.held > self._limit:
+            while self._buffer.kept > self._limit:
                 self._reader.throw(PlainText())
         except StopIteration:
             self._reader = None

@@ -1,8 +1,8 @@
-"""The JSON Schema of a tool -> what is known about the values of each of its parameters.
+"""The JSON Schema of a tool -> what is known about the values of each parameter, for `coercion.py`.
 
-`tool_shape` is called once per call of a tool and cached by the schema's content; `coercion.py` uses what it finds on
-every parameter. References and branches are followed with bounds, since schemas come from clients: they may be
-circular or fan out. Nothing is fetched: a `$ref` that leaves the schema says nothing. Values are not looked at here.
+`tool_shape` is called once per tool call and cached by the schema's content. References and branches are followed with
+bounds, since schemas come from clients and may be circular or fan out. Nothing is fetched: a `$ref` that leaves the
+schema is ignored. No values are read here.
 """
 
 from __future__ import annotations
@@ -18,39 +18,40 @@ from extproc.schemas.types import first_json_type, json_type
 Schema = dict[str, object]
 
 _MAX_SCHEMAS = 256
-"""Most subschemas (references, branches) that are laid out for one parameter."""
+"""Most subschemas (references, branches) of one parameter."""
 _MAX_KEPT = 4096
-"""Most parameters that one schema keeps for its nested members."""
+"""Most parameters of nested members that one schema caches."""
 _MAX_CACHED_SCHEMA = 16 * 1024
-"""Longest schema, in bytes of JSON, whose shape is kept between calls; it takes 27 times as much."""
+"""Longest schema, in bytes of JSON, whose shape is cached. The shape takes 27 times as much memory."""
 
 STRING = frozenset({"string"})
+
 
 class Parameter(msgspec.Struct, frozen=True):
     """What is known about the values of one parameter."""
 
     schema: Schema | bool | None
-    """As declared; None when the tool declares no such parameter."""
+    """As declared; None if the tool declares no such parameter."""
     types: frozenset[str]
-    """The JSON types that the schema allows, and `any` for a type name that JSON Schema does not have. A schema that
-    says nothing about types allows strings."""
+    """The JSON types that the schema allows, and `any` for a type name that JSON Schema does not know. A schema without
+    types allows strings."""
     typed: bool = True
-    """False when `types` is only the default: a dialect that marks strings itself goes by its own mark then."""
+    """False if `types` is the default. A dialect that marks strings then relies on its own mark."""
     choices: tuple[object, ...] | None = None
     """The members of `enum` and `const`."""
     alternatives: tuple[Schema, ...] = ()
-    """The schema and its branches, side by side, references followed."""
+    """The schema and its branches in one list, references resolved."""
     document: Document | None = None
 
     @property
     def streams(self) -> bool:
-        """The text may be sent before its end is known: it is a string whatever follows."""
+        """True if the text may be sent before its end is known: it is a string whatever follows."""
         return self.choices is None and self.types == STRING
 
 
 class Document:
-    """The schema that references point into, and the parameters made of its parts. Recursive schemas have
-    parameters without end, so these are made when a value needs them."""
+    """The schema that references point into, and a cache of the parameters made of its parts. A parameter is made when
+    a value needs it, since recursive schemas have infinitely many."""
 
     __slots__ = ("kept", "root")
 
@@ -59,7 +60,7 @@ class Document:
         self.kept: dict[tuple[int, ...], Parameter] = {}
 
     def parameter(self, schemas: Sequence[object]) -> Parameter:
-        """A parameter that any of `schemas` describes. The identity of a part names it: the root keeps it alive."""
+        """A parameter with these alternative schemas. Parts are cached by identity; the root keeps them alive."""
         key = tuple(map(id, schemas))
         found = self.kept.get(key)
         if found is None:
@@ -83,7 +84,7 @@ class Document:
                          alternatives=alternatives, document=self)
 
     def lay_out(self, schemas: Iterable[object]) -> tuple[Schema, ...]:
-        """The schemas and, behind each, what it refers to and its branches; each once."""
+        """The schemas, each followed by the target of its reference and its branches, without duplicates."""
         out: list[Schema] = []
         seen: set[int] = set()
         waiting = list(schemas)[::-1]
@@ -98,7 +99,7 @@ class Document:
 
 
 class ToolShape(msgspec.Struct, frozen=True):
-    """The parameters of one tool, ready for use."""
+    """The parameters of one tool."""
 
     name: str
     parameters: dict[str, Parameter]
@@ -106,14 +107,14 @@ class ToolShape(msgspec.Struct, frozen=True):
     closed: bool
     """No other parameters are allowed (`additionalProperties: false`)."""
     others: Parameter
-    """What a parameter that is not declared is taken for."""
+    """The description of parameters that are not declared."""
 
 
 _UNDECLARED = Parameter(schema=None, types=STRING, typed=False)
 
 
 def tool_shape(schema: Schema, name: str = "") -> ToolShape:
-    """The shape of a tool whose arguments `schema` describes. Never raises: what is no schema allows strings."""
+    """The shape of a tool with this parameter schema. Never raises: an invalid schema allows strings."""
     try:
         encoded = msgspec.json.encode(schema)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
@@ -144,7 +145,7 @@ def _shape(schema: object, name: str) -> ToolShape:
 
 
 def parameter(shape: ToolShape, key: str) -> Parameter:
-    """The parameter `key`; an undeclared one follows `additionalProperties`, else it is a string."""
+    """The parameter `key`. An undeclared one follows `additionalProperties`; without it, it is a string."""
     found = shape.parameters.get(key)
     return shape.others if found is None else found
 
@@ -153,7 +154,7 @@ def parameter(shape: ToolShape, key: str) -> Parameter:
 
 
 def _parts(schema: Schema, root: Schema) -> list[object]:
-    """What stands beside or behind a schema: the target of its reference, its branches."""
+    """The target of a schema's reference, and its branches."""
     found: list[object] = []
     if "$ref" in schema:
         found.append(resolve_pointer(schema["$ref"], root))
@@ -171,7 +172,7 @@ def _declared_types(schema: Schema) -> set[str]:
     for choice in _choices(schema):
         types.update(json_types(choice)[:1])
     if not types and not any(key in schema for key in ("$ref", "allOf", "anyOf", "oneOf")):
-        # a schema that describes members describes what has members
+        # a schema with members describes a container
         if isinstance(schema.get("properties"), dict) or isinstance(schema.get("additionalProperties"), dict):
             types.add("object")
         if isinstance(schema.get("items"), (dict, list)) or isinstance(schema.get("prefixItems"), list):
@@ -190,7 +191,7 @@ def _choices(schema: Schema) -> list[object]:
 
 
 def json_types(value: object) -> tuple[str, ...]:
-    """The JSON types of a value, the narrowest first."""
+    """The JSON types of a value, narrowest first."""
     if value is None:
         return ("null",)
     if isinstance(value, bool):
@@ -205,8 +206,8 @@ def json_types(value: object) -> tuple[str, ...]:
 
 
 def _demands(schema: Schema, root: Schema, depth: int, left: list[int]) -> tuple[frozenset[str], bool]:
-    """The names that every arguments object must have, and whether others than the declared are forbidden. `left`
-    counts down the schemas that may still be looked at."""
+    """The required names, and True if undeclared names are forbidden. `left`: a countdown of the schemas that may still
+    be read."""
     left[0] -= 1
     if depth > 16 or left[0] < 0:
         return frozenset(), False

@@ -1,9 +1,8 @@
-"""A value and a JSON Schema -> what is wrong with the value, in words a client can act on.
+"""A value and a JSON Schema -> what is wrong with the value, in words a client can act on. For `arguments: strict`.
 
-Wraps the jsonschema library for values that a model wrote and schemas that a client sent, neither of which is trusted:
-nothing is fetched, `format` is not checked, patterns that can take exponential time are left out, and references are
-followed a bounded number of times. A schema that cannot be evaluated finds nothing wrong. Called by `repair.py` and for
-`arguments: strict`.
+Wraps the jsonschema library. Neither the model's values nor the client's schemas are trusted: nothing is fetched,
+`format` is not checked, patterns that can take exponential time are skipped, and references are followed a bounded
+number of times. A schema that cannot be evaluated reports no problems.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from extproc.schemas.references import SchemaReferences
 from extproc.schemas.visitor import Schema, writable
 
 MAX_PROBLEMS = 5
-"""Most problems that are told."""
+"""Most problems that are reported."""
 _MAX_LOOKED_AT = 5000
 _MAX_REFERENCES = 10_000
 _MAX_NESTED_REFERENCES = 64
-"""References inside each other. Beyond that Python's recursion limit would come, and where it comes inside the maps of
-the library, which are written in Rust, it is a panic that no `except Exception` catches."""
+"""Most nested references. More could reach Python's recursion limit; inside the Rust code of the library that is a
+panic, which `except Exception` does not catch."""
 _MAX_PATTERN_STEPS = 2**25
 _MAX_UNIQUE = 1000
 _MAX_REASON = 200
 _MAX_CACHED_SCHEMA = 16 * 1024
-"""Longest schema, in bytes of JSON, whose validator is kept between calls; it takes 13 times as much."""
+"""Longest schema, in bytes of JSON, whose validator is cached. The validator takes 13 times as much memory."""
 
 _references: ContextVar[_ReferenceBudget] = ContextVar("references")
 _REPEATED_GROUP = re.compile(r"\)[*+{]|\\[1-9]|\(\?P=")
@@ -46,30 +45,30 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class _ReferenceBudget(msgspec.Struct):
-    """What one validation may still follow."""
+    """The references that one validation may still follow."""
 
     left: int = _MAX_REFERENCES
     depth: int = 0
 
 
 class _TooMuch(Exception):  # noqa: N818
-    """The schema refers to itself without end, or fans out."""
+    """The schema refers to itself endlessly, or fans out."""
 
 
 def problems(schema: Schema, value: object) -> list[str]:
-    """At most `MAX_PROBLEMS` lines `path: reason`, the most telling first; empty when the value fits. Paths read
-    `limits.min` and `tags[0]`; `$` is the value itself."""
+    """At most `MAX_PROBLEMS` lines `path: reason`, the most important first; empty if the value is valid. Paths look
+    like `limits.min` and `tags[0]`; `$` is the value itself."""
     try:
         validator = _validator(msgspec.json.encode(schema))
     except Exception:
-        # a schema that is none, for whatever reason, demands nothing
+        # an invalid schema demands nothing
         return []
     found: list[ValidationError] = []
     token = _references.set(_ReferenceBudget())
     try:
         found.extend(itertools.islice(validator.iter_errors(value), _MAX_LOOKED_AT))
     except Exception:
-        # the library raises what it likes on schemas that lead nowhere, which is not the value's fault
+        # the library raises all kinds of errors for unusable schemas, which says nothing about the value
         pass
     finally:
         _references.reset(token)
@@ -78,21 +77,21 @@ def problems(schema: Schema, value: object) -> list[str]:
 
 
 def _rank(error: ValidationError) -> tuple[int, int]:
-    """Outer problems explain inner ones; what is missing or unknown, or of another type, says most."""
+    """Outer problems first, since they explain inner ones; then missing or unknown names and wrong types."""
     return len(error.absolute_path), 0 if error.validator in ("required", "type", "additionalProperties") else 1
 
 
 @bounded_cache(entries=128, longest=_MAX_CACHED_SCHEMA)
 def _validator(encoded: bytes) -> Any:
     schema = msgspec.json.decode(encoded)
-    # The library tries every pattern that it finds below `unevaluatedProperties`, and asks nobody whether it is cheap.
+    # Below `unevaluatedProperties` the library tries every pattern without asking whether it is cheap.
     checked = _Validator if b'"patternProperties"' not in encoded else _WithoutUnevaluated
     # an empty registry: the default one fetches remote references
     return checked(_LocalSchema(schema).visit(schema), registry=Registry())
 
 
 class _LocalSchema(OpenAISchema):
-    """Old and malformed keywords in today's form, and no reference that leads nowhere."""
+    """Old and malformed keywords in current form, without unusable references."""
 
     def __init__(self, root: Schema) -> None:
         super().__init__(SchemaReferences(root))
@@ -119,7 +118,7 @@ def _pattern(validator: Any, pattern: object, instance: object, schema: Schema) 
 
 
 def _cheap(pattern: str, length: int) -> bool:
-    """Whether matching a text of that length cannot take long, as far as a glance can tell."""
+    """True if matching a text of that length cannot take long, by a conservative estimate."""
     if len(pattern) > LONGEST_COMPILED:
         return False
     choices = _count_choices(pattern)
@@ -128,8 +127,8 @@ def _cheap(pattern: str, length: int) -> bool:
 
 @bounded_cache(entries=1024, longest=200)
 def _count_choices(pattern: str) -> int | None:
-    """The places where a match may try again: each multiplies the time by the text's length at worst. None: a repeated
-    group or a back-reference, which can take exponential time."""
+    """The number of places where a match may backtrack; each multiplies the time by the text's length at worst. None
+    for a repeated group or a back-reference, which can take exponential time."""
     if _REPEATED_GROUP.search(pattern) is not None:
         return None
     return len(_CHOICE.findall(pattern))
@@ -183,13 +182,13 @@ _WithoutUnevaluated: Any = _extend(_Validator, {"unevaluatedProperties": None})
 
 
 def _lines(error: ValidationError) -> Iterator[str]:
-    """An error in our words: the library's may hold the whole value, and a value may be a megabyte."""
+    """An error in words of this module: the library's message may contain the whole value, up to megabytes."""
     path = list(error.absolute_path)
     keyword = error.validator
     expected: Any = error.validator_value
     value = error.instance
     if keyword == "required" and isinstance(value, dict):
-        # the library reports each missing name by itself, but names it only in its message
+        # the library reports missing names one by one, and names them only in its message
         for name in expected:
             if name not in value and error.message.startswith(f"{name!r} is"):
                 yield f"{_path([*path, name])}: required, but missing"

@@ -316,7 +316,7 @@ class ElementCalls:
             out(tag.raw)
 
     def _counts(self, buffer: TextBuffer) -> Steps[bool]:
-        """Whether the end of the call or of the wrapper that was read in a value counts: the value's own closing tag is
+        """True if the end of the call or of the wrapper that was read in a value counts: the value's own closing tag is
         missing. It does where a tag that belongs behind it follows, or the end of the text; else it is data."""
         grammar = self._grammar
         blank = yield from buffer.space()
@@ -337,14 +337,14 @@ class ElementCalls:
         return -1 if tag.closes else 1
 
     def _begins_next(self, call: _ElementCall, tag: Tag) -> bool:
-        """Whether an opening tag in a value is the next parameter: the closing tag of the value is missing."""
+        """True if an opening tag in a value is the next parameter: the closing tag of the value is missing."""
         key = tag.attributes.get(self._grammar.parameter_name, "")
         return (tag.name == self._grammar.parameter and call.writer is not None and call.writer.declares(key)
                 and key not in call.keys)
 
     def _ends(self, buffer: TextBuffer, closer: Tag, out: Callable[[str], None],
               ) -> Steps[tuple[bool, Tag | None]]:
-        """Whether a parameter's closing tag ends its value. (False, the tag that was data as well) else."""
+        """True if a parameter's closing tag ends its value. (False, the tag that was data as well) else."""
         grammar = self._grammar
         while True:
             blank = yield from buffer.space()

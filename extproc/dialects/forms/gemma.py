@@ -157,7 +157,7 @@ class BareKeys:
                 yield from self._bare_value(writer, key, buffer)
 
     def _is_text(self, io: ParseContext, writer: CallWriter, key: str) -> Steps[bool]:
-        """Whether a value without quotes is a string whose quotes are missing: the schema says string, or says nothing
+        """True if a value without quotes is a string whose quotes are missing: the schema says string, or says nothing
         and the value is no JSON literal. Where the tool declares no parameters nothing tells where a text would end."""
         declared = writer.parameter(key)
         if declared.typed and declared.types == STRING:
@@ -236,7 +236,7 @@ class BareKeys:
                 items.append((yield from self._value(buffer, depth + 1)))
 
     def _at_tag(self, buffer: TextBuffer) -> Steps[bool]:
-        """Whether the region ends here, in the middle of a value."""
+        """True if the region ends here, in the middle of a value."""
         if (yield from buffer.peek()) != self._closer[0]:
             return False
         text = yield from buffer.peek(self._longest_tag)

@@ -164,7 +164,7 @@ class TextReader:
     # ------------------------------------------------------------------------------------------------- what follows
 
     def _ends_value(self) -> Steps[bool]:
-        """Whether the quote that was just consumed closes a value: a comma, a closing bracket, a tag, a declared
+        """True if the quote that was just consumed closes a value: a comma, a closing bracket, a tag, a declared
         parameter or the end follows. Further quotes before that are dropped."""
         buffer = self._buffer
         passed = ""
@@ -195,7 +195,7 @@ class TextReader:
         return found[0] if self._writer.declares(key) and not self._writer.has(key) and key != self._key else None
 
     def _ends_call(self) -> Steps[str | None]:
-        """Whether the brace that was just consumed ends the call: "" where a tag or a further call follows, else None.
+        """True if the brace that was just consumed ends the call: "" where a tag or a further call follows, else None.
         Before the end of the text it may be part of the string."""
         buffer = self._buffer
         blank = yield from buffer.space(_MAX_KEY)

@@ -66,7 +66,7 @@ class KimiSections(TokenSections):
 
 
 def _fits(io: ParseContext, name: str, keys: set[str]) -> bool:
-    """Whether the tool takes exactly such arguments."""
+    """True if the tool takes exactly such arguments."""
     shape = io.shape(name)
     return shape.required <= keys <= shape.parameters.keys()
 

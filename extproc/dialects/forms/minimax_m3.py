@@ -47,7 +47,7 @@ class NestedElements:
         while True:
             name, raw = yield from read_attribute(buffer)
             if name is None or io.find_tool(name) is None:
-                if buffer.holding:
+                if buffer.marked:
                     raise NoMatch
                 buffer.push_back(_INVOKE + raw)
                 return

@@ -135,7 +135,7 @@ def _is_name(char: str) -> bool:
 def _one_call(io: ParseContext, pending: Pending) -> Steps[bool]:
     """One call, from its name to its closing parenthesis. False: the text ended inside."""
     buffer = io.buffer
-    certain = not buffer.holding
+    certain = not buffer.marked
     if certain:
         buffer.mark()
     name = yield from buffer.take_while(_is_name, 256)

@@ -81,7 +81,7 @@ class NamedTags:
 
 
     def _counts(self, name: str, key: str | None) -> bool:
-        """Whether a tool's tag and the tag behind it (None: the tool's closing tag) are enough of a call."""
+        """True if a tool's tag and the tag behind it (None: the tool's closing tag) are enough of a call."""
         if self._care == "none" or "_" in name:
             return True
         if key is None:

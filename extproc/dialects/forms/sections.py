@@ -90,7 +90,7 @@ class TokenSections:
         return io.find_tool(header)
 
     def names_a_tool(self, header: str) -> bool:
-        """Whether the header has the shape of a call, offered or not."""
+        """True if the header has the shape of a call, offered or not."""
         return True
 
     def infer(self, io: ParseContext, header: str, raw: str) -> str | None:

@@ -143,7 +143,7 @@ def _by_library(text: str) -> Repaired | None:
 
 
 def _looks_closed(text: str) -> bool:
-    """Whether the text comes to an end: the last bracket closes, and what stands before it is not inside of a string
+    """True if the text comes to an end: the last bracket closes, and what stands before it is not inside of a string
     that was opened and never closed. Quotes inside of strings may confuse the count, so the last one is looked at: a
     string that ended has it right before the brackets."""
     whole = text.rstrip(" \t\r\n;`")
@@ -155,7 +155,7 @@ def _looks_closed(text: str) -> bool:
 
 
 def _ends_with_quote(text: str) -> bool:
-    """Whether the last character is a quote that closes: not escaped, and not one that opens."""
+    """True if the last character is a quote that closes: not escaped, and not one that opens."""
     if not text.endswith('"') or text.endswith('\\"'):
         return False
     return not text[:-1].rstrip().endswith((":", "{", "[", ","))
@@ -171,7 +171,7 @@ def _nesting(text: str) -> int:
 
 
 def _sound(value: object) -> bool:
-    """Whether JSON can carry the value."""
+    """True if JSON can carry the value."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, dict):
@@ -187,7 +187,7 @@ def _encodable(text: str) -> bool:
 
 
 def _kept(text: str, value: dict[str, object]) -> bool:
-    """Whether the letters and digits of the text are all still there (but for a slack), and none besides."""
+    """True if the letters and digits of the text are all still there (but for a slack), and none besides."""
     written = msgspec.json.encode(value).decode()
     before, after = _count_letters(text), _count_letters(written)
     return _KEPT * before <= after <= before and text.count("`") == written.count("`")

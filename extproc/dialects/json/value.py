@@ -174,7 +174,7 @@ def stream_string(io: ParseContext, writer: CallWriter, stop: Marks | None) -> S
 
 
 def _is_code(buffer: TextBuffer) -> Steps[bool]:
-    """Whether the four digits of an escape stand here."""
+    """True if the four digits of an escape stand here."""
     digits = yield from buffer.peek(4)
     return len(digits) == 4 and all(char in hexdigits for char in digits)
 
@@ -186,7 +186,7 @@ _MAY_BE_MEMBER = re.compile(r'\s*(?:"[^"\\\n]{0,128}(?:"\s*)?)?\Z')
 
 
 def _goes_on(io: ParseContext, stop: Marks | None, followers: str = _AFTER_VALUE) -> Steps[bool]:
-    """Whether the string's closing quote still comes. It does not where a further call comes first: a quote that opens
+    """True if the string's closing quote still comes. It does not where a further call comes first: a quote that opens
     a string, behind another mark or a brace. Nothing is consumed in the end; what is read twice is counted."""
     buffer = io.buffer
     marks = with_stop(_QUOTE_MARKS['"'], stop)
@@ -224,7 +224,7 @@ def _goes_on(io: ParseContext, stop: Marks | None, followers: str = _AFTER_VALUE
 
 
 def _ends_string(buffer: TextBuffer, stop: Marks | None = None, followers: str = _AFTER_VALUE) -> Steps[bool]:
-    """Whether the quote just consumed ends the string: a comma, a closing bracket, a mark that ends the body, the end,
+    """True if the quote just consumed ends the string: a comma, a closing bracket, a mark that ends the body, the end,
     or (a comma is missing) a further member follows."""
     while True:
         rest = buffer.buffer[buffer.at:buffer.at + 256]

@@ -124,7 +124,7 @@ class TaggedCall:
         return False
 
     def _is_json(self, buffer: TextBuffer, in_region: bool) -> Steps[bool]:
-        """Whether one JSON object stands in place of the parameters, also between parentheses (which are consumed)."""
+        """True if one JSON object stands in place of the parameters, also between parentheses (which are consumed)."""
         found = _OBJECT_START.match((yield from buffer.peek_while(
             lambda text: not _OBJECT_DECIDED.match(text), _MAX_OBJECT_START)))
         if found is None or (found[2].isalpha() and not in_region):

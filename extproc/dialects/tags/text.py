@@ -135,7 +135,7 @@ class ValueReader:
     # -------------------------------------------------------------------------------------------------------- tags
 
     def _ends(self, mark: str) -> Steps[bool]:
-        """Whether the value ends with this tag; then what follows the value is on the tape."""
+        """True if the value ends with this tag; then what follows the value is on the tape."""
         tags = self._tags
         if mark in tags.begins or mark == tags.call:
             yield from self._opener(mark)
