@@ -6,7 +6,8 @@ embedded there: in an id in the alphabet of ids, in a thinking block as plain te
 it; providers see short ids with the signature beside them. Nothing is stored.
 
 The form of an id: `ID` `_xs1_` `ORIGIN` (4) `CHECK` (4) `KIND` (1) `DATA`. If a client cuts the id off, the check is
-wrong: the signature is lost, but the id is still the same in the call and in its result.
+wrong: the signature is lost, but the id is still the same in the call and in its result. The form of a text:
+`xs1.` `ORIGIN` `.` `CHECK` `.` `VALUE`.
 """
 
 from __future__ import annotations
@@ -55,15 +56,18 @@ def extract_from_id(call_id: str) -> tuple[str, Signature | None]:
 
 def embed_in_text(signature: Signature) -> str:
     """The signature as text, for the signature field of a thinking block in the client's API."""
-    return f"{_TEXT_MARK}{signature.origin}.{signature.value}"
+    check = _short_hash(signature.origin + signature.value)
+    return f"{_TEXT_MARK}{signature.origin}.{check}.{signature.value}"
 
 
 def extract_from_text(text: str) -> Signature | None:
-    """The signature embedded in a text; None for any other text, such as a signature of Anthropic."""
+    """The signature embedded in a text; None for any other text, such as a signature of Anthropic. A damaged one has
+    an origin that no issuer has, so every provider side drops it."""
     if not text.startswith(_TEXT_MARK):
         return None
-    origin, dot, value = text[len(_TEXT_MARK):].partition(".")
-    return Signature(value, origin) if dot else None
+    origin, _, rest = text[len(_TEXT_MARK):].partition(".")
+    check, _, value = rest.partition(".")
+    return Signature(value, origin if check == _short_hash(origin + value) else "")
 
 
 def _packed(value: str) -> str:
