@@ -29,6 +29,8 @@ Open = Callable[[], AbstractContextManager[Running]]
 WIDTH = 118
 PASSING = "one API"
 """The side on which client and provider speak the same API, on the native transport."""
+FROM_RESPONSES, TO_RESPONSES = "from Responses", "to Responses"
+"""Sides with the Responses API as the client's and as the provider's."""
 PLAIN = "plain"
 """The side that only forwards."""
 FLOOR, ONE_HOP = "floor", "one hop"
@@ -125,7 +127,7 @@ def run(opens: dict[str, Open], plain: Open, counts: list[int], *, quick: bool,
             if tokens:
                 with plain() as other:
                     results.first[name] = uvloop.run(requests.first_tokens(running, other, tokens))
-            if name != PASSING:  # its requests are those of the other API
+            if name not in (PASSING, FROM_RESPONSES):  # its requests are those of the other API
                 results.requests[name] = [
                     uvloop.run(requests.measure(running, size,
                                                 max(3, min(40, 40_000_000 // size) // (4 if quick else 1))))
@@ -175,7 +177,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter windows, fewer repetitions")
     parser.add_argument("--core", action="store_true", help="only the translation, without Envoy")
-    parser.add_argument("--sides", default="native,grpcio,one API,one hop,floor,plain,litellm",
+    parser.add_argument("--sides", default="native,grpcio,one API,from Responses,to Responses,one hop,floor,plain,"
+                        "litellm",
                         help="which of them, comma-separated")
     parser.add_argument("--streams", default="1,10,100,1000", help="how many at once, comma-separated")
     parser.add_argument("--json", type=Path, help="keep the figures in this file")
@@ -188,6 +191,8 @@ def main() -> None:
         opens: dict[str, Open] = {"native": partial(sides.gateway, "native", port),
                                   "grpcio": partial(sides.gateway, "grpcio", port),
                                   PASSING: partial(sides.gateway, "native", port, passing=True),
+                                  FROM_RESPONSES: partial(sides.responses, port, client=True),
+                                  TO_RESPONSES: partial(sides.responses, port, client=False),
                                   ONE_HOP: partial(sides.one_hop, port), FLOOR: partial(sides.floor, port),
                                   PLAIN: partial(sides.plain, port), "litellm": partial(sides.litellm, port)}
         chosen = {name: opens[name] for name in options.sides.split(",")}

@@ -24,8 +24,10 @@ class Side:
     path: str = "/v1/messages"
 
     def request(self, model: str, body: dict[str, object] | None = None) -> bytes:
-        said: dict[str, object] = {"messages": [{"role": "user", "content": "hi"}], **(body or {})}
-        data = json.dumps({"model": model, "max_tokens": 100, "stream": True, **said}).encode()
+        said: dict[str, object] = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 100, **(body or {})}
+        if self.path == "/v1/responses":
+            said = {"input": "hi", "max_output_tokens": 100}
+        data = json.dumps({"model": model, "stream": True, **said}).encode()
         head = (f"POST {self.path} HTTP/1.1\r\nhost: 127.0.0.1:{self.port}\r\nx-api-key: {KEY}\r\n"
                 "content-type: application/json\r\nanthropic-version: 2023-06-01\r\n"
                 f"content-length: {len(data)}\r\n\r\n")

@@ -11,9 +11,10 @@ from typing import Any
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "performance.md"
 START, END = "<!-- bench -->\n", "<!-- end -->"
-NAMES = {"native": "**extproc**", "one API": "extproc, same API on both sides", "one hop": "extproc, one-hop mode",
-         "grpcio": "extproc on grpcio", "floor": "Envoy and a worker that only forwards", "plain": "Envoy alone",
-         "litellm": "LiteLLM"}
+NAMES = {"native": "**extproc**", "one API": "extproc, same API on both sides",
+         "from Responses": "extproc, Responses client", "to Responses": "extproc, Responses provider",
+         "one hop": "extproc, one-hop mode", "grpcio": "extproc on grpcio",
+         "floor": "Envoy and a worker that only forwards", "plain": "Envoy alone", "litellm": "LiteLLM"}
 """Sides in the order of their rows."""
 STREAMS, MANY = 100, 1000
 """The number of streams for CPU and delay, and for memory."""

@@ -15,6 +15,7 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import random
 
 import uvloop
@@ -32,30 +33,57 @@ def event(delta: bytes, finish: bytes = b"null") -> bytes:
                    b'"choices":[{"index":0,"delta":%b,"logprobs":null,"finish_reason":%b}]}\n\n' % (delta, finish))
 
 
-FIRST = event(b'{"role":"assistant","content":""}')
-WORD = event(b'{"content":" some"}')
-STAMPED = event(b'{"content":" @%019d@"}' % 0)
-USAGE = chunked(b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"bench",'
-                b'"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}\n\n')
+def response_event(kind: bytes, members: bytes) -> bytes:
+    return chunked(b'event: response.%b\ndata: {"type":"response.%b","sequence_number":1,%b}\n\n' % (
+        kind, kind, members))
+
+
+@dataclass(frozen=True)
+class Wire:
+    """The events of one API. `stamped` holds 19 digits for the moment of its writing."""
+
+    first: bytes
+    word: bytes
+    stamped: bytes
+    last: bytes
+
+
+_RESPONSE = b'"response":{"id":"resp_1","object":"response","model":"bench","status":"%b","output":[]%b}'
+_DELTA = b'"item_id":"msg_1","output_index":0,"content_index":0,"delta":"%b","logprobs":[]'
+CHAT = Wire(
+    first=event(b'{"role":"assistant","content":""}'),
+    word=event(b'{"content":" some"}'),
+    stamped=event(b'{"content":" @%019d@"}' % 0),
+    last=event(b"{}", b'"stop"') + chunked(
+        b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"bench",'
+        b'"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}\n\n')
+    + chunked(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+RESPONSES = Wire(
+    first=response_event(b"created", _RESPONSE % (b"in_progress", b"")) + response_event(
+        b"output_item.added", b'"output_index":0,"item":{"id":"msg_1","type":"message","role":"assistant",'
+        b'"status":"in_progress","content":[]}'),
+    word=response_event(b"output_text.delta", _DELTA % b" some"),
+    stamped=response_event(b"output_text.delta", _DELTA % (b" @%019d@" % 0)),
+    last=response_event(b"completed", _RESPONSE % (
+        b"completed", b',"usage":{"input_tokens":9,"output_tokens":9,"total_tokens":18}')) + b"0\r\n\r\n")
 _PAUSE = 0.01
 """Seconds between the first token of `spoken` and the others."""
-LAST = event(b"{}", b'"stop"') + USAGE + chunked(b"data: [DONE]\n\n") + b"0\r\n\r\n"
-_BEFORE, _AFTER = STAMPED.split(b"%019d" % 0)
 
 
 class Steady:
     """One stream of stamped events."""
 
-    def __init__(self, write: Callable[[bytes], None], hertz: float) -> None:
+    def __init__(self, write: Callable[[bytes], None], hertz: float, stamped: bytes) -> None:
         self._loop = asyncio.get_running_loop()
         self._write = write
         self._pause = 1 / hertz
+        self._before, self._after = stamped.split(b"%019d" % 0)
         self._timer = self._loop.call_soon(self._tick)
         # Streams that begin together do not go on in step.
         self._due = self._loop.time() - self._pause * random()
 
     def _tick(self) -> None:
-        self._write(b"%b%019d%b" % (_BEFORE, time.monotonic_ns(), _AFTER))
+        self._write(b"%b%019d%b" % (self._before, time.monotonic_ns(), self._after))
         self._due += self._pause
         self._timer = self._loop.call_at(self._due, self._tick)
 
@@ -78,9 +106,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += data
         while (size := self._whole()) is not None:
-            found = MODEL.search(bytes(self._received[:size]))
+            request = bytes(self._received[:size])
             del self._received[:size]
-            self._answer(found[1] if found else b"short")
+            found = MODEL.search(request)
+            path = request[:request.index(b" HTTP")]
+            self._answer(found[1] if found else b"short", RESPONSES if path.endswith(b"/responses") else CHAT)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._steady is not None:
@@ -97,17 +127,18 @@ class Connection(asyncio.Protocol):
             return size if len(self._received) >= size else None
         return len(self._received) if self._received.endswith(b"\r\n0\r\n\r\n") else None
 
-    def _answer(self, model: bytes) -> None:
-        self._transport.write(HEAD + FIRST)
+    def _answer(self, model: bytes, wire: Wire) -> None:
+        write = self._transport.write
+        write(HEAD + wire.first)
         if model.startswith(b"steady-"):
-            self._steady = Steady(self._transport.write, float(model.removeprefix(b"steady-")))
+            self._steady = Steady(write, float(model.removeprefix(b"steady-")), wire.stamped)
         elif model == b"idle":
-            self._transport.write(WORD)
+            write(wire.word)
         elif model == b"spoken":
-            self._transport.write(WORD)
-            asyncio.get_running_loop().call_later(_PAUSE, self._transport.write, WORD * 2 + LAST)
+            write(wire.word)
+            asyncio.get_running_loop().call_later(_PAUSE, write, wire.word * 2 + wire.last)
         else:
-            self._transport.write(WORD * 3 + LAST)
+            write(wire.word * 3 + wire.last)
 
 
 async def main() -> None:

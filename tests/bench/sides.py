@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +47,9 @@ def provider() -> Iterator[int]:
         process.process.wait(10)
 
 
-def _configuration(provider_port: int, *, passing: bool = False) -> dict[str, object]:
+def _configuration(provider_port: int, *, passing: bool = False, endpoint: str = "auto") -> dict[str, object]:
     """One worker, one team, every model to one backend."""
-    backend = {"api": "openai", "url": f"http://127.0.0.1:{provider_port}/v1", "key": "none"}
+    backend = {"api": "openai", "url": f"http://127.0.0.1:{provider_port}/v1", "key": "none", "endpoint": endpoint}
     return {"admin": f"127.0.0.1:{free_port()}", "workers": 1,
             "backends": {BACKEND: {**backend, **({"provider": "openai"} if passing else {})}},
             "models": [{"match": "*", "attempts": [{"backend": BACKEND, "model": "*"}]}],
@@ -59,12 +59,27 @@ def _configuration(provider_port: int, *, passing: bool = False) -> dict[str, ob
 @contextmanager
 def gateway(transport: str, provider_port: int, *, passing: bool = False) -> Iterator[Running]:
     """`passing`: client and provider speak one API, and nothing of an answer must change."""
-    config = _configuration(provider_port, passing=passing)
+    with _running_gateway(transport, _configuration(provider_port, passing=passing)) as (whole, running):
+        yield running(Side("one API", whole.port, "/v1/chat/completions") if passing else Side(transport, whole.port))
+
+
+@contextmanager
+def responses(provider_port: int, *, client: bool) -> Iterator[Running]:
+    """The Responses API on one side, on the native transport: that of the client, at a provider of Chat Completions; or
+    that of the provider, for a Messages client."""
+    config = _configuration(provider_port, endpoint="chat" if client else "responses")
+    with _running_gateway("native", config) as (whole, running):
+        yield running(Side("from Responses", whole.port, "/v1/responses") if client
+                      else Side("to Responses", whole.port))
+
+
+@contextmanager
+def _running_gateway(transport: str,
+                     config: dict[str, object]) -> Iterator[tuple[Gateway, Callable[[Side], Running]]]:
     with tempfile.TemporaryDirectory() as directory:
         whole = Gateway(config, Path(directory), {"EXTPROC_TRANSPORT": transport})
         try:
-            side = Side("one API", whole.port, "/v1/chat/completions") if passing else Side(transport, whole.port)
-            yield Running(side, whole.worker_pids(), whole.envoy_pids())
+            yield whole, lambda side: Running(side, whole.worker_pids(), whole.envoy_pids())
         finally:
             whole.terminate(30)
 
