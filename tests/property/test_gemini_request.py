@@ -27,7 +27,7 @@ from extproc.conversation.model import (
     ToolChoice,
     ToolResult,
 )
-from extproc.conversation.signatures import embed_in_text
+from extproc.conversation.signatures import embed_in_text, extract_from_text
 from extproc.conversation.unsupported import Dropped
 from extproc.errors import BadRequest
 from extproc.profiles.gemini import find_gemini_endpoint, find_gemini_model
@@ -94,8 +94,8 @@ def checked(request: Request, where: Target) -> dict[str, Any]:
     vertex = find_gemini_endpoint(where.endpoint, where.base_path, where.provider).name == "vertex"
     own = [block.signature.value for message in request.messages for block in message.content
            if isinstance(block, ToolCall) and block.signature is not None and block.signature.origin == origin(where)]
-    own += [block.signature.split(".", 2)[2] for message in request.messages for block in message.content
-            if isinstance(block, Thinking) and (block.signature or "").startswith("xs1.")]
+    own += [signature.value for message in request.messages for block in message.content
+            if isinstance(block, Thinking) and (signature := extract_from_text(block.signature or "")) is not None]
     found = refusal(body, where.model, vertex=vertex, issued=set(own))
     assert found is None, found
     return body

@@ -25,6 +25,7 @@ from extproc.conversation.model import (
     ToolChoice,
     ToolResult,
 )
+from extproc.conversation.signatures import embed_in_text
 from extproc.conversation.unsupported import Dropped
 from extproc.profiles import PROVIDERS, find_profile
 from extproc.profiles.target import Target
@@ -71,7 +72,7 @@ MEDIA = st.sampled_from([Media("image", media_type="image/png", data="iVBORw==")
                          Media("image", url="https://example.com/a.png", cache=True),
                          Media("document", media_type="application/pdf", data="JVBERi0=")])
 IDS = st.sampled_from(["a", "call_0", "toolu_" + "x" * 50, "functions.read:0", "ABCdef123"])
-SIGNED = st.sampled_from([None, "c2ln", "xs1.abcd.c2ln"])
+SIGNED = st.sampled_from([None, "c2ln", embed_in_text(Signature("c2ln", "abcd"))])
 THINKING = st.one_of(st.builds(Thinking, st.sampled_from(["", "hm"]), SIGNED),
                      st.builds(Thinking, st.just(""), st.none(), st.just("ZGF0YQ==")))
 CALLS = st.builds(ToolCall, IDS, st.sampled_from(["read", "a.b", "write", "gone"]),
