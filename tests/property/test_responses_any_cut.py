@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from extproc.apis.anthropic.client.grammar import check
 from extproc.translation.exchange import Translation
 from tests.providers import responses as api
+from tests.unit.apis.responses.client.grammar import check_stream
 
 Json = dict[str, Any]
 
@@ -20,6 +21,12 @@ REQUEST = {
     "model": "m", "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": "hi"}],
     "tools": [{"name": name, "description": name, "input_schema": {"type": "object", "properties": {
         "a": {"type": "string"}}}} for name in ("lookup_tide", "ping")],
+}
+BODIES: dict[str, Json] = {
+    "anthropic": REQUEST,
+    "responses": {"model": "m", "input": "hi", "reasoning": {"summary": "auto"}, "tools": [
+        {"type": "function", "name": "lookup_tide", "strict": False, "parameters": {
+            "type": "object", "properties": {"a": {"type": "string"}}}}, {"type": "custom", "name": "ping"}]},
 }
 WORDS = st.text(min_size=0, max_size=12) | st.sampled_from(["\n", " ", "<think>", "\U0001f388 \u00fc"])
 NAMES = st.sampled_from(["lookup_tide", "ping", "unknown"])
@@ -78,9 +85,10 @@ def provider_body(draw: st.DrawFn) -> bytes:
     return b"".join(api.written(event, newline=newline, named=named, ascii=ascii) for event in events) + tail
 
 
-def translate(pieces: list[bytes], stream: bool = True, **more: Any) -> tuple[int, bytes]:
-    translation = Translation("anthropic", "responses", "m", **more)
-    translation.request(json.dumps({**REQUEST, "stream": stream}).encode())
+def translate(pieces: list[bytes], stream: bool = True, *, client: str = "anthropic",
+              **more: Any) -> tuple[int, bytes]:
+    translation = Translation(client, "responses", "m", **more)
+    translation.request(json.dumps({**BODIES[client], "stream": stream}).encode())
     translation.start(200, {"content-type": "text/event-stream"})
     out = b"".join(translation.feed(piece) for piece in pieces) + translation.finish()
     assert translation.head is not None
@@ -105,6 +113,28 @@ def test_any_cut_same_bytes_and_the_grammar_holds(body: bytes, cuts: list[int], 
         ids = [e["content_block"]["id"] for e in events_of(whole)
                if e.get("content_block", {}).get("type") == "tool_use"]
         assert len(ids) == len(set(ids))
+
+
+AT_OPENAI = {"provider": "openai", "url": "https://api.openai.com/v1"}
+
+
+@given(provider_body(), st.lists(st.integers(0, 10_000), max_size=12), st.booleans(), st.booleans(), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_a_client_of_the_same_api_gets_the_same_bytes(body: bytes, cuts: list[int], stream: bool, withhold: bool,
+                                                      passes: bool) -> None:
+    """Encoded anew, the grammar holds whatever the provider sends. Either way the stream has one end."""
+    more = {"client": "responses", "withhold": withhold, **(AT_OPENAI if passes else {})}
+    status, whole = translate([body], stream, **more)
+    at = [0, *sorted(c % (len(body) + 1) for c in cuts), len(body)]
+    assert translate([body[a:b] for a, b in itertools.pairwise(at)], stream, **more) == (status, whole)
+    if not stream or status != 200:
+        return
+    if not passes:
+        check_stream(whole)
+    ends = [event["type"] for event in events_of(whole)
+            if event["type"] in ("response.completed", "response.incomplete", "response.failed")]
+    assert len(ends) == 1
+    assert events_of(whole)[-1]["type"] == ends[0]
 
 
 @given(provider_body())

@@ -27,6 +27,8 @@ from extproc.errors import Failure
 KEEP_ALIVE = b'event: keepalive\ndata: {"type":"keepalive"}\n\n'
 """Without a number: those of the provider's events stay without gaps."""
 
+_WHOLE = (encode_raw("completed"), encode_raw("incomplete"))
+"""The statuses of a response that is complete."""
 _ENDS = {"response.completed": "completed", "response.incomplete": "incomplete"}
 _ARGUMENTS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
 _FAILURES = ("error", "response.failed", "response.cancelled")
@@ -104,7 +106,8 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
 
     def _pass_body(self, body: bytes) -> bool:
         fields = fields_of(body)
-        if fields is None or has_value(fields.get("error")) or "output" not in fields:
+        if fields is None or has_value(fields.get("error")) or "output" not in fields \
+                or fields.get("status") not in _WHOLE:
             return False
         self._set_own_fields(fields)
         self._pass(valid_utf8(encode_fields(fields)), content=True, calls=self._calls.count)

@@ -82,3 +82,14 @@ def test_calls_that_were_not_offered_are_counted() -> None:
     whole = api.response([api.function_call("call_1", "unknown", {})])
     exchange, _ = response_to(api.events_of(whole))
     assert exchange.unoffered_calls == 1
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled", "in_progress", "queued"])
+def test_a_whole_response_that_is_not_complete_is_an_error(state: str) -> None:
+    exchange = talk()
+    exchange.request(written({"input": "hi"}))
+    exchange.start(200, {"content-type": "application/json"})
+    exchange.feed(json.dumps(api.response([], state=state)).encode())
+    exchange.finish()
+    assert exchange.head is not None
+    assert exchange.head.status >= 500
