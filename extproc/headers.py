@@ -82,7 +82,7 @@ REMOVED_IN_HOP = (
 )
 """Removed on the way to the provider: what the gateway knows and no provider needs."""
 PASSED_THROUGH = ("accept", "openai-beta")
-"""Client to provider, on paths that are not translated (`/v1/embeddings`, `/v1/responses`)."""
+"""Client to provider, on paths that are not translated (`/v1/embeddings`)."""
 SET_BY_TRANSPORT = ("host", "content-length", "content-type", "te", "transfer-encoding", "connection", "user-agent")
 """Gateway to a collector of traces: headers that no configuration may set, because Envoy does."""
 

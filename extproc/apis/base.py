@@ -198,7 +198,6 @@ class ForwardedRequest(msgspec.Struct, frozen=True):
     request: ProviderRequest
     model: str
     """The client's name of the model, which the response names too."""
-    stream: bool
 
 
 class PassThrough(Protocol):

@@ -1,9 +1,8 @@
-"""One HTTP exchange on a path that is not translated: bytes are forwarded, except the model's name, errors and the end.
+"""One HTTP exchange on a path that is not translated: bytes are forwarded, except the model's name and errors.
 
-`/v1/embeddings`, `/v1/responses` and Anthropic's `count_tokens` are sent unchanged to backends of the same API; the
-client reads the name of the model that it asked for. The API's pass-through writes the request. `Translation` does
-everything else (errors in the client's shape, withholding, keep-alives, idle time, codings, headers). A stream that
-breaks off or a damaged event ends in an error; an error before the first content is a status.
+`/v1/embeddings` and Anthropic's `count_tokens` are sent unchanged to backends of the same API; the client reads the
+name of the model that it asked for. The API's pass-through writes the request. `Translation` does everything else
+(errors in the client's shape, idle time, codings, headers). Responses are whole bodies.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from extproc.apis.base import ProviderRequest
-from extproc.apis.shared.forwarding import ForwardedErrorEncoder, ForwardedResponseDecoder
-from extproc.apis.shared.passthrough import COMMENT, PassThroughEncoder
+from extproc.apis.shared.forwarding import ForwardedResponseDecoder, ForwardedResponseEncoder
 from extproc.conversation.model import Request
 from extproc.translation.client_response import ResponseCodec
 from extproc.translation.encoding import plain_request_body
@@ -36,10 +34,8 @@ class UntranslatedExchange(Translation):
         body = plain_request_body(body, headers, self._limits.body)
         forwarded = self._pass_through.forward_request(self._path, body, headers, self._target, self._limits,
                                                        self.dropped)
-        self.conversation = Request(model=forwarded.model, messages=[], stream=forwarded.stream, api=self._client.name)
+        self.conversation = Request(model=forwarded.model, messages=[], api=self._client.name)
         return forwarded.request
 
     def _make_codec(self, conversation: Request) -> ResponseCodec:
-        decoder = ForwardedResponseDecoder(conversation, self._limits, self._scrubber.body)
-        errors = ForwardedErrorEncoder(decoder, self._client, stream=conversation.stream)
-        return ResponseCodec(decoder, PassThroughEncoder(errors, COMMENT, stream=conversation.stream))
+        return ResponseCodec(ForwardedResponseDecoder(conversation, self._limits), ForwardedResponseEncoder())

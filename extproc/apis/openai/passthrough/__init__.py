@@ -57,7 +57,7 @@ class OpenAIPassThrough:
 
     def forward_request(self, path: str, body: bytes, headers: Mapping[str, str], target: Target, limits: Limits,
                         dropped: Dropped) -> ForwardedRequest:
-        """Embeddings and responses."""
+        """Embeddings."""
         fields = fields_of(checked(body, limits.json_depth)) or {}
         head = {"content-type": "application/json", "accept-encoding": "identity"}
         head.update({name: headers[name] for name in PASSED_THROUGH if headers.get(name)})
@@ -86,13 +86,10 @@ def _is_native(target: Target) -> bool:
 
 
 def _forwarded_path(path: str, target: Target) -> str:
-    """Azure's classic endpoint names the deployment in the path of embeddings, but not in that of responses (source:
-    its API reference)."""
+    """Azure's classic endpoint names the deployment in the path (source: its API reference)."""
     version, base = target.profile.deployment_api_version, target.base_path
     if version is None or base.endswith("/v1"):
         return base + path
     root, _, deployment = base.partition("/deployments/")
     root = root.removesuffix("/openai") + "/openai"
-    if path != "/responses":
-        root += f"/deployments/{deployment or quote(target.model, safe='')}"
-    return f"{root}{path}?api-version={version}"
+    return f"{root}/deployments/{deployment or quote(target.model, safe='')}{path}?api-version={version}"
