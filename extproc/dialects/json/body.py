@@ -1,9 +1,9 @@
-"""Calls whose body is JSON: `{"name": ..., "arguments": {...}}` and bare argument objects, read while they arrive.
+"""Calls with a JSON body: `{"name": ..., "arguments": {...}}` and bare argument objects, read while they arrive.
 
-Used by the forms of all dialects with JSON bodies. The name must be known before anything goes out, the order of the
-members is free. String values of string parameters stream; everything else waits until it is whole and is typed by the
-schema. Damage (single quotes, Python literals, raw newlines, missing commas or brackets) is repaired where that is
-possible without taking back what went out. Brackets and tags inside strings are data.
+Used by all parsers of dialects with JSON bodies. Members may come in any order; nothing is sent before the name is
+known. String values of string parameters stream. Other values wait until they are whole, and the schema gives their
+types. Damage (single quotes, Python literals, raw newlines, missing commas or brackets) is repaired if nothing that was
+sent has to be taken back. Brackets and tags inside strings are data.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from extproc.dialects.parse_context import NoMatch, ParseContext
 NAME_KEYS = ("name", "tool_name", "function")
 ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
 _ENVELOPE = frozenset({"id", "type", "index", "call_id", "tool_call_id", *NAME_KEYS})
-"""Members of a call that are about the call."""
+"""Members of a call object that are no parameters."""
 _QUOTES = ("\"", "'")
-"""JSON's, and those of models that write a Python dict."""
+"""Quotes of JSON, and of models that write a Python dict."""
 
 
 def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: bool = False,
               opened: bool = False) -> Steps[CallWriter]:
-    """Reads one call object through its `}` and returns its writer, closed. `opened`: its `{` was consumed. `stop`:
-    marks that end a damaged body; the body is consumed up to them. `needs_arguments`: an object without arguments is no
-    call; for objects that no marker introduces. Raises NoMatch, but never once the call has begun."""
+    """Reads one call object through its `}` and returns its closed writer. `opened`: its `{` was consumed. `stop`:
+    marks that end a damaged body; they are not consumed. `needs_arguments`: an object without arguments is no call (for
+    objects without an opener). Raises NoMatch unless the call has begun."""
     buffer = io.buffer
     if not opened and not (yield from buffer.literal("{")):
         raise NoMatch
@@ -47,7 +47,7 @@ def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: b
         try:
             key = yield from _key(buffer)
         except NoMatch:
-            if writer is not None:  # damage behind the arguments
+            if writer is not None:  # damage after the arguments
                 break
             raise
         if key in NAME_KEYS and name is None:
@@ -73,7 +73,7 @@ def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: b
     if writer is None:
         if name is None or needs_arguments:
             raise NoMatch
-        misplaced = _misplaced(io, name, others)
+        misplaced = _find_misplaced_arguments(io, name, others)
         writer = io.begin_call(name)
         if misplaced is not None:
             writer.note_repair("misplaced_arguments")
@@ -83,10 +83,9 @@ def read_call(io: ParseContext, stop: Marks | None = None, *, needs_arguments: b
     return writer
 
 
-def _misplaced(io: ParseContext, name: str, others: dict[str, str]) -> str | None:
-    """The arguments of a call object that has none, where its other members can only be these: an object that holds
-    nothing but parameters of the tool, under a key that is misspelt, or the parameters beside the name, all that the
-    tool requires and nothing else."""
+def _find_misplaced_arguments(io: ParseContext, name: str, others: dict[str, str]) -> str | None:
+    """The arguments of a call object without a member for them, if its other members can only be arguments: an object
+    of parameters under a misspelt key, or all required parameters beside the name and nothing else."""
     known = io.find_tool(name)
     members = {key: raw for key, raw in others.items() if key not in _ENVELOPE}
     if io.mode == "as-is" or known is None or not members:
@@ -102,7 +101,7 @@ def _misplaced(io: ParseContext, name: str, others: dict[str, str]) -> str | Non
 
 
 def read_keyed_call(io: ParseContext, stop: Marks | None = None) -> Steps[None]:
-    """As `read_call`, of an object whose keys are names: `{"NAME": {...}}`. Several members are several calls."""
+    """As `read_call`, for an object whose keys are the names: `{"NAME": {...}}`. Each member is a call."""
     buffer = io.buffer
     before = io.calls
     if not (yield from buffer.literal("{")):
@@ -129,7 +128,7 @@ def read_keyed_call(io: ParseContext, stop: Marks | None = None) -> Steps[None]:
 
 
 def _key(buffer: TextBuffer) -> Steps[str]:
-    """The key of a member, through its colon. Raises NoMatch."""
+    """Reads the key of a member and its colon. Raises NoMatch."""
     if (yield from buffer.peek()) not in _QUOTES:
         raise NoMatch
     key = yield from short_string(buffer)
@@ -141,12 +140,12 @@ def _key(buffer: TextBuffer) -> Steps[str]:
 
 
 ReadCall = Callable[[ParseContext, Marks | None], Steps[object]]
-"""Reads one call object from its `{`; raises NoMatch."""
+"""Reads one call object from its `{`. Raises NoMatch."""
 
 
 def read_array(io: ParseContext, stop: Marks | None = None, read: ReadCall = read_call) -> Steps[None]:
-    """Call objects behind the `[` of an array, through its `]`. Raises NoMatch when the first element is none; a later
-    one that is none, or names no offered tool, is text. `read`: how one is written."""
+    """Reads the call objects of an array, from after its `[` through its `]`. Raises NoMatch if the first element is no
+    call of an offered tool; a later one is then text. `read`: reads one element."""
     buffer = io.buffer
     before = io.calls
     while True:
@@ -164,7 +163,7 @@ def read_array(io: ParseContext, stop: Marks | None = None, read: ReadCall = rea
 
 
 def _call_or_text(io: ParseContext, stop: Marks | None, read: ReadCall) -> Steps[None]:
-    """A further call object; the text of it when it is none."""
+    """Reads a further element: a call, or text."""
     buffer = io.buffer
     buffer.mark()
     try:
@@ -177,7 +176,7 @@ def _call_or_text(io: ParseContext, stop: Marks | None, read: ReadCall) -> Steps
 
 
 def _name_value(io: ParseContext) -> Steps[str | None]:
-    """The name, also of `"function": {"name": ..., ...}` (then None: its members are read as if they stood outside)."""
+    """Reads the name. None for `"function": {"name": ..., ...}`, whose members are then read like outer ones."""
     buffer = io.buffer
     mark = yield from buffer.peek()
     if mark == "{":
@@ -189,8 +188,9 @@ def _name_value(io: ParseContext) -> Steps[str | None]:
 
 
 def read_arguments(io: ParseContext, writer: CallWriter, stop: Marks | None = None) -> Steps[bool]:
-    """The value of the arguments: an object, a string that holds one, null. True: the value is whole and what follows
-    it may be read; False: the text ended or broke inside of it (the writer is closed as far as that is right)."""
+    """Reads the arguments: an object, a string with an object, or null. True if they are whole and the parser may read
+    what follows; False if the text ended or is damaged inside them. In that case the writer is closed if that is
+    right."""
     buffer = io.buffer
     mark = yield from buffer.peek()
     if mark != "{" or io.mode == "as-is":
@@ -203,23 +203,23 @@ def read_arguments(io: ParseContext, writer: CallWriter, stop: Marks | None = No
             writer.whole = True
             return True
         if not mark:
-            if buffer.comma:  # a further member was to follow
+            if buffer.comma:  # a further member was about to follow
                 writer.break_off()
             writer.note_text_end()
             return False
         if mark != '"':
-            return (yield from _mend(io, writer, "", stop))
+            return (yield from _repair_arguments(io, writer, "", stop))
         try:
             key = yield from short_string(buffer)
         except NoString as damaged:
             if not buffer.ran_out:
-                return (yield from _mend(io, writer, damaged.raw, stop))
+                return (yield from _repair_arguments(io, writer, damaged.raw, stop))
             if buffer.finished and stop is not None and stop.search(damaged.raw, 0) is not None:
                 buffer.push_back(damaged.raw[1:])  # the closing bracket became a quote
-            return (yield from _mend(io, writer, "", stop))
+            return (yield from _repair_arguments(io, writer, "", stop))
         yield from buffer.space()
         if not (yield from buffer.literal(":")):
-            return (yield from _mend(io, writer, _quoted(key), stop))
+            return (yield from _repair_arguments(io, writer, _quoted(key), stop))
         yield from buffer.space()
         mark = yield from buffer.peek()
         if mark == '"' and writer.streams(key):
@@ -236,7 +236,7 @@ def read_arguments(io: ParseContext, writer: CallWriter, stop: Marks | None = No
         try:
             writer.write_value(key, decode_json(raw))
         except ValueError:
-            return (yield from _mend(io, writer, f"{_quoted(key)}: {raw}", stop))
+            return (yield from _repair_arguments(io, writer, f"{_quoted(key)}: {raw}", stop))
 
 
 def _quoted(key: str) -> str:
@@ -244,7 +244,7 @@ def _quoted(key: str) -> str:
 
 
 def _whole_arguments(io: ParseContext, writer: CallWriter) -> Steps[bool]:
-    """Arguments that are no object in the open: null, a string that holds the object, or anything in as-is mode."""
+    """Reads arguments that are no plain object: null, a string with an object, or anything in as-is mode."""
     raw = yield from raw_value(io)
     if raw.startswith('"'):
         try:
@@ -261,10 +261,10 @@ def _whole_arguments(io: ParseContext, writer: CallWriter) -> Steps[bool]:
     return True
 
 
-def _mend(io: ParseContext, writer: CallWriter, consumed: str, stop: Marks | None) -> Steps[bool]:
-    """Damaged arguments: what is left of them goes to the repair. That is all up to the bracket that closes them, where
-    what stands before it can be read (True: what follows it may be read); else up to the mark that ends the region, or
-    the end."""
+def _repair_arguments(io: ParseContext, writer: CallWriter, consumed: str, stop: Marks | None) -> Steps[bool]:
+    """Repairs damaged arguments. `consumed`: their text so far without the `{`. They end at their closing bracket if
+    they are readable up to it (True: the parser may read what follows), else at the mark that ends the region or at the
+    end of the text."""
     buffer = io.buffer
     if stop is None:
         raw, mark = (yield from raw_rest(io)), ""

@@ -1,9 +1,9 @@
-"""Almost-JSON text -> the value it plainly means, with the name of each liberty that was taken.
+"""Almost-JSON text -> its value, with the name of each deviation from JSON.
 
-Models write JSON with single quotes, Python's `True` and `None`, raw newlines, trailing commas. Each of these has one
-reading only, so it is read here exactly, in one pass whose cost grows with the text. Called by `coercion.py` (values
-of parameters) and `repair.py` (whole argument objects). It never guesses: where two readings are possible it raises,
-and it never returns what JSON cannot carry (NaN, infinity, a lone surrogate).
+Models write JSON with single quotes, Python's `True` and `None`, raw newlines, trailing commas. Each of these has only
+one possible meaning, which is read here in one pass with linear cost. Called by `coercion.py` (values of parameters)
+and `repair.py` (whole argument objects). It never guesses: a text with two possible meanings raises ValueError. It
+never returns a value that JSON cannot carry (NaN, infinity, a lone surrogate).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import msgspec
 from extproc.bounds import JSON_DEPTH
 
 MAX_TEXT = 1024 * 1024
-"""Longest text, in characters, that is read this way; valid JSON has no such bound."""
+"""Longest text, in characters, that is read leniently. Valid JSON has no such bound."""
 MAX_DEPTH = 512
-"""Deepest nesting of valid JSON. Python's limit is about 970 here, but it depends on the depth of the stack: what the
-decoder just accepts, the encoder might not write."""
+"""Deepest nesting of valid JSON. Python's own limit depends on the depth of the stack (about 970 here), so the encoder
+might refuse a value that the decoder just accepted."""
 
 _SPACE = re.compile(r"[ \t\r\n\u00a0\ufeff]*")
 _COMMENT = re.compile(r"//[^\n]*|/\*[\s\S]*?\*/")
@@ -63,18 +63,18 @@ def _is_deep(value: object) -> bool:
 class LenientValue(NamedTuple):
     value: object
     repairs: tuple[str, ...]
-    """What was read although JSON does not allow it, in the order of appearance: `quotes`, `python_literals`,
-    `trailing_comma`, `control_characters`, `escapes`, `numbers`, `comments`, `missing_brackets`."""
+    """The deviations from JSON in order of appearance: `quotes`, `python_literals`, `trailing_comma`,
+    `control_characters`, `escapes`, `numbers`, `comments`, `missing_brackets`."""
     end: int
-    """Where the value ends in the text."""
+    """The index after the value."""
     unclosed: bool
-    """The text ended before the value's brackets closed."""
+    """The text ended before the value's brackets were closed."""
 
 
 def read_lenient(text: str, start: int = 0) -> LenientValue:
-    """The first value of `text`. Raises ValueError where the text has no single plain reading."""
+    """The first value of `text`. Raises ValueError if it is unreadable or ambiguous."""
     if len(text) - start > MAX_TEXT:
-        raise ValueError("longer than what is repaired")
+        raise ValueError("too long to repair")
     reader = _Reader(text, start)
     value = reader.value(0)
     return LenientValue(value, tuple(reader.repairs), reader.at, reader.unclosed)
@@ -142,7 +142,7 @@ class _Reader:
                 return out
 
     def _ends(self, closer: str, comma_before_end: bool) -> bool:
-        """After a member: whether the container ends here; moves past a comma otherwise."""
+        """After a member: True if the container ends; else consumes the comma."""
         mark = self._next()
         if mark == ",":
             self.at += 1
@@ -156,7 +156,7 @@ class _Reader:
             self.at += 1
             return True
         if not mark or mark in "}])":
-            # the bracket of an outer container, or the end: this one was never closed
+            # the bracket of an outer container, or the end of the text
             self.unclosed = self.unclosed or not mark
             self._note("missing_brackets")
             return True
@@ -192,7 +192,7 @@ class _Reader:
         return number
 
     def _string(self, quote: str, followers: str) -> str:
-        """A string. A quote that none of `followers` follows is part of it: models forget to escape them."""
+        """A string. A quote without one of `followers` after it is data: models forget to escape quotes."""
         if quote == "'":
             self._note("quotes")
         text, plain = self.text, _PLAIN[quote]
@@ -219,8 +219,8 @@ class _Reader:
                 self.at += 1
 
     def _escape(self, quote: str) -> str:
-        """The text of one escape. What is no escape anywhere (`\\d`, `\\ `) stands for itself: models forget to
-        double the backslashes of regular expressions and paths."""
+        """The text of one escape. An unknown escape (`\\d`, `\\ `) is literal text: models forget to double the
+        backslashes of regular expressions and paths."""
         letter = self.text[self.at + 1 : self.at + 2]
         known = _ESCAPES.get(letter)
         if known is not None:
@@ -240,7 +240,7 @@ class _Reader:
         return chr(int(digits.group(), 16))
 
     def _closes(self, followers: str) -> bool:
-        """Moves past a quote; whether it ends its string."""
+        """Consumes a quote. True if it ends its string."""
         self.at += 1
         found = _SPACE.match(self.text, self.at)
         behind = found.end() if found is not None else self.at
@@ -252,7 +252,7 @@ class _Reader:
         return False
 
     def _joined(self, pieces: list[str]) -> str:
-        """Pairs of surrogates (two `\\u` escapes) become one character, a lone one the replacement character."""
+        """Joins surrogate pairs (two `\\u` escapes) and replaces lone surrogates."""
         whole = "".join(pieces)
         if whole.isascii():
             return whole
@@ -263,7 +263,7 @@ class _Reader:
             return whole.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
     def _next(self) -> str:
-        """The next character that is neither space nor comment; empty at the end."""
+        """Skips spaces and comments. The next character; empty at the end."""
         while True:
             found = _SPACE.match(self.text, self.at)
             if found is not None:

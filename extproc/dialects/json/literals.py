@@ -1,7 +1,7 @@
-"""Python's literals: the text of a value, or of a string while it arrives -> what it means. Nothing is ever evaluated.
+"""Python literals, whole or while a string arrives -> their values. Nothing is ever evaluated.
 
-Called by the form of calls in Python's syntax. Tuples and sets become lists, keys of dictionaries text. Text that is no
-literal (a name, an expression) raises ValueError; the caller decides what it is then.
+For calls in Python's syntax. Tuples and sets become lists; keys of dictionaries become text. Text that is no literal (a
+name, an expression) raises ValueError.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from extproc.dialects.buffer import Marks, Steps, TextBuffer
 from extproc.dialects.json.lenient import read_lenient
 
 _MAX_PARSED = 64 * 1024
-"""Longest text, in characters, that goes to Python's own parser."""
+"""Longest text, in characters, for Python's own parser."""
 _MAX_BITS = 14_000
-"""Longest integer. Python writes at most 4300 digits, but reads hexadecimal ones of any length."""
+"""Longest integer. Python writes at most 4300 digits but reads hexadecimal numbers of any length."""
 _NAMES = {"true": True, "false": False, "null": None, "none": None}
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0",
            "\\": "\\", "'": "'", '"': '"', "/": "/", "\n": ""}
@@ -28,8 +28,8 @@ _STRING_MARKS = {quote: Marks([quote, "\\"]) for quote in ("'", '"', "'''", '"""
 
 
 def read_literal(text: str) -> object:
-    """The value of a literal, as JSON can carry it; what Python itself would refuse but has one plain reading (raw
-    newlines in strings) is read, too. Raises ValueError."""
+    """The value of a literal, as JSON can carry it. Also reads text that Python refuses but that has only one possible
+    meaning, such as raw newlines in strings. Raises ValueError."""
     try:
         return _parsed(text.strip())
     except ValueError:
@@ -40,7 +40,7 @@ def read_literal(text: str) -> object:
 
 
 def literal_of(node: ast.expr) -> object:
-    """The value of a literal that Python's parser read. Raises ValueError for any other expression."""
+    """The value of a literal in Python's syntax tree. Raises ValueError for other expressions."""
     return _value(node)
 
 
@@ -94,8 +94,8 @@ def _key(node: ast.expr | None) -> str:
 
 
 def read_string(buffer: TextBuffer, quote: str, out: Callable[[str], None], after: str = ",)]}") -> Steps[bool]:
-    """A string behind its opening quote, decoded while it arrives. Raw newlines are data, and so is a quote that none
-    of the characters `after`, which may follow a value, follows. False: the text ended inside."""
+    """Decodes a string from after its opening quote while it arrives. Raw newlines are data. A quote without one of the
+    characters `after` behind it is data, too. False if the text ended inside."""
     marks = _STRING_MARKS[quote]
     while True:
         mark = yield from buffer.until(marks, out)
@@ -113,7 +113,7 @@ def read_string(buffer: TextBuffer, quote: str, out: Callable[[str], None], afte
 
 
 def _escape(buffer: TextBuffer) -> Steps[str | None]:
-    """What stands behind a backslash; None: the text ended. What is no escape stays as it is."""
+    """Decodes an escape from after its backslash. Unknown escapes stay as they are. None if the text ended."""
     letter = yield from buffer.peek()
     if not letter:
         return None

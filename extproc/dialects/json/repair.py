@@ -1,10 +1,8 @@
-"""Damaged argument JSON -> the object that was meant, with the name of each repair; an object and its schema -> what is
-wrong with it.
+"""Damaged argument JSON -> the object that was meant, with the name of each repair.
 
-Called by the readers when a call's arguments do not parse, and for `arguments: strict`. Damage with one plain reading
-is repaired here exactly; the rest goes to the json_repair library, whose result counts only when it kept what the model
-wrote. A string is never closed and a value never invented: text that breaks off inside a string is no object. Nothing
-is fetched, and no client's schema or pattern can make a check run long.
+Damage with only one possible meaning is repaired here. Other damage goes to the json_repair library, whose result
+counts only if it kept the model's words. No string is closed and no value invented: text that breaks off inside a
+string is no object. `problems` validates an object for `arguments: strict`.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _LIBRARY_TEXT = 128 * 1024
 """Longest text, in characters, that goes to json_repair: it takes 0.4 s for this much, and more than twice that for
 twice as much."""
 _KEPT = 0.9
-"""Share of the letters and digits of a text that must come back from json_repair: below it, it dropped content."""
+"""Share of a text's letters and digits that json_repair must keep. Below it, content is lost."""
 
 _UNICODE_ESCAPE = re.compile(r"\\u[0-9a-fA-F]{4}")
 _NOT_WORD = re.compile(r"[\W_]+")
@@ -32,25 +30,24 @@ _TRAILING_CLOSERS = " \t\r\n}]),;"
 
 
 class Repaired(msgspec.Struct, frozen=True):
-    """An arguments object. `repairs` names what was repaired: `stray_prefix`, `code_fence`, `double_encoded`,
-    `extra_brackets`, `repeated`, `json_repair`, and those of `relaxed.Reading`; empty for valid JSON."""
+    """An arguments object. `repairs`: `stray_prefix`, `code_fence`, `double_encoded`, `extra_brackets`, `repeated`,
+    `json_repair` and those of `LenientValue`; empty for valid JSON."""
 
     value: dict[str, object]
     repairs: tuple[str, ...]
 
 
 def problems(schema: Schema, value: object) -> list[str]:
-    """What is wrong with the value, as `validation.problems` tells it. Only `arguments: strict` asks, and what it takes
-    is a large library: the other processes of the gateway need not load it."""
+    """`validation.problems`. Its large library is imported only for `arguments: strict`."""
     from extproc.dialects import validation
 
     return validation.problems(schema, value)
 
 
 def read_object(text: str) -> Repaired | None:
-    """The object that `text` is or was meant to be. None: no object (prose, another JSON value, a string that never
-    ends), or one that cannot be read without guessing what it said. Missing brackets at the end are supplied: check
-    `parse_context.is_closed` first where the text may have been cut."""
+    """The object that `text` is or was meant to be; None if it is no object (prose, another JSON value, a string that
+    never ends), or if its meaning would have to be guessed. Missing brackets at the end are added: if the text may have
+    been cut off, check `call_writer.is_closed` first."""
     return _read(text.strip().removeprefix("\ufeff"), 0)
 
 
@@ -58,7 +55,7 @@ def _read(text: str, depth: int) -> Repaired | None:
     try:
         value = decode_json(text)
     except ValueError:
-        return _mended(text, depth) if text else None
+        return _repair(text, depth) if text else None
     if isinstance(value, dict):
         return Repaired(value, ())
     if isinstance(value, str):
@@ -66,7 +63,7 @@ def _read(text: str, depth: int) -> Repaired | None:
     return None
 
 
-def _mended(text: str, depth: int) -> Repaired | None:
+def _repair(text: str, depth: int) -> Repaired | None:
     if text.startswith("```"):
         return _inner(_unfenced(text), "code_fence", depth)
     if text.startswith("{}") and text[2:].lstrip().startswith("{"):
@@ -76,14 +73,14 @@ def _mended(text: str, depth: int) -> Repaired | None:
     if text[0] not in '{"':
         return None
     if text[0] == "{":
-        return _plain(text) or _by_library(text)
+        return _read_lenient_object(text) or _repair_by_library(text)
     # the opening bracket got lost: `"a": 1}`
-    found = _plain("{" + text) if text.endswith("}") else None
+    found = _read_lenient_object("{" + text) if text.endswith("}") else None
     return found and Repaired(found.value, _with("missing_brackets", found.repairs))
 
 
 def _inner(text: str, repair: str, depth: int) -> Repaired | None:
-    """What is left when one layer is taken off."""
+    """Reads the text without one outer layer."""
     found = _read(text.strip(), depth + 1) if depth < 3 else None
     return found and Repaired(found.value, _with(repair, found.repairs))
 
@@ -99,16 +96,16 @@ def _unfenced(text: str) -> str:
 
 
 def _escaped_object(text: str, depth: int) -> Repaired | None:
-    """An object whose quotes are all escaped, as it stands inside a JSON string, but without the string's quotes."""
+    """Reads an object whose quotes are all escaped: the inside of a JSON string without the string's quotes."""
     try:
         inner = decode_json(f'"{text}"')
     except ValueError:
-        return _by_library(text)
+        return _repair_by_library(text)
     return _inner(inner, "double_encoded", depth) if isinstance(inner, str) else None
 
 
-def _plain(text: str) -> Repaired | None:
-    """The exact repairs."""
+def _read_lenient_object(text: str) -> Repaired | None:
+    """Reads an object with deviations that have only one possible meaning."""
     try:
         reading = read_lenient(text)
     except ValueError:
@@ -129,13 +126,13 @@ def _plain(text: str) -> Repaired | None:
 # ------------------------------------------------------------------------------------------------------------ library
 
 
-def _by_library(text: str) -> Repaired | None:
+def _repair_by_library(text: str) -> Repaired | None:
     if len(text) > _LIBRARY_TEXT or not _looks_closed(text) or _nesting(text) > JSON_DEPTH:
         return None
     try:
         value = json_repair.loads(text, skip_json_loads=True)
     except Exception:
-        # a parser of arbitrary damage, which may stumble over it in any way
+        # a parser of arbitrary damage, which can fail in any way
         return None
     if not isinstance(value, dict) or not _sound(value) or not _kept(text, value):
         return None
@@ -143,9 +140,8 @@ def _by_library(text: str) -> Repaired | None:
 
 
 def _looks_closed(text: str) -> bool:
-    """True if the text comes to an end: the last bracket closes, and what stands before it is not inside of a string
-    that was opened and never closed. Quotes inside of strings may confuse the count, so the last one is looked at: a
-    string that ended has it right before the brackets."""
+    """True if the text ends with a closing bracket that is not inside an open string. Unescaped quotes in strings can
+    confuse the balance; then the text counts as closed if a quote stands right before the brackets."""
     whole = text.rstrip(" \t\r\n;`")
     if not whole.endswith("}"):
         return False
@@ -155,14 +151,14 @@ def _looks_closed(text: str) -> bool:
 
 
 def _ends_with_quote(text: str) -> bool:
-    """True if the last character is a quote that closes: not escaped, and not one that opens."""
+    """True if the last character is a closing quote: not escaped, and not an opening one."""
     if not text.endswith('"') or text.endswith('\\"'):
         return False
     return not text[:-1].rstrip().endswith((":", "{", "[", ","))
 
 
 def _nesting(text: str) -> int:
-    """An upper bound of the nesting: brackets inside of strings count too."""
+    """An upper bound of the nesting: brackets inside strings count as well."""
     deepest = depth = 0
     for mark in re.finditer(r"[{}\[\]()]", text):
         depth += 1 if mark.group() in "{[(" else -1
@@ -187,7 +183,7 @@ def _encodable(text: str) -> bool:
 
 
 def _kept(text: str, value: dict[str, object]) -> bool:
-    """True if the letters and digits of the text are all still there (but for a slack), and none besides."""
+    """True if almost all letters and digits of the text were kept, and none added."""
     written = msgspec.json.encode(value).decode()
     before, after = _count_letters(text), _count_letters(written)
     return _KEPT * before <= after <= before and text.count("`") == written.count("`")

@@ -1,7 +1,7 @@
 """JSON values in the text of a model, read while they arrive: strings, and any value as text.
 
-Used by the readers of JSON bodies (`body.py`) and by forms that hold single values. A mark that ends the region counts
-as its end where a closing quote or bracket is missing, and as data where the string goes on behind it.
+Used by `body.py` and by parsers that hold single values. A mark that ends the region ends a value whose closing quote
+or bracket is missing. If the string continues after the mark, the mark is data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VALUE_MARKS = Marks(['"', "{", "}", "[", "]", ",", "'"])
 
 
 class NoString(NoMatch):
-    """`raw` is what was consumed of it."""
+    """No string, or one that is too long or does not end. `raw`: the consumed text."""
 
     def __init__(self, raw: str) -> None:
         super().__init__()
@@ -32,8 +32,8 @@ class NoString(NoMatch):
 
 
 def short_string(buffer: TextBuffer, limit: int = 1024) -> Steps[str]:
-    """A string from its opening quote, JSON's or Python's; raises NoMatch when it is none or longer than a name or key
-    may be."""
+    """Reads a string of JSON or Python from its opening quote. Raises NoString if it is longer than a name or key may
+    be, or if it does not end on its line."""
     raw = ""
     quote = buffer.buffer[buffer.at]
     buffer.at += 1
@@ -57,24 +57,23 @@ def short_string(buffer: TextBuffer, limit: int = 1024) -> Steps[str]:
 
 @lru_cache(maxsize=256)
 def with_stop(marks: Marks, stop: Marks | None) -> Marks:
-    """`marks`, and those of `stop` that are too long to be punctuation."""
+    """`marks`, and the marks of `stop` that are longer than punctuation."""
     return marks if stop is None else Marks([*marks.options, *(mark for mark in stop.options if len(mark) > 3)])
 
 
 def raw_value(io: ParseContext, stop: Marks | None = None) -> Steps[str]:
-    """One JSON value as text: up to the comma, closing bracket or mark of `stop` that ends it (not consumed), or the
-    end. A mark in a string ends it where the string does not go on behind it."""
+    """Reads one JSON value as text, up to the comma, closing bracket or mark of `stop` that ends it (not consumed), or
+    the end of the text. A mark inside a string ends the value unless the string continues after it."""
     return (yield from _raw_text(io, stop, depth=0)).strip()
 
 
 def raw_rest(io: ParseContext) -> Steps[str]:
-    """The rest of an object whose `{` was consumed, as text, through its closing bracket."""
+    """Reads the rest of an object after its `{` as text, through its closing bracket."""
     return (yield from _raw_text(io, None, depth=1))
 
 
 def _raw_text(io: ParseContext, stop: Marks | None, depth: int) -> Steps[str]:
-    """JSON text, unchanged, until the brackets are closed; `depth` of them are open. Marks in strings are data. Raises
-    TooMuch."""
+    """Reads JSON text unchanged until its brackets are closed. `depth`: brackets that are open. Raises TooMuch."""
     buffer = io.buffer
     raw = Collector(MAX_VALUE)
     marks = with_stop(_VALUE_MARKS, stop)
@@ -104,7 +103,7 @@ _QUOTE_MARKS = {quote: Marks([quote, "\\"]) for quote in ('"', "'", '"""', "'''"
 
 
 def skip_string(buffer: TextBuffer, quote: str, out: Callable[[str], None]) -> Steps[None]:
-    """Passes the rest of a string to `out` unchanged, from behind its opening quote through the closing one."""
+    """Passes a string to `out` unchanged, from after its opening quote through the closing one."""
     while (mark := (yield from buffer.until(_QUOTE_MARKS[quote], out))) == "\\":
         out(mark + (yield from buffer.peek()))
         buffer.at = min(buffer.at + 1, len(buffer.buffer))
@@ -112,14 +111,14 @@ def skip_string(buffer: TextBuffer, quote: str, out: Callable[[str], None]) -> S
 
 
 def _raw_string(io: ParseContext, out: Callable[[str], None], stop: Marks | None) -> Steps[None]:
-    """As `skip_string`, for a JSON string. A mark of `stop` is data when the string goes on behind it; else the closing
-    quote is missing and the mark is not consumed."""
+    """As `skip_string`, for a JSON string. A mark of `stop` is data if the string continues after it; else the closing
+    quote is missing, and the mark is not consumed."""
     buffer = io.buffer
     ends = with_stop(_QUOTE_MARKS['"'], stop)
     while True:
         mark = yield from buffer.until(ends, out)
         if len(mark) > 1:
-            if not (yield from _goes_on(io, stop, _AFTER_ANY)) and (buffer.finished or not buffer.ended):
+            if not (yield from _continues(io, stop, _AFTER_ANY)) and (buffer.finished or not buffer.ended):
                 buffer.push_back(mark)
                 return
             ends = _QUOTE_MARKS['"']
@@ -132,9 +131,9 @@ def _raw_string(io: ParseContext, out: Callable[[str], None], stop: Marks | None
 
 
 def stream_string(io: ParseContext, writer: CallWriter, stop: Marks | None) -> Steps[bool]:
-    """A string behind its opening quote, sent while it arrives. Raw control characters are escaped; a quote that is
-    followed by neither a comma nor a closing bracket is data. A mark of `stop` is data when the string goes on behind
-    it, else the closing quote is missing. False: the text ended inside."""
+    """Sends a string from after its opening quote while it arrives. Raw control characters are escaped. A quote without
+    a comma or closing bracket after it is data. A mark of `stop` is data if the string continues after it; else the
+    closing quote is missing. False if the text ended inside."""
     buffer = io.buffer
     marks = with_stop(_STRING_MARKS, stop)
     while True:
@@ -142,7 +141,7 @@ def stream_string(io: ParseContext, writer: CallWriter, stop: Marks | None) -> S
         if not mark:
             return False
         if len(mark) > 1:
-            if (yield from _goes_on(io, stop)):
+            if (yield from _continues(io, stop)):
                 marks = _STRING_MARKS
                 writer.write_piece(mark)  # it may hold what JSON escapes
             elif buffer.ended and not buffer.finished:
@@ -174,20 +173,20 @@ def stream_string(io: ParseContext, writer: CallWriter, stop: Marks | None) -> S
 
 
 def _is_code(buffer: TextBuffer) -> Steps[bool]:
-    """True if the four digits of an escape stand here."""
+    """True if the four digits of an escape come next."""
     digits = yield from buffer.peek(4)
     return len(digits) == 4 and all(char in hexdigits for char in digits)
 
 
 _AFTER_VALUE, _AFTER_ANY = ",}", ",}]:"
-"""What follows a string: the value of a member; any string, keys and those of lists too."""
+"""Characters after a string: after the value of a member; after any string, also keys and members of lists."""
 _MEMBER = re.compile(r'\s*"[^"\\\n]{0,128}"\s*:')
 _MAY_BE_MEMBER = re.compile(r'\s*(?:"[^"\\\n]{0,128}(?:"\s*)?)?\Z')
 
 
-def _goes_on(io: ParseContext, stop: Marks | None, followers: str = _AFTER_VALUE) -> Steps[bool]:
-    """True if the string's closing quote still comes. It does not where a further call comes first: a quote that opens
-    a string, behind another mark or a brace. Nothing is consumed in the end; what is read twice is counted."""
+def _continues(io: ParseContext, stop: Marks | None, followers: str = _AFTER_VALUE) -> Steps[bool]:
+    """True if the string's closing quote still comes, before a further call begins (a quote that opens a string, after
+    another mark or a brace). Consumes nothing. Text that is read twice counts against `look_ahead`."""
     buffer = io.buffer
     marks = with_stop(_QUOTE_MARKS['"'], stop)
     ahead: list[str] = []
@@ -224,8 +223,8 @@ def _goes_on(io: ParseContext, stop: Marks | None, followers: str = _AFTER_VALUE
 
 
 def _ends_string(buffer: TextBuffer, stop: Marks | None = None, followers: str = _AFTER_VALUE) -> Steps[bool]:
-    """True if the quote just consumed ends the string: a comma, a closing bracket, a mark that ends the body, the end,
-    or (a comma is missing) a further member follows."""
+    """True if the last consumed quote ends the string: a comma, a closing bracket, a mark that ends the body, the end
+    of the text or (a comma is missing) a further member follows."""
     while True:
         rest = buffer.buffer[buffer.at:buffer.at + 256]
         stripped = rest.lstrip()
