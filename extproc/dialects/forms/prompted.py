@@ -201,7 +201,7 @@ class _TypedText(ParameterText):
         self._kind = kind
         self.streams = self.streams and kind != "json"
 
-    def say(self, text: str) -> None:
+    def write_whole(self, text: str) -> None:
         declared = self._writer.parameter(self._key)
         if self._kind == "string" and declared.types & {"string", "any"}:
             self._writer.write_value(self._key, text)

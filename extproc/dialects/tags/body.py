@@ -25,7 +25,7 @@ _MAX_OBJECT_START = 64
 """Characters within which an object in place of the parameters must have begun."""
 
 ReadHeader = Callable[[TextBuffer], Steps[tuple[str | None, str]]]
-"""Reads a name: (the name, or None when it is damaged; what was consumed)."""
+"""Reads a name. Returns (name, or None if it is damaged; consumed text)."""
 
 
 class TagGrammar(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,25 +34,25 @@ class TagGrammar(msgspec.Struct, frozen=True, kw_only=True):
     regions: tuple[tuple[str, str], ...]
     """Tags around one or more calls."""
     lead: str = ""
-    """What may stand between the opening tag of a region and `call`."""
+    """An optional text between the opening tag of a region and `call`."""
     call: str | None = None
-    """How a call begins, up to its name; None: the name follows the opening tag of the region."""
+    """The beginning of a call, up to its name; None if the name follows the opening tag of the region."""
     call_end: str
     name: ReadHeader
-    """Reads the name of a call, behind `call`."""
+    """Reads the name of a call, after `call`."""
     parameter: str
-    """How a parameter begins, up to its key."""
+    """The beginning of a parameter, up to its key."""
     parameter_end: str
     key: ReadHeader
-    """Reads the key of a parameter, behind `parameter`."""
+    """Reads the key of a parameter, after `parameter`."""
     framing: Framing = "verbatim"
     first_wins: bool = False
-    """Of a parameter that comes twice the first value counts. Else the later one is sent as well, and readers of JSON
-    take that."""
+    """The first value of a repeated parameter counts. If False, later values are sent as well, and JSON readers take
+    the last one."""
 
 
 class TaggedCall:
-    """Reads the calls of one grammar; a form."""
+    """A tool call parser for one grammar."""
 
     def __init__(self, grammar: TagGrammar) -> None:
         self._grammar = grammar
@@ -107,7 +107,7 @@ class TaggedCall:
             pass
 
     def _next_call(self, io: ParseContext) -> Steps[bool]:
-        """A further call of the same region. Nothing is consumed where none follows: the region may be over."""
+        """Reads a further call of the same region. False, with nothing consumed, if none follows."""
         buffer = io.buffer
         buffer.mark()
         yield from buffer.space()
@@ -124,7 +124,7 @@ class TaggedCall:
         return False
 
     def _is_json(self, buffer: TextBuffer, in_region: bool) -> Steps[bool]:
-        """True if one JSON object stands in place of the parameters, also between parentheses (which are consumed)."""
+        """True if one JSON object replaces the parameters. A parenthesis before it is consumed."""
         found = _OBJECT_START.match((yield from buffer.peek_while(
             lambda text: not _OBJECT_DECIDED.match(text), _MAX_OBJECT_START)))
         if found is None or (found[2].isalpha() and not in_region):
@@ -133,7 +133,7 @@ class TaggedCall:
         return True
 
     def _json_body(self, io: ParseContext, writer: CallWriter, in_region: bool) -> Steps[None]:
-        """The arguments as one JSON object, to the end of the call."""
+        """Reads the arguments as one JSON object, to the end of the call."""
         buffer = io.buffer
         if not (yield from read_arguments(io, writer, self._body_ends)):
             if not buffer.ran_out:
@@ -145,9 +145,8 @@ class TaggedCall:
         yield from self._parameters(io, writer, in_region)
 
     def _damaged(self, io: ParseContext, raw: str, in_region: bool) -> Steps[None]:
-        """A header that never ends is no prose when whole parameters, the end of the call or a further call follow: it
-        is dropped with them, the calls and the text behind it count. So is one that a limit cut off. A parameter that
-        does not end makes all of it text."""
+        """Reads a call whose header never ends. It is dropped, with its parameters, if whole parameters, the end of the
+        call or a further call follow, or if a limit cut it off. If a parameter does not end, all of it is text."""
         buffer = io.buffer
         if in_region and buffer.ran_out and not buffer.clean:
             return
@@ -165,8 +164,8 @@ class TaggedCall:
             buffer.push_back(mark if mark in self.openers else blank)
 
     def _dropped(self, buffer: TextBuffer) -> Steps[tuple[str, str]]:
-        """The parameters of a call that is dropped: (white space behind them, the tag behind that; "" where text
-        follows). Raises NoMatch where one does not end."""
+        """Skips the parameters of a call that is dropped. Returns (white space after them, the next tag or "" before
+        text). Raises NoMatch if a parameter does not end."""
         first = True
         while True:
             blank = yield from buffer.space()
@@ -183,24 +182,24 @@ class TaggedCall:
                 return "", end
 
     def _after_call(self, buffer: TextBuffer) -> Steps[None]:
-        """Behind a call its closing tags mean nothing more, however many there are."""
+        """Skips repeated closing tags after a call."""
         blank = yield from buffer.skip(*self._closers)
         buffer.drop_truncated_mark(self._marks)
         buffer.push_back(blank)
 
     def _parameters(self, io: ParseContext, writer: CallWriter, in_region: bool) -> Steps[None]:
-        """Between parameters, to the end of the call."""
+        """Reads the parameters, to the end of the call."""
         buffer = io.buffer
         while True:
             blank = yield from buffer.space()
             mark = yield from buffer.literal(*self._tags)
             if not mark and not buffer.ran_out:
-                if not in_region and not buffer.truncated_mark(self._marks):  # prose follows
+                if not in_region and not buffer.truncated_mark(self._marks):  # ordinary text follows
                     buffer.push_back(blank)
                     return
                 try:
                     stray, mark = yield from buffer.collect(self._marks, WINDOW)
-                except TooMuch:  # the end of the call is missing, what follows it is prose
+                except TooMuch:  # the end of the call is missing; ordinary text follows
                     return
                 if not mark:
                     self._end_of_text(io, writer, blank, stray)
@@ -223,16 +222,16 @@ class TaggedCall:
             return
 
     def _end_of_text(self, io: ParseContext, writer: CallWriter, blank: str, stray: str) -> None:
-        """The text ended behind the header or a whole parameter: with `stray` text, which is prose behind the call, or
-        with half a tag, which is not shown."""
+        """The text ended after the header or a whole parameter: with `stray` text, which is text after the call, or
+        with the beginning of a tag, which is dropped."""
         half = io.buffer.partial_mark(self._marks)
         if any(tag.startswith(half) for tag in (*self.openers, self._grammar.parameter) if half):
-            writer.break_off()  # something more had begun
+            writer.break_off()  # the next parameter or call had begun
         elif io.buffer.finished and not half:
             io.buffer.push_back(blank + stray)
 
     def _parameter(self, io: ParseContext, writer: CallWriter) -> Steps[bool]:
-        """False: the text ended inside."""
+        """Reads one parameter after its opening tag. False if the text ended inside."""
         key, raw = yield from self._grammar.key(io.buffer)
         if key is None:
             if io.buffer.broke_off:

@@ -1,7 +1,7 @@
-"""The headers of tag dialects: what stands behind `<function=` or `<invoke name=`, up to the closing `>`.
+"""The headers of tag dialects: the text after `<function=` or `<invoke name=`, up to the closing `>`.
 
-Each reader returns (the name, or None when the header never ends; what was consumed). Names have no angle brackets and
-no line breaks, so a header that is none is known at once.
+Each function returns (name, or None if the header never ends; consumed text). Names have neither angle brackets nor
+line breaks, so a false header is recognised at once.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ MAX_NAME = 512
 
 
 def read_plain(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
-    """`NAME>`; quotes that some models put around it are not part of the name."""
+    """Reads `NAME>`. Quotes that some models put around the name are removed."""
     raw, closed = yield from _to_bracket(buffer)
     name = raw.strip().strip("\"'")
     return (name, raw + ">") if closed and name else (None, raw + ">" * closed)
 
 
 def read_name(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
-    """As `read_plain`. A JSON object may follow a name without a `>` between them: the object is not consumed."""
+    """As `read_plain`. A JSON object may follow the name without a `>`; it is not consumed."""
     raw = yield from buffer.take_while(lambda char: char not in "<>\r\n{", MAX_NAME)
     name = raw.strip().strip("\"'")
     if name and (yield from buffer.peek()) == "{":
@@ -30,7 +30,7 @@ def read_name(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
 
 
 def read_attribute(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
-    """`"NAME">`, `'NAME'>` or `NAME>`, also with further attributes behind it."""
+    """Reads `"NAME">`, `'NAME'>` or `NAME>`, also with further attributes."""
     raw, closed = yield from _to_bracket(buffer)
     text = raw.strip()
     if text[:1] in ("'", '"') and text:

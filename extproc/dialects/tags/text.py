@@ -1,10 +1,10 @@
-"""Where the value of a parameter ends, in tag dialects whose values carry no escapes.
+"""The end of a parameter's value in tag dialects without escapes.
 
-Agents write files that hold the very tags they are written in. So a closing tag ends a value only when something
-follows that can follow a value; a complete call inside a value is text; a key that the tool does not declare is text.
-Where a tag fits a damaged call and a value alike (a call begins, the end of the call is followed by prose) the text
-is read on until a closing tag or the end of the text decides; after `WINDOW` characters it was text. Used by
-`body.py`; never makes a call itself.
+Agents write files that contain the tags of their own dialect. So a closing tag ends a value only before text that can
+follow a value. A complete call inside a value is text, and so is a key that the tool does not declare. Some tags are
+ambiguous: they fit a damaged call as well as a value (a call begins; ordinary text follows the end of the call). Then
+the text after the tag is kept until a closing tag or the end of the text decides. After `WINDOW` characters the tag was
+text. Used by `body.py`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from extproc.dialects.parse_context import ParseContext
 from extproc.dialects.tags.value import Framing, ParameterText
 
 WINDOW = 16 * 1024
-"""Characters behind a doubtful tag within which a closing tag decides."""
+"""Most characters after an ambiguous tag within which a closing tag decides."""
 _SCALARS = frozenset({"integer", "number", "boolean", "null"})
 
 
 class Tags(msgspec.Struct, frozen=True, kw_only=True):
-    """The tags that matter inside a value; see `Grammar` in `body.py`."""
+    """The tags that count inside a value; see `TagGrammar` in `body.py`."""
 
     begins: tuple[str, ...]
     ends: tuple[str, ...]
@@ -32,7 +32,7 @@ class Tags(msgspec.Struct, frozen=True, kw_only=True):
     call: str | None
     call_end: str
     outer: tuple[str, ...]
-    """All that can follow a whole parameter, but for the next one."""
+    """All tags that can follow a whole parameter, except the next parameter."""
     parameter: str
     parameter_end: str
     marks: Marks
@@ -42,7 +42,7 @@ class Tags(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ValueReader:
-    """The value of one parameter, from behind its opening tag."""
+    """Reads the value of one parameter from after its opening tag."""
 
     def __init__(self, tags: Tags, io: ParseContext, writer: CallWriter, key: str,
                  value: ParameterText | None = None) -> None:
@@ -55,14 +55,14 @@ class ValueReader:
         self._scalar = writer.parameter(key).types <= _SCALARS
         self._any_key = self._scalar or _open_ended(io, writer)
         self._nesting: list[str] = []
-        """Calls and regions that stand open inside the value."""
-        self._doubt: str | None = None
-        """The doubtful tag; it and what follows it is kept in `_later`."""
+        """Open calls and regions inside the value."""
+        self._ambiguous: str | None = None
+        """The ambiguous tag. It and the text after it are kept in `_later`."""
         self._later: list[str] = []
         self._size = 0
 
     def read(self) -> Steps[bool]:
-        """True: the value is done, what follows it stands on the tape. False: the text ended in the value."""
+        """True after the end of the value; the text after it is not consumed. False if the text ended in the value."""
         yield from self._value.open(self._buffer)
         while True:
             mark = yield from self._buffer.until(self._tags.marks, self._put)
@@ -72,10 +72,10 @@ class ValueReader:
                 self._value.close(closed=mark == self._tags.parameter_end)
                 return True
 
-    # ------------------------------------------------------------------------------------------------------- doubt
+    # --------------------------------------------------------------------------------------------------- ambiguity
 
     def _put(self, text: str) -> None:
-        if self._doubt is None:
+        if self._ambiguous is None:
             self._value.text(text)
         elif self._size + len(text) <= WINDOW:
             self._keep(text)
@@ -88,33 +88,33 @@ class ValueReader:
         self._later.append(text)
 
     def _tag(self, text: str) -> None:
-        """A tag that is text for the time being."""
-        if self._doubt is None:
+        """Adds a tag to the value, or to the text after an ambiguous tag."""
+        if self._ambiguous is None:
             self._value.text(text)
         else:
             self._keep(text)
 
-    def _doubtful(self, mark: str) -> bool:
-        """Keeps what follows. False: too much was read twice already, the tag is text then."""
-        if self._doubt is None and self._io.look_ahead <= 0:
+    def _keep_ambiguous(self, mark: str) -> bool:
+        """Starts or extends the kept text. False if too much text was read twice already: the tag is text then."""
+        if self._ambiguous is None and self._io.look_ahead <= 0:
             self._value.text(mark)
             return False
-        if self._doubt is None:
-            self._doubt = mark
+        if self._ambiguous is None:
+            self._ambiguous = mark
         self._keep(mark)
         return True
 
     def _was_text(self) -> None:
-        """The doubtful tag was text."""
-        if self._doubt is not None:
-            self._doubt = None
+        """The ambiguous tag was text."""
+        if self._ambiguous is not None:
+            self._ambiguous = None
             self._value.text(self._take_later())
 
     def _ended_before(self) -> None:
-        """The doubtful tag ended the value: it and what followed it is read again."""
+        """The ambiguous tag ended the value: it and the text after it are read again."""
         later = self._take_later()
         self._io.look_ahead -= len(later)
-        self._doubt = None
+        self._ambiguous = None
         self._buffer.push_back(later)
         self._value.close(closed=False)
 
@@ -125,8 +125,8 @@ class ValueReader:
         return later
 
     def _end_of_text(self) -> bool:
-        """The text ended in the value: the call was cut off, unless a doubtful tag ended it."""
-        if self._doubt is None or not self._buffer.finished:
+        """The text ended in the value: the call is cut off unless an ambiguous tag ended the value."""
+        if self._ambiguous is None or not self._buffer.finished:
             self._writer.break_off()
             return False
         self._ended_before()
@@ -135,7 +135,7 @@ class ValueReader:
     # -------------------------------------------------------------------------------------------------------- tags
 
     def _ends(self, mark: str) -> Steps[bool]:
-        """True if the value ends with this tag; then what follows the value is on the tape."""
+        """True if the value ends with this tag. The text after the value is then not consumed."""
         tags = self._tags
         if mark in tags.begins or mark == tags.call:
             yield from self._opener(mark)
@@ -151,7 +151,7 @@ class ValueReader:
         return (yield from self._outer_end(mark))
 
     def _own_end(self, mark: str) -> Steps[bool]:
-        """The value's closing tag counts when a declared parameter, the end of the call or of the text follows."""
+        """A closing tag counts before a declared parameter, the end of the call or the end of the text."""
         buffer = self._buffer
         if self._scalar:
             self._was_text()
@@ -174,7 +174,7 @@ class ValueReader:
         return ends
 
     def _next_parameter(self, mark: str) -> Steps[bool]:
-        """A parameter begins though this one was not closed. One that the call has already is text."""
+        """A parameter begins although this one was not closed. One that the call already has is text."""
         key, raw = yield from self._tags.key(self._buffer)
         cut_off = self._cut_off
         self._buffer.push_back(raw)
@@ -190,11 +190,11 @@ class ValueReader:
 
     @property
     def _cut_off(self) -> bool:
-        """A limit ended the text here."""
+        """True if a limit ended the text here."""
         return self._buffer.broke_off and self._buffer.ran_out
 
     def _opener(self, mark: str) -> Steps[None]:
-        """A call inside the value: text when it is complete and the value goes on behind it, else the next call."""
+        """A call begins: text if it is complete and the value continues after it, else the next call."""
         buffer, tags = self._buffer, self._tags
         blank = call = ""
         if mark in tags.begins and tags.call is not None:
@@ -215,11 +215,11 @@ class ValueReader:
         elif self._io.find_tool(name) is None:
             self._tag(mark)
             self._nesting.append(mark)
-        elif self._doubtful(mark):
+        elif self._keep_ambiguous(mark):
             self._nesting.append(mark)
 
     def _pop(self, mark: str) -> None:
-        """A closing tag closes the last opening one of its kind and all that stand open inside."""
+        """A closing tag closes the last opening tag of its kind and all tags that are open inside it."""
         tags = self._tags
         openers = {begin for begin, end in zip(tags.begins, tags.ends, strict=True) if end == mark}
         if mark == tags.call_end:
@@ -230,25 +230,25 @@ class ValueReader:
                 return
 
     def _outer_end(self, mark: str) -> Steps[bool]:
-        """The call or the region ends though the value was not closed: certain when further tags or the end follow."""
+        """The call or region ends although the value was not closed. Certain before further tags or the end."""
         buffer, tags = self._buffer, self._tags
         blank = yield from buffer.space()
         follows = yield from buffer.literal(*tags.outer)
         buffer.push_back(follows)
         if follows or self._scalar or (buffer.ran_out and buffer.finished):
             buffer.push_back(mark + blank)
-            if mark in tags.ends and self._doubt is not None and self._doubt not in tags.begins:
-                # the doubtful tag ended the call, or began the next call of this region
+            if mark in tags.ends and self._ambiguous is not None and self._ambiguous not in tags.begins:
+                # the ambiguous tag ended the call, or began the next call of this region
                 self._ended_before()
             else:
                 self._was_text()
             return True
-        self._doubtful(mark)
+        self._keep_ambiguous(mark)
         self._tag(blank)
         return False
 
 
 def _open_ended(io: ParseContext, writer: CallWriter) -> bool:
-    """The tool takes parameters that it does not declare."""
+    """True if the tool takes parameters that it does not declare."""
     schema = io.tools[writer.name].schema
     return any(map(schema.get, ("additionalProperties", "patternProperties"))) or not schema.get("properties")

@@ -1,6 +1,6 @@
-"""The text of one parameter on its way to the call: streamed where the schema allows, framing removed at both ends.
+"""The text of one parameter of a tag dialect -> the call: streamed if the schema allows it, without framing.
 
-Used by the readers of tag dialects. It decides nothing about tags.
+Decides nothing about tags.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from extproc.dialects.call_writer import MAX_VALUE, CallWriter
 from extproc.dialects.json.lenient import decode_json
 
 Framing = Literal["verbatim", "newline", "newlines", "unclosed_newline", "trim"]
-"""White space that belongs to the template and not to the value: none; one newline at each end; one newline at the
-beginning and, only if there was one, one at the end; one newline at the end of a value that its own tag does not close;
-all white space at the ends."""
+"""White space around a value that belongs to the template: none; one newline at each end; one newline at each end, but
+at the end only if there was one at the beginning; one newline at the end of a value without a closing tag; all white
+space at the ends."""
 
 
 class ParameterText:
-    """`open`, `text` any number of times, `close`. A string of a string parameter goes out as it arrives, but for the
-    end that may turn out to be framing; every other value goes out when it is whole. Raises TooMuch."""
+    """Call `open`, `text` any number of times, `close`. A string of a string parameter is sent while it arrives, except
+    for an end that may be framing. Any other value is sent when it is whole. Raises TooMuch."""
 
     def __init__(self, writer: CallWriter, key: str, framing: Framing) -> None:
         self._writer = writer
@@ -56,7 +56,7 @@ class ParameterText:
             self._tail.append(text)
 
     def close(self, *, closed: bool = True) -> None:
-        """`closed`: by its own closing tag. A blank value without one was never written: it is left out."""
+        """`closed`: by its own closing tag. A blank value without one is left out."""
         if self._closed:
             return
         self._closed = True
@@ -68,12 +68,12 @@ class ParameterText:
         if self.streams:
             self._writer.end_string(closed=closed)
         elif closed or text.strip():
-            self.say(text)
+            self.write_whole(text)
         else:
             self._writer.note_repair("dropped_parameter")
 
-    def say(self, text: str) -> None:
-        """A whole value that was not streamed."""
+    def write_whole(self, text: str) -> None:
+        """Writes a value that was not streamed."""
         self._writer.write_text(self._key, text)
 
     def _flush_tail(self) -> None:
@@ -89,19 +89,19 @@ class ParameterText:
 
 
 class IgnoredText(ParameterText):
-    """A value that does not count."""
+    """A repeated parameter, which is dropped."""
 
     def __init__(self, writer: CallWriter, key: str) -> None:
         super().__init__(writer, key, "verbatim")
         writer.note_repair("repeated_parameter")
 
-    def say(self, text: str) -> None:
-        """It goes nowhere."""
+    def write_whole(self, text: str) -> None:
+        """Drops the value."""
 
 
 class MarkedText(ParameterText):
-    """A value whose tag says whether it is a string or JSON. `spaced`: one space at each end is framing. `waits`: the
-    value goes out with `send` or `send_members`."""
+    """A value whose tag says whether it is a string or JSON. `spaced`: one space at each end is framing. `waits`: a
+    whole value is not sent before `send` or `send_members`."""
 
     def __init__(self, writer: CallWriter, key: str, *, is_string: bool, streams: bool, spaced: bool,
                  waits: bool) -> None:
@@ -111,16 +111,16 @@ class MarkedText(ParameterText):
         self._spaced = spaced
         self._waits = waits
         self.waiting: str | None = None
-        """The text of a whole value that waits."""
+        """The whole value while it waits."""
 
-    def say(self, text: str) -> None:
+    def write_whole(self, text: str) -> None:
         self.waiting = text.removeprefix(" ").removesuffix(" ") if self._spaced else text
         if not self._waits:
             self.send()
 
     def send(self) -> None:
-        """Sends the value. A string stays one where the schema allows strings (`null` excepted); what is no string is
-        JSON, or else text; the schema has the last word."""
+        """Sends the value. A string stays a string if the schema allows one, except `null`. Other values are JSON, or
+        text if they are not valid. The schema decides in the end."""
         text, writer, key = self.waiting or "", self._writer, self._key
         declared = writer.parameter(key)
         if self._is_string:
@@ -140,7 +140,7 @@ class MarkedText(ParameterText):
             writer.write_text(key, value if isinstance(value, str) else text)
 
     def send_members(self) -> None:
-        """Sends the members of the object that the value is, if the tool declares them all; else the value."""
+        """If the value is an object and the tool declares all its members, sends these; else the value."""
         try:
             members = decode_json(self.waiting or "")
         except ValueError:
@@ -154,7 +154,7 @@ class MarkedText(ParameterText):
 
 
 def _framing_length(text: str, framing: Framing) -> int:
-    """How many characters at the end of `text` may be framing."""
+    """The number of characters at the end of `text` that may be framing."""
     if framing in ("newline", "unclosed_newline"):
         return 2 if text.endswith("\r\n") else 1 if text.endswith(("\n", "\r")) else 0
     return len(text) - len(text.rstrip()) if framing == "trim" else 0
