@@ -1,14 +1,14 @@
-"""Call objects without any mark, or behind one token that nothing closes: Llama 3, Mistral, xLAM, unknown models.
+"""Call objects without any mark, or after one token that is never closed: Llama 3, Mistral, xLAM, unknown models.
 
 - Llama 3.1 to 3.3: `{"name": ..., "parameters": {...}}` at the start of the response or of a line, several joined by `;
-  ` or in an array, or anywhere behind `<|python_tag|>`. Built-in tools are called there in Python's syntax
-  (`search.call(query=...)`), custom tools as `<function=NAME>{...}</function>` as well (`tagged_text.py`).
-- Mistral: `[TOOL_CALLS]`. Up to v7 an array of call objects follows; from v11 on each call has a marker and its name in
-  the open: `[TOOL_CALLS]NAME{...}`, `NAME[ARGS]{...}`, `NAME[CALL_ID]id[ARGS]{...}`. Servers strip the marker of v3:
-  the array is the whole response then. Reasoning stands between `[THINK]` and `[/THINK]`.
-- Any model whose marks a server has stripped: one call, or an array, that is the whole response or its last lines.
+  ` or in an array, or anywhere after `<|python_tag|>`. Built-in tools are called there in Python's syntax
+  (`search.call(query=...)`), custom tools also as `<function=NAME>{...}</function>` (`tagged_text.py`).
+- Mistral: `[TOOL_CALLS]`. Up to v7 an array of call objects follows. From v11 on each call has a marker and its name
+  before the arguments: `[TOOL_CALLS]NAME{...}`, `NAME[ARGS]{...}`, `NAME[CALL_ID]id[ARGS]{...}`. Servers remove the
+  marker of v3, so the array is the whole response. Reasoning is between `[THINK]` and `[/THINK]`.
+- Any model whose marks a server removed: one call, or an array, that is the whole response or its last lines.
 
-The name must be that of an offered tool. Where no marker introduces the object, it must have arguments.
+The name must be the name of an offered tool. An object without a marker must have arguments.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ENDS = ("<|eom_id|>", "<|eot_id|>", "<|eot|>", "<|eom|>", "<|im_end|>", "<|end|>
 
 
 class BareCallAtEnd:
-    """One bare call, or an array of them, that is the whole answer, or its last lines: known only at the end, so
-    nothing goes out before. What cannot be one is released at its first foreign member."""
+    """One bare call, or an array of them, that is the whole response or its last lines. That is known only at the end,
+    so nothing is sent before. Text that cannot be a call is sent at its first unknown member."""
 
     def __init__(self, opener: str) -> None:
         self.openers: tuple[str, ...] = (opener,)
@@ -40,7 +40,7 @@ class BareCallAtEnd:
         try:
             yield from self._read(io)
         except NoMatch:
-            if len(opener) > 1:  # what is handed back begins behind the opener
+            if len(opener) > 1:  # the scanner expects the mark after the opener
                 buffer.rewind()
                 buffer.at += 1
                 buffer.mark()
@@ -67,7 +67,7 @@ class BareCallAtEnd:
         buffer.at = len(buffer.buffer)
 
     def _check_array(self, io: ParseContext) -> Steps[None]:
-        """Objects as `_check` wants them, through the closing bracket."""
+        """Checks an array of call objects, through its closing bracket. Raises NoMatch."""
         found = False
         while (mark := (yield from io.buffer.skip_commas())) == "{":
             io.buffer.at += 1
@@ -78,7 +78,7 @@ class BareCallAtEnd:
         io.buffer.at += 1
 
     def _check(self, io: ParseContext) -> Steps[None]:
-        """One object with a name that is offered, arguments, and nothing that calls do not have."""
+        """Checks one object: the name of an offered tool, arguments, and no unknown members. Raises NoMatch."""
         buffer = io.buffer
         seen: set[str] = set()
         while True:
@@ -115,7 +115,7 @@ _STOP = Marks(["<|eom_id|>", "<|eot_id|>", "<|python_tag|>"])
 
 
 class BareJson:
-    """Call objects without any marker, at the start of the answer or of a line."""
+    """Call objects without a marker, at the start of the response or of a line."""
 
     def __init__(self, *openers: str) -> None:
         self.openers = openers
@@ -147,8 +147,8 @@ class PythonTag:
 
 
 def read_objects(io: ParseContext, *, needs_arguments: bool = False, opened: bool = False) -> Steps[None]:
-    """A call object and those that follow it, joined by semicolons, commas or only white space. `opened`: the `{` of
-    the first one was consumed."""
+    """Reads call objects that are separated by semicolons, commas or white space. `opened`: the `{` of the first one
+    was consumed."""
     buffer = io.buffer
     yield from read_call(io, _STOP, needs_arguments=needs_arguments, opened=opened)
     while True:
@@ -178,7 +178,7 @@ _NAME_MARKS = Marks(["[CALL_ID]", "[ARGS]"])
 
 
 class ToolCalls:
-    """Behind the marker: an array, an object, or a name with its arguments."""
+    """After the marker: an array, an object, or a name with its arguments."""
 
     openers: tuple[str, ...] = ("[TOOL_CALLS]",)
     blocks = (("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("[TOOL_CALLS]", "[]"))
@@ -210,7 +210,7 @@ class ToolCalls:
             marked = yield from buffer.literal("[ARGS]")
         yield from buffer.space()
         mark = yield from buffer.peek()
-        # without its marker only an object can be told from prose; a name alone ends the answer or the call
+        # without `[ARGS]` only an object is certainly no ordinary text; a name alone must end the response or the call
         if not marked and mark not in ("{", "") and (yield from buffer.peek(len(opener))) != opener:
             buffer.drop_truncated_mark(_NAME_MARKS)
             raise NoMatch

@@ -1,11 +1,10 @@
 """Calls as elements with attributes: [wrapper [call name=... [parameter name=... string=...]value[/parameter]...
-[/call]]...[/wrapper]]. The grammar that DeepSeek's DSML and Kimi K3 share; their modules say how tags look and
-what they are called.
+[/call]]...[/wrapper]]. DeepSeek's DSML and Kimi K3 share this grammar; their modules define the tags and their names.
 
-Values are raw text. A mark says whether a value is a string or JSON; then the schema types it. The wrapper may be
-missing, closing tags may be missing, a call may close itself, an object may stand in place of the parameters, and one
-undeclared parameter may wrap all arguments. Markup in a value is data unless it stands where the grammar wants it: a
-closing tag ends a value only before the next parameter, the end of the call or of the text.
+Values are raw text. An attribute says whether a value is a string or JSON; the schema gives its type. The wrapper and
+closing tags may be missing, a call may close itself, an object may replace the parameters, and one undeclared parameter
+may wrap all arguments. Markup in a value is data unless the grammar allows it there: a closing tag ends a value only
+before the next parameter, the end of the call or the end of the text.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _WRAPPED = ("arguments", "input")
 """Undeclared parameters in which models wrap all arguments."""
 
 End = Literal["closed", "unclosed", "cut"]
-"""How a value ended: with its own closing tag, at another tag, with the text."""
+"""How a value ended: with its own closing tag, at another tag, at the end of the text."""
 
 
 class ElementGrammar(msgspec.Struct, frozen=True, kw_only=True):
-    """How the tags of one family look."""
+    """The tags of one family."""
 
     open: tuple[str, ...]
     close: tuple[str, ...]
@@ -45,9 +44,9 @@ class ElementGrammar(msgspec.Struct, frozen=True, kw_only=True):
     parameter: str
     parameter_name: str
     marks_string: tuple[str, str]
-    """The attribute of a parameter, and its value, that says: this is a string."""
+    """The attribute of a parameter, and its value, that mark a string."""
     framing: frozenset[str] = frozenset()
-    """Elements around visible text: their tags are dropped."""
+    """Elements around visible text, whose tags are dropped."""
     spaced: bool = False
     """A detokeniser may put a space on both sides of every token."""
     escaped: bool = False
@@ -55,7 +54,7 @@ class ElementGrammar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tag(msgspec.Struct, frozen=True):
-    """One tag as it was read; `name` is "" when it is none."""
+    """One tag. `name` is "" if the text is no tag."""
 
     closes: bool
     name: str
@@ -63,29 +62,29 @@ class Tag(msgspec.Struct, frozen=True):
     attributes: dict[str, str] = {}
     empty: bool = False
     whole: bool = True
-    """False: the end of the tag is missing."""
+    """False if the end of the tag is missing."""
 
 
 class _ElementCall:
-    """A call that is being read: `writer` is None while it is skipped."""
+    """The current call. `writer` is None for a call that is skipped."""
 
     def __init__(self, writer: CallWriter | None) -> None:
         self.writer = writer
         self.keys: set[str] = set()
         self.closed = False
-        """Its own closing tag was read."""
+        """The call's own closing tag was read."""
         self.wrapping: MarkedText | None = None
-        """A value that may hold all arguments: known when the call ends."""
+        """A value that may hold all arguments. Known when the call ends."""
 
 
 def _opens_no_string(buffer: TextBuffer) -> Steps[bool]:
-    """True if the value that begins here is text for a string parameter, whatever follows: it opens no JSON string."""
+    """True if the value is text for a string parameter, whatever follows: it does not start with a JSON string."""
     first = yield from buffer.peek()
     return bool(first) and first != '"' and not first.isspace()
 
 
 class ElementCalls:
-    """The form."""
+    """A tool call parser for one grammar."""
 
     def __init__(self, grammar: ElementGrammar) -> None:
         self.openers: tuple[str, ...] = (*grammar.open, *(grammar.close if grammar.framing else ()))
@@ -128,7 +127,7 @@ class ElementCalls:
             io.buffer.push_back(tag.raw)  # something else begins, another wrapper for one
 
     def _first(self, buffer: TextBuffer) -> Steps[Tag | None]:
-        """Behind the wrapper's opener: the tag of the first call, or of the wrapper's end; None at the end."""
+        """Reads the first tag in a wrapper: of a call, or of the wrapper's end; None at the end of the text."""
         noise = yield from self._noise(buffer)
         tag = yield from self._next_tag(buffer)
         if tag is None:
@@ -150,7 +149,7 @@ class ElementCalls:
         return noise.strip()
 
     def _another(self, io: ParseContext, wrapped: bool, before: int) -> Steps[Tag | None]:
-        """Behind a call: the tag of the next one, or the wrapper's end; None when text follows."""
+        """Reads the tag after a call: of the next call, or of the wrapper's end; None if text follows."""
         grammar = self._grammar
         while True:
             blank = yield from io.buffer.space()
@@ -168,12 +167,12 @@ class ElementCalls:
     # -------------------------------------------------------------------------------------------------- the tags
 
     def _next_tag(self, buffer: TextBuffer) -> Steps[Tag | None]:
-        """The tag that stands here; None when none does."""
+        """Reads the next tag; None if no tag comes next."""
         mark = yield from buffer.literal(*self._grammar.open, *self._grammar.close)
         return (yield from self._tag(buffer, mark)) if mark else None
 
     def _tag(self, buffer: TextBuffer, mark: str) -> Steps[Tag]:
-        """A tag behind its mark. One that is broken off by the next tag is not whole."""
+        """Reads a tag from after its mark. A tag that is interrupted by the next tag is not whole."""
         grammar = self._grammar
         closes = mark in grammar.close
         try:
@@ -200,7 +199,8 @@ class ElementCalls:
     # -------------------------------------------------------------------------------------------------- the calls
 
     def _call(self, io: ParseContext, tag: Tag) -> Steps[tuple[Tag | None, bool]]:
-        """One call from behind its opening tag. (the tag behind it that was read already, whether it was a call)."""
+        """Reads one call from after its opening tag. Returns (the tag after it if that was consumed, True for a
+        call)."""
         name = tag.attributes.get(self._grammar.call_name, "")
         known = io.find_tool(name)
         call = _ElementCall(io.begin_call(known) if known is not None else None)
@@ -217,7 +217,7 @@ class ElementCalls:
         return following, True
 
     def _members(self, io: ParseContext, call: _ElementCall) -> Steps[Tag | None]:
-        """The parameters, through the end of the call. Returns a tag behind it that was read to tell its end."""
+        """Reads the parameters, through the end of the call. Returns the tag after it if that was consumed."""
         grammar = self._grammar
         tag: Tag | None = None
         while True:
@@ -231,17 +231,17 @@ class ElementCalls:
                 return None
             if not tag.whole and io.buffer.ran_out and call.writer is not None:
                 if not tag.closes:
-                    call.writer.break_off()  # something more had begun
+                    call.writer.break_off()  # the next parameter had begun
                 return None
             if tag.name == grammar.parameter and not tag.closes and grammar.parameter_name in tag.attributes:
                 tag = yield from self._parameter(io, call, tag)
             elif tag.name == grammar.call or tag.name in grammar.wrappers:
                 return tag
             else:
-                tag = None  # a stray closing tag, or one that means nothing here
+                tag = None  # a stray tag
 
     def _between(self, io: ParseContext, call: _ElementCall) -> Steps[None]:
-        """What stands between parameters: white space, or the arguments as one object; anything else is dropped."""
+        """Skips the text between parameters, except the arguments as one object."""
         buffer = io.buffer
         yield from buffer.space()
         first = yield from buffer.peek()
@@ -252,10 +252,10 @@ class ElementCalls:
         buffer.push_back(mark)
         half = "" if mark else buffer.partial_mark(self._tags)
         if call.writer is not None and any(tag.startswith(half) for tag in self._grammar.open if half):
-            call.writer.break_off()  # something more had begun
+            call.writer.break_off()  # the next parameter had begun
 
     def _parameter(self, io: ParseContext, call: _ElementCall, tag: Tag) -> Steps[Tag | None]:
-        """One parameter behind its opening tag. Returns the tag behind it that was read to tell its end."""
+        """Reads one parameter from after its opening tag. Returns the tag after it if that was consumed."""
         grammar, writer = self._grammar, call.writer
         key = tag.attributes[grammar.parameter_name]
         attribute, string = grammar.marks_string
@@ -273,7 +273,7 @@ class ElementCalls:
         value = MarkedText(writer, key, is_string=is_string, streams=streams, spaced=spaced, waits=may_wrap)
         yield from value.open(io.buffer)
         call.keys.add(key)
-        following, end = yield from self._value(io.buffer, call, tag, value.text)
+        following, end = yield from self._value(io.buffer, call, tag, value.add)
         if end != "cut":
             value.close(closed=end == "closed")
             call.wrapping = value if may_wrap and value.waiting is not None else None
@@ -285,12 +285,12 @@ class ElementCalls:
 
     def _value(self, buffer: TextBuffer, call: _ElementCall, parameter: Tag, out: Callable[[str], None],
                ) -> Steps[tuple[Tag | None, End]]:
-        """A value through its closing tag. Also returns the tag behind it that was read already."""
+        """Reads a value through its closing tag. Returns (the tag after it if that was consumed, how it ended)."""
         if parameter.empty:
             return None, "closed"
         grammar = self._grammar
         inside = 0
-        """Elements that are open in the value: markup that is data."""
+        """Open elements in the value, which are data."""
         while True:
             mark = yield from buffer.until(self._tags, out)
             if not mark:
@@ -316,8 +316,8 @@ class ElementCalls:
             out(tag.raw)
 
     def _counts(self, buffer: TextBuffer) -> Steps[bool]:
-        """True if the end of the call or of the wrapper that was read in a value counts: the value's own closing tag is
-        missing. It does where a tag that belongs behind it follows, or the end of the text; else it is data."""
+        """True if a closing tag of the call or wrapper inside a value counts, so that the value's own closing tag is
+        missing. It counts before a tag that may follow it and before the end of the text; else it is data."""
         grammar = self._grammar
         blank = yield from buffer.space()
         tag = yield from self._next_tag(buffer)
@@ -331,7 +331,7 @@ class ElementCalls:
         return counts
 
     def _step(self, tag: Tag) -> int:
-        """How a tag in a value changes the depth of the elements that are data."""
+        """The change of depth by a tag that is data."""
         if tag.name not in self._names or tag.empty or not tag.whole:
             return 0
         return -1 if tag.closes else 1
@@ -344,7 +344,8 @@ class ElementCalls:
 
     def _ends(self, buffer: TextBuffer, closer: Tag, out: Callable[[str], None],
               ) -> Steps[tuple[bool, Tag | None]]:
-        """True if a parameter's closing tag ends its value. (False, the tag that was data as well) else."""
+        """(True, the next tag if it was consumed) if a parameter's closing tag ends its value, else (False, a further
+        tag that is data)."""
         grammar = self._grammar
         while True:
             blank = yield from buffer.space()

@@ -1,12 +1,12 @@
-"""Gemma 4 and FunctionGemma: `call:NAME{key:value,...}` with bare keys and strings between tokens of their own.
+"""Gemma 4 and FunctionGemma: `call:NAME{key:value,...}` with bare keys and strings between special tokens.
 
-Gemma 4: `<|tool_call>call:N{k:<|"|>text<|"|>,n:4,l:[...],o:{...}}<tool_call|>`; `:N{` without `call` occurs, and so do
-several calls in one block. Its reasoning stands between `<|channel>thought` and `<channel|>`. FunctionGemma has other
-tokens around the same grammar. The format types its values (strings are quoted, the template writes null as `None`),
-so a bare value is JSON unless the tool's schema says string. The closer may be missing.
+Gemma 4: `<|tool_call>call:N{k:<|"|>text<|"|>,n:4,l:[...],o:{...}}<tool_call|>`. `:N{` without `call` occurs, and
+several calls in one block. Its reasoning is between `<|channel>thought` and `<channel|>`. FunctionGemma has the same
+grammar with other tokens. The format has types (strings are quoted, the template writes null as `None`), so a bare
+value is JSON unless the tool's schema says string. The closer may be missing.
 
-Where the quotes of a string are missing (ollama issue 15315 has real outputs), see `gemma_text.py`. Damage with several
-readings breaks the call off: it is never complete with a value that was cut.
+`gemma_text.py` reads strings with missing quotes (real outputs: ollama issue 15315). Damage with several possible
+meanings breaks the call off: a call with a cut value is never complete.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _MAX_LITERAL = 64
 
 
 class _Unclosed(Exception):  # noqa: N818
-    """The text ended where only the closing brace is missing."""
+    """The text ended, and only the closing brace is missing."""
 
 
 class BareKeys:
-    """Calls between an opener and a closer, strings between quotes that are tokens."""
+    """Calls between an opener and a closer, with strings between special tokens."""
 
     def __init__(self, tokens: BareKeyTokens) -> None:
         opener, closer, quote = tokens.opener, tokens.closer, tokens.quote
@@ -71,7 +71,7 @@ class BareKeys:
         yield from self._end(buffer)
 
     def _header(self, buffer: TextBuffer) -> Steps[str]:
-        """`call:NAME`, up to the brace. Raises NoMatch."""
+        """Reads `call:NAME` and the brace. Raises NoMatch."""
         yield from buffer.literal("call")
         yield from buffer.space()
         if not (yield from buffer.literal(":")):
@@ -84,7 +84,7 @@ class BareKeys:
         return name
 
     def _next_header(self, buffer: TextBuffer) -> Steps[str | None]:
-        """The header of a further call in the same block; None where none stands (nothing is consumed then)."""
+        """Reads the header of a further call in the same block; None, with nothing consumed, if none follows."""
         buffer.mark()
         try:
             yield from buffer.skip_commas()
@@ -96,7 +96,7 @@ class BareKeys:
         return name
 
     def _call(self, io: ParseContext, writer: CallWriter) -> Steps[bool]:
-        """One call from behind its brace. False: it is not whole."""
+        """Reads one call from after its brace. False if it is not whole."""
         buffer = io.buffer
         try:
             yield from self._members(io, writer)
@@ -113,7 +113,7 @@ class BareKeys:
         return True
 
     def _skipped(self, io: ParseContext) -> Steps[None]:
-        """A further call in a block, of a tool that is not offered."""
+        """Skips a further call in a block, of a tool that is not offered."""
         io.buffer.push_back("{")
         try:
             yield from self._value(io.buffer, 0)
@@ -122,7 +122,7 @@ class BareKeys:
         io.leave_out("skipped_call")
 
     def _end(self, buffer: TextBuffer) -> Steps[None]:
-        """The closer, behind brackets too many; text that follows instead is content."""
+        """Reads the closer, also after extra brackets. Other text is content."""
         blank = yield from buffer.space()
         while (yield from buffer.literal("}", "]")):
             blank = yield from buffer.space()
@@ -132,7 +132,7 @@ class BareKeys:
     # ------------------------------------------------------------------------------------------------- the members
 
     def _members(self, io: ParseContext, writer: CallWriter) -> Steps[None]:
-        """The members of the arguments through the closing brace. A missing brace ends with the region."""
+        """Reads the arguments through the closing brace. Without it they end with the region."""
         buffer = io.buffer
         key: str | None = None
         while True:
@@ -157,8 +157,8 @@ class BareKeys:
                 yield from self._bare_value(writer, key, buffer)
 
     def _is_text(self, io: ParseContext, writer: CallWriter, key: str) -> Steps[bool]:
-        """True if a value without quotes is a string whose quotes are missing: the schema says string, or says nothing
-        and the value is no JSON literal. Where the tool declares no parameters nothing tells where a text would end."""
+        """True if a bare value is a string without its quotes: the schema says string, or has no type and the value is
+        no JSON literal. Not for a tool without declared parameters, since nothing would show the end of the text."""
         declared = writer.parameter(key)
         if declared.typed and declared.types == STRING:
             return True
@@ -167,7 +167,7 @@ class BareKeys:
         return _LITERAL.match((yield from io.buffer.peek_while(_MAY_BE_LITERAL.fullmatch, _MAX_LITERAL))) is None
 
     def _bare_value(self, writer: CallWriter, key: str, buffer: TextBuffer) -> Steps[None]:
-        """A number, a boolean, null, or what the schema makes of the text."""
+        """Reads a number, a boolean, null, or a text that the schema types."""
         text = yield from self._scalar(buffer)
         if writer.parameter(key).typed:
             writer.write_text(key, text)
@@ -178,9 +178,9 @@ class BareKeys:
         return bool((yield from buffer.literal(self._quote)))
 
     def _key(self, buffer: TextBuffer, *, complete: bool = False) -> Steps[str | None]:
-        """A key, its colon consumed; "" where there is none, None when the object ended (its brace is consumed).
-        `complete`: of a call, and no comma stands before it, so that the call may end here. Raises AmbiguousText where
-        something else stands than a key."""
+        """Reads a key and its colon; "" if there is none, None at the end of the object (its brace is consumed).
+        `complete`: for the arguments of a call, without a comma before, so that the call may end here. Raises
+        AmbiguousText for anything but a key."""
         yield from buffer.space()
         if (yield from self._is_quote(buffer)):
             text, mark = yield from buffer.collect(self._quotes, MAX_VALUE)
@@ -204,7 +204,7 @@ class BareKeys:
         return None
 
     def _value(self, buffer: TextBuffer, depth: int) -> Steps[object]:
-        """A value inside of a list or an object."""
+        """Reads a value inside a list or an object."""
         yield from buffer.space()
         if (yield from self._is_quote(buffer)):
             return (yield from self._string(buffer))
@@ -236,14 +236,15 @@ class BareKeys:
                 items.append((yield from self._value(buffer, depth + 1)))
 
     def _at_tag(self, buffer: TextBuffer) -> Steps[bool]:
-        """True if the region ends here, in the middle of a value."""
+        """True if the region ends here, inside a value."""
         if (yield from buffer.peek()) != self._closer[0]:
             return False
         text = yield from buffer.peek(self._longest_tag)
         return text.startswith((self._closer, *self.openers))
 
     def _string(self, buffer: TextBuffer) -> Steps[str]:
-        """A string in a list or an object. One that is followed by what cannot follow a value lost a quote."""
+        """Reads a string in a list or an object. Raises AmbiguousText if something follows that cannot follow a value:
+        a quote is missing."""
         text, mark = yield from buffer.collect(self._quotes, MAX_VALUE)
         if not mark:
             raise CutOff
@@ -254,7 +255,7 @@ class BareKeys:
         return text
 
     def _scalar(self, buffer: TextBuffer) -> Steps[str]:
-        """A value without quotes of the dialect, up to what ends it (not consumed). JSON's quotes are understood."""
+        """Reads a value without the dialect's quotes, up to its end (not consumed). JSON strings are read as well."""
         if (yield from buffer.literal('"')):
             pieces: list[str] = []
             if not (yield from read_string(buffer, '"', pieces.append, ",}]")):
@@ -268,7 +269,7 @@ class BareKeys:
 
 
 def _literal(text: str) -> object:
-    """A value without quotes. The template writes null as Python does."""
+    """The value of a bare text. The template writes null as Python does."""
     return _LITERALS[text.lower()] if text.lower() in _LITERALS else json_or_text(text)
 
 

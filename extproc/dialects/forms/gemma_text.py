@@ -1,10 +1,10 @@
-"""Strings of Gemma's calls: between quotes that are tokens, or where one of the quotes is missing.
+"""Strings of Gemma's calls, whose quotes are special tokens. One of the quotes may be missing.
 
-Strings hold anything, the tokens of the format too, and stream. So a quote closes a string only before what can follow
-a value, and where the closing quote is missing the string is cut only before a parameter that the tool declares (and
-the call does not have yet) or before the end of the call. What follows a place where the string may have ended waits
-until a quote, the end of the call or the end of the text decides; after `_WINDOW` characters it was text.
-Where the text ends first, or a quote fits nowhere, the call is not whole: `CutOff`, `AmbiguousText`.
+Strings may contain anything, also the tokens of the format, and they stream. A quote closes a string only before text
+that can follow a value. Without its closing quote a string ends before a parameter that the tool declares (and the call
+does not have yet) or before the end of the call. Text after a possible end waits until a quote, the end of the call or
+the end of the text decides; after `_WINDOW` characters it belongs to the string. If the text ends first, or a quote
+fits nowhere, the call is not whole: `CutOff`, `AmbiguousText`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from extproc.dialects.call_writer import MAX_VALUE, CallWriter
 from extproc.dialects.parse_context import ParseContext
 
 _WINDOW = 16 * 1024
-"""Characters that wait behind a place where a string may have ended."""
+"""Most characters that wait after a possible end of a string."""
 _MAX_KEY = 256
 _KEY = re.compile(r"""\s*["']?([\w.-]+)["']?\s*[:=]""")
 _MAY_BE_KEY = re.compile(r"""\s*["']?[\w.-]*["']?\s*""")
@@ -32,7 +32,7 @@ class CutOff(Exception):  # noqa: N818
 
 
 class AmbiguousText(Exception):  # noqa: N818
-    """A quote is missing and nothing tells where."""
+    """A quote is missing, and nothing shows where."""
 
 
 class BareKeyTokens(msgspec.Struct, frozen=True):
@@ -57,17 +57,17 @@ class TextReader:
         self._pieces = Collector(MAX_VALUE)
         self._out: Callable[[str], None] = self._pieces.add
         self._later: list[str] = []
-        """What stands behind a place where the string may have ended."""
+        """The text after a possible end of the string."""
         self._later_size = 0
         self._at_key = False
-        """Nothing but white space stands behind the last key in `_later`."""
+        """Only white space follows the last key in `_later`."""
         self._region_ended = False
-        """A tag that ends the region stands in `_later`."""
+        """`_later` contains a tag that ends the region."""
 
     # ---------------------------------------------------------------------------------------------- between quotes
 
     def quoted(self) -> Steps[None]:
-        """The string behind its opening quote, through its closing one. Raises CutOff, AmbiguousText."""
+        """Reads the string from after its opening quote through its closing one. Raises CutOff, AmbiguousText."""
         streams = self._writer.streams(self._key)
         if streams:
             self._writer.begin_string(self._key)
@@ -108,7 +108,7 @@ class TextReader:
             self._out(text)
 
     def _doubt(self, text: str, following: str | None) -> None:
-        """`text` is kept where the string may have ended, and `following` (None: it has not ended here)."""
+        """Keeps `text` and `following` if the string may have ended before them (`following` is not None)."""
         buffer = self._buffer
         if following is None and not self._later:
             self._out(text)
@@ -123,16 +123,16 @@ class TextReader:
             self._later_size, self._region_ended, self._at_key = 0, False, False
 
     def _missing_quote(self, mark: str) -> None:
-        """The string ended where it first may have: what follows is read again."""
+        """The string ended at its first possible end: the text after it is read again."""
         self._buffer.push_back("".join(self._later) + mark)
         self._writer.note_repair("missing_quote")
 
     # -------------------------------------------------------------------------------------------- without quotes
 
     def bare(self, blank: str) -> Steps[None]:
-        """A string without its opening quote: up to a parameter that the tool declares or to the end of the call.
-        Single quotes around it, and a closing quote of the dialect, are not part of it. `blank` was consumed before it;
-        white space around a string of one line is not part of it either."""
+        """Reads a string without its opening quote, up to a parameter that the tool declares or to the end of the call.
+        Single quotes around it, a closing quote of the dialect, and white space around a string of one line are
+        removed. `blank`: white space that was consumed before it."""
         buffer = self._buffer
         self._pieces.add(blank)
         closed = False
@@ -164,8 +164,8 @@ class TextReader:
     # ------------------------------------------------------------------------------------------------- what follows
 
     def _ends_value(self) -> Steps[bool]:
-        """True if the quote that was just consumed closes a value: a comma, a closing bracket, a tag, a declared
-        parameter or the end follows. Further quotes before that are dropped."""
+        """True if the last consumed quote closes a value: a comma, a closing bracket, a tag, a declared parameter or
+        the end follows. Further quotes before these are dropped."""
         buffer = self._buffer
         passed = ""
         while True:
@@ -187,7 +187,8 @@ class TextReader:
         return bool(marks.begins(text))
 
     def _known_key(self) -> Steps[str | None]:
-        """The key, with its colon, of a declared parameter that the call does not have yet; not consumed."""
+        """The next key with its colon, if it is a declared parameter that the call does not have yet. Consumes
+        nothing."""
         found = _KEY.match((yield from self._buffer.peek_while(_MAY_BE_KEY.fullmatch, _MAX_KEY + 1)))
         if found is None:
             return None
@@ -195,8 +196,8 @@ class TextReader:
         return found[0] if self._writer.declares(key) and not self._writer.has(key) and key != self._key else None
 
     def _ends_call(self) -> Steps[str | None]:
-        """True if the brace that was just consumed ends the call: "" where a tag or a further call follows, else None.
-        Before the end of the text it may be part of the string."""
+        """"" if the last consumed brace ends the call, since a tag or a further call follows; else None. Before the end
+        of the text the brace may belong to the string."""
         buffer = self._buffer
         blank = yield from buffer.space(_MAX_KEY)
         at_tag = yield from self._at_tag()
@@ -215,4 +216,4 @@ def _marks(tokens: BareKeyTokens) -> Marks:
 
 
 _MARKS: dict[BareKeyTokens, Marks] = {}
-"""The marks of each family: as many as there are forms."""
+"""The marks of each family, a fixed number of entries."""

@@ -166,7 +166,7 @@ class PromptedCalls:
         """CDATA, from behind its first opener. A closing mark that nothing fitting follows is data: models forget to
         split it. They forget `]]>` itself as well, which shows only when the text ends behind the call."""
         while True:
-            mark = yield from buffer.until(self._in_section, value.text)
+            mark = yield from buffer.until(self._in_section, value.add)
             if not mark:
                 writer.break_off()
                 return False
@@ -178,7 +178,7 @@ class PromptedCalls:
                     writer.note_repair("unclosed_value")
                     break
                 buffer.push_back(rest)
-                value.text(mark + blank + closer)
+                value.add(mark + blank + closer)
                 continue
             follows = yield from buffer.literal(self._ends, _CDATA, self._closer, self._begins)
             if follows == _CDATA:
@@ -187,7 +187,7 @@ class PromptedCalls:
                 buffer.push_back(follows)
             if follows or buffer.ran_out:
                 break
-            value.text(mark)
+            value.add(mark)
             buffer.push_back(blank)
         value.close()
         return True

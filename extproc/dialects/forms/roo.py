@@ -157,9 +157,9 @@ def _value(io: ParseContext, writer: CallWriter, key: str, closer: str, framing:
     value = ParameterText(writer, key, "newline" if key == "content" else framing)
     yield from value.open(buffer)
 
-    mark = yield from buffer.until(marks, value.text)
+    mark = yield from buffer.until(marks, value.add)
     while mark and (mark != own or key == "content"):
-        later = _TextBehindTag(mark, value.text)
+        later = _TextBehindTag(mark, value.add)
         found = yield from buffer.until(again, later.put)
         if found == own or later.passed:
             later.flush()
@@ -187,7 +187,7 @@ def _sections(buffer: TextBuffer, value: ParameterText, own: str) -> Steps[bool]
     """A value in CDATA sections, from behind the first opener. An end that nothing fitting follows is data. False: the
     text ended inside."""
     yield from value.open(buffer)
-    while (yield from buffer.until(_SECTION_ENDS, value.text)):
+    while (yield from buffer.until(_SECTION_ENDS, value.add)):
         blank = yield from buffer.space()
         following = yield from buffer.literal(own, _CDATA)
         if following == own:
@@ -195,7 +195,7 @@ def _sections(buffer: TextBuffer, value: ParameterText, own: str) -> Steps[bool]
             return True
         if not following:
             buffer.push_back(blank)
-            value.text(_CDATA_END)
+            value.add(_CDATA_END)
     return False
 
 

@@ -1,20 +1,20 @@
 """Call objects, or arrays of them, between tags or tokens: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
 
 - Hermes 2 Pro to 4, Qwen2.5, QwQ, Qwen3, Granite 4, ERNIE 4.5: `<tool_call>`. LongCat and LM Studio's default have the
-  same body between other tags. Several calls are several blocks, or an array in one block.
+same body between other tags. Several calls are several blocks, or an array in one block.
 - xLAM: the bare array at the start of the response, in a code fence, or in the tags of other families (see
-  `bare_json.py`). Phi-4-mini: `functools[...]`, at times with one object in place of the array.
+`bare_json.py`). Phi-4-mini: `functools[...]`, at times with one object in place of the array.
 - Apertus: `<|tools_prefix|>[{"NAME": {...}}]<|tools_suffix|>`, with the name as the key of the arguments.
-- Granite 3: arrays behind `<|tool_call|>` or `<tool_call>`, without a closing tag. Granite 20B: one object behind each
-  `<function_call>`. Granite 3.2 reasons between two sentences.
+- Granite 3: arrays after `<|tool_call|>` or `<tool_call>`, without a closing tag. Granite 20B: one object after each
+`<function_call>`. Granite 3.2 reasons between two sentences.
 - Command R7B and A: `<|START_ACTION|>[{"tool_name": ..., "parameters": {...}}]<|END_ACTION|>`. Command R and R+: an
-  array in a fence behind `Action:`; the tool `directly-answer` means that no tool is called. Both mark cited spans.
+array in a fence after `Action:`; the tool `directly-answer` means that no tool is called. Both mark cited spans.
 - Nemotron Nano 2: `<TOOLCALL>[...]</TOOLCALL>`. Hunyuan A13B, Apriel, Jamba: `<tool_calls>[...]</tool_calls>`. MiniMax
-  M1: the same with one object a line. GigaChat 3: `function call<|role_sep|>` and one object; 3.1: `<|function_call|>`.
+M1: the same with one object per line. GigaChat 3: `function call<|role_sep|>` and one object; 3.1: `<|function_call|>`.
 - InternLM2: `<|action_start|><|plugin|>{...}<|action_end|>`.
 
-The closing tag may be missing. Text behind a region is content. A region that holds no call of an offered tool is text.
-Sources: the chat templates of the models and the parsers that vLLM and llama.cpp ship for them.
+The closing tag may be missing. Text after a region is content. A region without a call of an offered tool is text.
+Sources: the models' chat templates and the parsers of vLLM and llama.cpp.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from extproc.dialects.parse_context import NoMatch, ParseContext
 
 
 class TaggedJson:
-    """Call objects, or an array of them, between an opener and a closer. `others`: further openers, or tags around
-    several of these regions, and what closes them."""
+    """Reads call objects, or an array of them, between an opener and a closer. `others`: further pairs, or pairs of
+    tags around several of these regions."""
 
     def __init__(self, opener: str, closer: str, *others: tuple[str, str]) -> None:
         pairs = ((opener, closer), *others)
@@ -61,7 +61,7 @@ class TaggedJson:
         yield from self._close(io, fenced)
 
     def _more(self, io: ParseContext) -> Steps[None]:
-        """Further call objects in the same tags; behind stray brackets that models add."""
+        """Reads further call objects in the same tags, also after stray brackets."""
         buffer = io.buffer
         while True:
             buffer.mark()
@@ -81,7 +81,7 @@ class TaggedJson:
                     return
 
     def _skips(self, io: ParseContext) -> Steps[bool]:
-        """Behind a call an object that is none, or calls no offered tool: text where a further object follows it."""
+        """Passes an object that is no call of an offered tool as text if a further object follows. False: none does."""
         buffer = io.buffer
         buffer.mark()
         blank = yield from buffer.space()
@@ -98,7 +98,7 @@ class TaggedJson:
         return True
 
     def _close(self, io: ParseContext, fenced: str) -> Steps[None]:
-        """The closing tags, however many there are; anything else is text again."""
+        """Skips repeated closing tags."""
         buffer = io.buffer
         if fenced:
             blank = yield from buffer.space()
@@ -167,7 +167,7 @@ _FENCED_ACTION = tuple(f"Action:{gap}```{word}" for gap in (" ", "", "\n") for w
 
 
 class CommandRAction(TaggedJson):
-    """An array of calls, one of which may say that the model answers by itself."""
+    """An array of calls. A pseudo-tool means that the model responds without calling a tool."""
 
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
         before = io.calls
@@ -177,10 +177,11 @@ class CommandRAction(TaggedJson):
             if io.calls > before:
                 raise
             io.buffer.rewind()
-            yield from self._answer(io)
+            yield from self._read_direct_response(io)
 
-    def _answer(self, io: ParseContext) -> Steps[None]:
-        """An array that calls no tool: text that it holds is the answer. Raises NoMatch for anything else."""
+    def _read_direct_response(self, io: ParseContext) -> Steps[None]:
+        """Reads an array that only names the pseudo-tool; its texts are the response. Raises NoMatch for anything
+        else."""
         buffer = io.buffer
         yield from buffer.space()
         try:
@@ -197,7 +198,7 @@ class CommandRAction(TaggedJson):
 
 
 class Citation:
-    """The marks around a span that a source supports, `<co>span</co: 0:[1,2]>` or `<co: 0>span</co: 0>`: dropped."""
+    """Drops the marks around a cited span: `<co>span</co: 0:[1,2]>` or `<co: 0>span</co: 0>`."""
 
     openers: tuple[str, ...] = ("<co>", "<co:", "</co:")
     inline = True
@@ -221,7 +222,7 @@ _PLUGIN_STOP = Marks(["<|action_end|>", "<|action_start|>"])
 
 
 class PluginAction:
-    """One call object behind the two markers, which white space may part."""
+    """One call object after two markers, which may be separated by white space."""
 
     openers: tuple[str, ...] = ("<|action_start|>",)
     blocks = (("<|action_start|>", "<|action_end|>"), ("<|action_start|>", "<|plugin|><|action_end|>"))

@@ -1,32 +1,31 @@
-"""Families whose calls are tags with plain text between them: one `TagGrammar` for each.
+"""Dialects whose calls are tags with plain text between them, one `TagGrammar` each.
 
 - Qwen3-Coder, Qwen3.5 and 3.6, Step 3.5:
-  `<tool_call><function=NAME><parameter=KEY>text</parameter></function></tool_call>`. The outer tag is very often
-  missing. A value loses exactly one newline at each end; all other white space is data.
-  `<function=NAME>{json}</function>` is the format of custom tools of Llama 3.1 (Meta's prompt format page) and of
-  Functionary v3.1; damaged Qwen and Nemotron write it as well.
-- Seed-OSS: the same body between tags of its own. Its template puts values right behind the `>`: a newline at the end
-  of a value is framing only where one stands at its beginning as well.
+`<tool_call><function=NAME><parameter=KEY>text</parameter></function></tool_call>`. The outer tag is very often missing.
+A value loses exactly one newline at each end; all other white space is data. `<function=NAME>{json}</function>` is the
+format of custom tools of Llama 3.1 (Meta's prompt format page) and of Functionary v3.1. Qwen and Nemotron write it by
+mistake.
+- Seed-OSS: the same body between other tags. Its template puts values right after the `>`: a newline at the end of a
+value is framing only if there is one at its beginning.
 - MiniMax M2: `<minimax:tool_call><invoke name="N"><parameter name="K">text</parameter></invoke>...`, attributes quoted
-  or not, the outer tag sometimes missing. dots writes M2's invokes in `<dots_function_call>`, imitators of older
-  Claudes in `<function_calls>`. MiniMax M3: `minimax_m3.py`.
+or not, the outer tag sometimes missing. dots writes M2's invokes in `<dots_function_call>`, imitators of older Claude
+models in `<function_calls>`. MiniMax M3: `minimax_m3.py`.
 - Step3: `<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="N"><steptml:parameter
-  name="K">text </steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>` (bars U+FF5C, plain
-  underscores). The word, the separator and the tokens around an invoke may be missing. DeepSeek's models misspell their
-  own tokens in this way, so this parser is tried before theirs and gives up where no invoke follows. The prompt opens
-  the reasoning.
-- GLM: `<tool_call>NAME<arg_key>KEY</arg_key><arg_value>text</arg_value>...</tool_call>`, one call a block; 4.5 and 4.6
-  write newlines between the tags. GLM falls back into Hermes JSON. Poolside Laguna: the same, `<user>` for
-  `<tool_call>`, or a JSON object behind the name. LongCat: tags of its own, at times one JSON object behind the first
-  `<longcat_arg_key>`.
+name="K">text </steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>` (bars U+FF5C, plain
+underscores). The word, the separator and the tokens around an invoke may be missing. DeepSeek's models misspell their
+tokens in the same way, so this parser is tried before theirs and finds no match without an invoke. The prompt opens the
+reasoning.
+- GLM: `<tool_call>NAME<arg_key>KEY</arg_key><arg_value>text</arg_value>...</tool_call>`, one call per block. 4.5 and
+4.6 write newlines between the tags. GLM also falls back to Hermes JSON. Poolside Laguna: the same, `<user>` for
+`<tool_call>`, or a JSON object after the name. LongCat: other tags, sometimes one JSON object after the first
+`<longcat_arg_key>`.
 - Hunyuan Hy3 and Hy4: `<tool_calls><tool_call>NAME<tool_sep><arg_key>K</arg_key><arg_value>text</arg_value></tool_call>
-  </tool_calls>`; Hy4 leaves `<tool_sep>` out, and a checkpoint may add a suffix to every tag
-  (`<tool_call:opensource>`).
+</tool_calls>`. Hy4 omits `<tool_sep>`. A checkpoint may add a suffix to every tag (`<tool_call:opensource>`).
 - IQuest: GLM's pairs in `<iquest_tool_call>` and `<iquestcoder_tool_call>`. K2 Horizon: `<ifm|tool_call>` with
-  `<ifm|arg_key>`, maybe `<ifm|arg_type>`, and `<ifm|arg_value>`; the body may be a JSON object.
+`<ifm|arg_key>`, an optional `<ifm|arg_type>`, and `<ifm|arg_value>`; the body may be a JSON object.
 - Solar Open 2: `<|tool_call:start|>NAME` and a newline, then
-  `<|tool_arg:start|>K<|tool_arg:value|>text<|tool_arg:end|>`. Of a key that comes twice it means the first value, all
-  others the last.
+`<|tool_arg:start|>K<|tool_arg:value|>text<|tool_arg:end|>`. The first value of a repeated key counts; in all other
+dialects the last one.
 
 Sources: the models' chat templates, and the parsers of vLLM, SGLang and ollama with their tests.
 """
@@ -64,13 +63,13 @@ _STEP_SECTION_END = "<｜tool_calls_end｜>"
 
 STEP3 = TaggedCall(TagGrammar(
     regions=(("<｜tool_calls_begin｜>", _STEP_SECTION_END), ("<｜tool_call_begin｜>", _STEP_CALL_END)),
-    lead="function<｜tool_sep｜>",  # no part of an opener: the longest one counts, and DeepSeek's is the shorter
+    lead="function<｜tool_sep｜>",  # as part of an opener it would hide DeepSeek's shorter opener
     call="<steptml:invoke name=", call_end="</steptml:invoke>", name=read_attribute,
     parameter="<steptml:parameter name=", parameter_end="</steptml:parameter>", key=read_attribute))
 
 
 def name_until_tag(separator: str = "") -> ReadHeader:
-    """The word behind an opening tag, through the `separator` that may follow it."""
+    """A reader of the word after an opening tag and the optional `separator` after it."""
 
     def read(buffer: TextBuffer) -> Steps[tuple[str | None, str]]:
         raw = yield from buffer.space()
@@ -89,9 +88,9 @@ def name_until_tag(separator: str = "") -> ReadHeader:
 
 def key_until_value(key_end: str, value: str, others: tuple[str, ...],
                     kind: tuple[str, str] | None = None) -> ReadHeader:
-    """A key, through the tag `value` that opens its value; one of the two tags may be missing where `key_end` is one. A
-    key before one of `others`, the tags that may follow a whole pair, has no value and is none. `kind`: tags of an
-    element between them that says the value's type, which the schema says as well."""
+    """A reader of a key and the tag `value` that opens its value. One of these tags may be missing if `key_end` is a
+    tag. A key before one of `others` (tags that may follow a whole pair) has no value and does not count. `kind`: tags
+    of an element between key and value with the value's type, which is ignored: the schema has it."""
     wanted = tuple(mark for mark in (key_end, value, *(kind or ())[:1]) if mark)
     ends = Marks([*wanted, *others, "\n", "\r"])
 
@@ -126,7 +125,7 @@ def key_until_value(key_end: str, value: str, others: tuple[str, ...],
         buffer.push_back(blank + following)
         if following or mark != key_end:
             return None, raw
-        raw += yield from skip_newline(buffer)  # the line end that stands between the two tags
+        raw += yield from skip_newline(buffer)  # the newline between the two tags
         return key.strip() or None, raw
 
     return read
@@ -134,8 +133,8 @@ def key_until_value(key_end: str, value: str, others: tuple[str, ...],
 
 def pairs(region: str, call: str | None = None, *, prefix: str = "", suffix: str = "", separator: str = "",
           typed: bool = False) -> TaggedCall:
-    """The form whose calls stand in elements `region`, or in `call` inside of it. `prefix` and `suffix` belong to every
-    tag; `separator` is a tag that may follow the name."""
+    """A parser of calls in elements `region`, or in elements `call` inside it. `prefix` and `suffix`: parts of every
+    tag. `separator`: an optional tag after the name."""
 
     def begin(tag: str) -> str:
         return f"<{prefix}{tag}{suffix}>"
@@ -157,7 +156,7 @@ def _hunyuan(suffix: str) -> TaggedCall:
 
 
 class Suffixed:
-    """Hunyuan's form where a checkpoint adds a suffix to every tag: the first tag tells which."""
+    """Hunyuan's form with a suffix on every tag. The first tag shows the suffix."""
 
     openers: tuple[str, ...] = ("<tool_calls:", "<tool_call:")
 

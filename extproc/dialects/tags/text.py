@@ -65,7 +65,7 @@ class ValueReader:
         """True after the end of the value; the text after it is not consumed. False if the text ended in the value."""
         yield from self._value.open(self._buffer)
         while True:
-            mark = yield from self._buffer.until(self._tags.marks, self._put)
+            mark = yield from self._buffer.until(self._tags.marks, self._add_text)
             if not mark:
                 return self._end_of_text()
             if (yield from self._ends(mark)):
@@ -74,43 +74,43 @@ class ValueReader:
 
     # --------------------------------------------------------------------------------------------------- ambiguity
 
-    def _put(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if self._ambiguous is None:
-            self._value.text(text)
+            self._value.add(text)
         elif self._size + len(text) <= WINDOW:
             self._keep(text)
         else:
-            self._was_text()
-            self._value.text(text)
+            self._accept_as_text()
+            self._value.add(text)
 
     def _keep(self, text: str) -> None:
         self._size += len(text)
         self._later.append(text)
 
-    def _tag(self, text: str) -> None:
+    def _add_tag(self, text: str) -> None:
         """Adds a tag to the value, or to the text after an ambiguous tag."""
         if self._ambiguous is None:
-            self._value.text(text)
+            self._value.add(text)
         else:
             self._keep(text)
 
     def _keep_ambiguous(self, mark: str) -> bool:
         """Starts or extends the kept text. False if too much text was read twice already: the tag is text then."""
         if self._ambiguous is None and self._io.look_ahead <= 0:
-            self._value.text(mark)
+            self._value.add(mark)
             return False
         if self._ambiguous is None:
             self._ambiguous = mark
         self._keep(mark)
         return True
 
-    def _was_text(self) -> None:
+    def _accept_as_text(self) -> None:
         """The ambiguous tag was text."""
         if self._ambiguous is not None:
             self._ambiguous = None
-            self._value.text(self._take_later())
+            self._value.add(self._take_later())
 
-    def _ended_before(self) -> None:
+    def _end_at_ambiguous(self) -> None:
         """The ambiguous tag ended the value: it and the text after it are read again."""
         later = self._take_later()
         self._io.look_ahead -= len(later)
@@ -129,7 +129,7 @@ class ValueReader:
         if self._ambiguous is None or not self._buffer.finished:
             self._writer.break_off()
             return False
-        self._ended_before()
+        self._end_at_ambiguous()
         return True
 
     # -------------------------------------------------------------------------------------------------------- tags
@@ -141,7 +141,7 @@ class ValueReader:
             yield from self._opener(mark)
             return False
         if self._nesting:
-            self._tag(mark)
+            self._add_tag(mark)
             self._pop(mark)
             return False
         if mark == tags.parameter_end:
@@ -154,7 +154,7 @@ class ValueReader:
         """A closing tag counts before a declared parameter, the end of the call or the end of the text."""
         buffer = self._buffer
         if self._scalar:
-            self._was_text()
+            self._accept_as_text()
             return True
         blank = yield from buffer.space()
         follows = yield from buffer.literal(*self._tags.outer, self._tags.parameter)
@@ -167,10 +167,10 @@ class ValueReader:
             ends = True
         if ends:
             buffer.push_back(follows + raw)
-            self._was_text()
+            self._accept_as_text()
         else:
             buffer.push_back(raw)
-            self._tag(mark + blank + follows)
+            self._add_tag(mark + blank + follows)
         return ends
 
     def _next_parameter(self, mark: str) -> Steps[bool]:
@@ -182,10 +182,10 @@ class ValueReader:
             self._buffer.push_back(mark)
             return True
         if key is not None and key != self._key and self._writer.declares(key) and not self._writer.has(key):
-            self._was_text()
+            self._accept_as_text()
             self._buffer.push_back(mark)
             return True
-        self._tag(mark)
+        self._add_tag(mark)
         return False
 
     @property
@@ -204,16 +204,16 @@ class ValueReader:
             call = yield from buffer.literal(tags.call)
             if not call:
                 buffer.push_back(blank)
-                self._tag(mark)
+                self._add_tag(mark)
                 return
         name, raw = yield from tags.name(buffer)
         gap = yield from buffer.space()
         follows = yield from buffer.literal(*tags.outer, tags.parameter)
         buffer.push_back(blank + call + raw + gap + follows)
         if name is None or not follows:
-            self._tag(mark)
+            self._add_tag(mark)
         elif self._io.find_tool(name) is None:
-            self._tag(mark)
+            self._add_tag(mark)
             self._nesting.append(mark)
         elif self._keep_ambiguous(mark):
             self._nesting.append(mark)
@@ -239,12 +239,12 @@ class ValueReader:
             buffer.push_back(mark + blank)
             if mark in tags.ends and self._ambiguous is not None and self._ambiguous not in tags.begins:
                 # the ambiguous tag ended the call, or began the next call of this region
-                self._ended_before()
+                self._end_at_ambiguous()
             else:
-                self._was_text()
+                self._accept_as_text()
             return True
         self._keep_ambiguous(mark)
-        self._tag(blank)
+        self._add_tag(blank)
         return False
 
 

@@ -18,7 +18,7 @@ space at the ends."""
 
 
 class ParameterText:
-    """Call `open`, `text` any number of times, `close`. A string of a string parameter is sent while it arrives, except
+    """Call `open`, `add` any number of times, `close`. A string of a string parameter is sent while it arrives, except
     for an end that may be framing. Any other value is sent when it is whole. Raises TooMuch."""
 
     def __init__(self, writer: CallWriter, key: str, framing: Framing) -> None:
@@ -42,7 +42,7 @@ class ParameterText:
         if self.streams:
             self._writer.begin_string(self._key)
 
-    def text(self, text: str) -> None:
+    def add(self, text: str) -> None:
         if not text:
             return
         kept = _framing_length(text, self._framing)
