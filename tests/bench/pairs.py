@@ -128,11 +128,12 @@ def bytecodes_per_event(pair: Pair, kind: str) -> int:
         count += what == "opcode"
         return trace
 
+    outer = sys.gettrace()
     sys.settrace(trace)
     try:
         feed(last)
     finally:
-        sys.settrace(None)
+        sys.settrace(outer)
     return count
 
 
