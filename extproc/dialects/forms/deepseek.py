@@ -1,18 +1,18 @@
 """DeepSeek: the section tokens of V3, R1 and V3.1, and the markup language (DSML) of V3.2, V4 and V4.1.
 
 V3 and R1: `call begin`, the word `function`, separator, NAME, newline, the JSON in a fence marked json, `call end`.
-V3.1: `call begin`, NAME, separator, JSON, `call end`. One parser reads both, and a fence without the word or the word
-without a fence. The tokens have full-width bars (U+FF5C) and lower blocks (U+2581). R1 also opens the section in other
-spellings.
+V3.1: `call begin`, NAME, separator, JSON, `call end`. One parser reads both, also the fence without the word and the
+word without a fence. The tokens have full-width bars (U+FF5C) and lower blocks (U+2581). R1 also opens the section with
+other spellings.
 
-Solar Open 100B writes an id, the name and the JSON between tokens of its own: `<|tool_calls|><|tool_call:begin|>ID
+Solar Open 100B writes an id, the name and the JSON between other tokens: `<|tool_calls|><|tool_call:begin|>ID
 <|tool_call:name|>NAME<|tool_call:args|>{...}<|tool_call:end|><|calls|>`; its visible text begins with `<|content|>`.
 
 DSML: `<｜DSML｜function_calls>`, `<｜DSML｜invoke name="NAME">`, `<｜DSML｜parameter name="K" string="true">raw text
 </｜DSML｜parameter>`, `</｜DSML｜invoke>`, `</｜DSML｜function_calls>`. `string="false"`, or no such attribute, means
-JSON. V4 calls the wrapper `tool_calls`, with variants that occur in production, and lets a call without parameters
-close itself. V4.1 puts a space before every tag name and calls the wrapper `calls`. Plain bars are read as well. The
-block ends the turn by rule; text behind it is content. GigaChat 3.5 writes the same language, with GCML for DSML.
+JSON. V4 calls the wrapper `tool_calls`, with variants seen in production, and lets a call without parameters close
+itself. V4.1 puts a space before every tag name and calls the wrapper `calls`. Plain bars are read as well. The block
+should end the turn; text after it is content. GigaChat 3.5 writes the same language, with GCML for DSML.
 Source: the chat templates.
 """
 
@@ -37,7 +37,7 @@ _FENCES = ("```json", "```JSON", "```")
 
 
 class DeepSeekSections(TokenSections):
-    """The header is a name, or the word `function` (Solar: an id) and the name behind the separator."""
+    """The header is a name, or the word `function` (Solar: an id) with the name after the separator."""
 
     def __init__(self, tokens: SectionTokens) -> None:
         super().__init__(tokens)
@@ -72,7 +72,7 @@ WRAPPERS = ("function_calls", "tool_calls", "toolcalls", "tool", "calls")
 
 
 def markup(mark: str) -> ElementCalls:
-    """The form of the language whose tags are marked like this."""
+    """The parser of the markup language with this word in its tags."""
     return ElementCalls(ElementGrammar(
         open=(f"<｜{mark}｜", f"<|{mark}|"), close=(f"</｜{mark}｜", f"</|{mark}|"), tag_end=">",
         wrappers=frozenset(WRAPPERS), call="invoke", call_name="name", parameter="parameter", parameter_name="name",
@@ -80,7 +80,7 @@ def markup(mark: str) -> ElementCalls:
 
 
 def closing_tags(mark: str) -> tuple[str, ...]:
-    """All closing tags: left over where a call is, they mean nothing."""
+    """All closing tags. Outside a call they mean nothing."""
     return tuple(f"</{bar}{mark}{bar}{blank}{name}>" for bar in ("｜", "|") for blank in ("", " ")
                  for name in (*WRAPPERS, "invoke", "parameter"))
 

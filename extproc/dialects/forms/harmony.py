@@ -1,10 +1,10 @@
-"""gpt-oss: the harmony format, messages that name their channel and recipient in a header.
+"""gpt-oss: the harmony format, whose messages name their channel and recipient in a header.
 
-`<|start|>assistant<|channel|>analysis<|message|>...<|end|>` is reasoning, `final` and `commentary` without a recipient
-are visible text, as is what is for no tool (`to=assistant`). A message with `to=functions.NAME`, in the header of the
-role or of the channel and on any channel, is a call that ends with `<|call|>`; to a tool that is not offered it is text
-to the letter. The first header may be shortened by what the prompt already held. One call a message. The frames are
-read without tools, too; a header that is none is text.
+`<|start|>assistant<|channel|>analysis<|message|>...<|end|>` is reasoning. The channels `final` and `commentary` without
+a recipient are visible text, and so are messages that are for no tool (`to=assistant`). A message with
+`to=functions.NAME`, in the header of the role or of the channel, on any channel, is a call that ends with `<|call|>`;
+to a tool that is not offered it is text as a whole. There is one call per message. The first header may lack the part
+that the prompt contained. Messages are read without tools, too. An invalid header is text.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _MAX_HEADER = 512
 _CHANNELS = ("analysis", "commentary", "final")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 _NO_TOOLS = frozenset({"assistant", "user", "all"})
-"""Recipients that are no tools, unless one of that name is offered."""
+"""Recipients that are no tools, unless a tool of that name is offered."""
 _CHANNEL = re.compile(r"(?:^|<\|channel\|>)\s*(analysis|commentary|final)\b")
 
 
 class HarmonyMessage:
-    """One message from its header on. The form consumes the header of visible text and leaves the text alone."""
+    """Reads one message. Of a message with visible text it only consumes the header."""
 
     openers: tuple[str, ...] = ("<|channel|>", "<|start|>")
     closers = ("<|end|>", "<|call|>", "<|return|>")
@@ -39,7 +39,7 @@ class HarmonyMessage:
         yield from self._message(channel, recipient, io)
 
     def _message(self, channel: str, recipient: str | None, io: ParseContext) -> Steps[None]:
-        """A message behind its header."""
+        """Reads a message after its header."""
         if recipient is not None:
             yield from self._call(recipient, io)
         else:
@@ -48,7 +48,7 @@ class HarmonyMessage:
                 yield from self._reasoning(io)
 
     def _header(self, opener: str, io: ParseContext) -> Steps[tuple[str, str | None]]:
-        """The channel and the recipient of a message. Raises NoMatch for anything but a header."""
+        """Reads the channel and the recipient of a message. Raises NoMatch for anything but a header."""
         buffer = io.buffer
         known = _CHANNELS if opener == "<|channel|>" else ("assistant", "<|channel|>")
         yield from buffer.space()
@@ -64,7 +64,7 @@ class HarmonyMessage:
         return _meaning(header, io)
 
     def _collect(self, io: ParseContext, pieces: list[str]) -> Steps[None]:
-        """The rest of the header, through `<|message|>`; too long a one, or one that breaks off, is none."""
+        """Reads the rest of the header, through `<|message|>`. Raises NoMatch if it is too long or breaks off."""
 
         def keep(piece: str) -> None:
             pieces.append(piece)
@@ -81,9 +81,9 @@ class HarmonyMessage:
             io.buffer.push_back(mark)
 
     def _call(self, recipient: str, io: ParseContext) -> Steps[None]:
-        """The message of a call, through the mark that ends it; text behind the arguments is content."""
+        """Reads the message of a call, through its closing mark. Text after the arguments is content."""
         buffer = io.buffer
-        if io.find_tool(recipient) is None:  # the whole message is text, to the letter
+        if io.find_tool(recipient) is None:  # the whole message is text
             yield from buffer.until(_ENDS, discard)
             raise PlainText
         writer = io.begin_call(recipient)
@@ -93,7 +93,7 @@ class HarmonyMessage:
             whole = yield from read_arguments(io, writer, _ENDS)
             if not whole and buffer.ran_out:
                 return
-            if whole:  # its token may have been taken out: what comes beside the text need not wait for the end
+            if whole:  # the closing token may be missing: output that follows need not wait for the end of the text
                 writer.close()
             mark = yield from buffer.until(_ENDS, io.emit_text)
             writer.close()
@@ -103,7 +103,7 @@ class HarmonyMessage:
             buffer.push_back(mark)
 
     def _other_arguments(self, io: ParseContext, writer: CallWriter) -> Steps[str]:
-        """Arguments that are no JSON object: nothing, or text that the repair may make sense of."""
+        """Reads arguments that are no JSON object: nothing, or text that the repair may understand."""
         raw, mark = yield from io.buffer.collect(_ENDS, MAX_VALUE)
         if mark or io.buffer.clean:
             writer.write_arguments(raw)
@@ -112,7 +112,7 @@ class HarmonyMessage:
 
 
 def _meaning(header: str, io: ParseContext) -> tuple[str, str | None]:
-    """The channel of a message and the tool that it is for. Of several channels the last one counts."""
+    """The channel of a message and its recipient. If there are several channels, the last one counts."""
     channels = _CHANNEL.findall(header)
     found = _RECIPIENT.search(header)
     recipient = found[1] if found else None
@@ -122,7 +122,7 @@ def _meaning(header: str, io: ParseContext) -> tuple[str, str | None]:
 
 
 class FirstHarmonyHeader(HarmonyMessage):
-    """The first message of an answer whose prompt already held `<|start|>assistant`: its header begins with the
+    """Reads the first message of a response whose prompt ended with `<|start|>assistant`: its header begins with the
     recipient (`to=functions.NAME<|channel|>commentary json<|message|>`)."""
 
     openers: tuple[str, ...] = ("to=", "assistant to=")

@@ -1,13 +1,13 @@
 """Kimi: K2's section tokens, and the elements of K3.
 
 K2: `<|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:N<|tool_call_argument_begin|>{...}
-<|tool_call_end|><|tool_calls_section_end|>`. N counts over the conversation. NAME is the id without `functions.` in
-front and `:N` behind; dots and hyphens belong to it. Ids come damaged: without the prefix, as a bare counter (the
-arguments tell the tool then), or as something that names nothing (the call is skipped).
+<|tool_call_end|><|tool_calls_section_end|>`. N counts over the conversation. NAME is the id without `functions.` and
+`:N`; it may contain dots and hyphens. Ids may be damaged: without the prefix, as a bare counter (then the arguments
+show the tool), or without a name (the call is skipped).
 
 K3: `<|open|>tools<|sep|><|open|>call tool="NAME" index="1"<|sep|><|open|>argument key="K" type="string"<|sep|>...
-<|close|>argument<|sep|>...`; visible text stands in a `response` element, the whole
-turn in a `message` element that `<|end_of_msg|>` follows. A detokeniser may put spaces around tokens.
+<|close|>argument<|sep|>...`. Visible text is in a `response` element, the whole turn in a `message` element before
+`<|end_of_msg|>`. A detokeniser may put spaces around tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from extproc.dialects.parse_context import ParseContext
 _NUMBERED = re.compile(r"(?:functions\.)?(\S+?)\s*:\s*\d*", re.ASCII)
 _COUNTER = re.compile(r"(?:functions\.?)?:?\d*", re.ASCII)
 _FOREIGN = re.compile(r"(?:call|toolu|tooluse|chatcmpl-tool|fc)[_-][\w-]+", re.ASCII)
-"""Ids of other providers: a history that holds them teaches the model to write them."""
+"""Ids of other providers, which the model copies from the history."""
 
 TOKENS = SectionTokens(
     sections=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
@@ -66,13 +66,13 @@ class KimiSections(TokenSections):
 
 
 def _fits(io: ParseContext, name: str, keys: set[str]) -> bool:
-    """True if the tool takes exactly such arguments."""
+    """True if these are valid names of the tool's arguments."""
     shape = io.shape(name)
     return shape.required <= keys <= shape.parameters.keys()
 
 
 def _most_alike(io: ParseContext, keys: set[str]) -> str | None:
-    """The one tool that shares most of its parameters with `keys`; None when several do, or none does."""
+    """The tool that shares most of its parameters with `keys`; None if several do, or none does."""
     shared = sorted(((len(keys & io.shape(name).parameters.keys()), name) for name in io.tools), reverse=True)
     if not shared or not shared[0][0] or (len(shared) > 1 and shared[0][0] == shared[1][0]):
         return None
@@ -92,7 +92,7 @@ _K3_THINK = tuple((f"<|open|>{blank}think{blank}<|sep|>", f"<|close|>{blank}thin
                   for blank in ("", " "))
 
 _VL_THINK = ("◁think▷", "◁/think▷")
-"""Kimi-VL's."""
+"""Tags of Kimi-VL."""
 
 DIALECTS: tuple[Dialect, ...] = (
     Dialect(name="kimi-k2", forms=(KIMI_SECTIONS,), strays=TOKENS.strays, turn_ends=("<|im_end|>",),

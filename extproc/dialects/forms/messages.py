@@ -1,4 +1,4 @@
-"""Answers made of messages whose header says for whom they are: the user, the model itself (reasoning), or a tool.
+"""Responses made of messages whose header names the recipient: the user, the model itself (reasoning), or a tool.
 
 Muse Glimmer (ATEM): ` to=self<|message|>...<|eom|>`, `<|start|>assistant to=user<|message|>...<|eot|>`, and calls as
 `<|start|>assistant to=NAME<|message|><atem:function_calls><atem:invoke name="NAME"><atem:parameter name="K">value`.
@@ -6,9 +6,9 @@ Functionary v2: `<|from|>assistant\\n<|recipient|>NAME\\n<|content|>{...}`, v3.2
 recipient `all` for text. Inkling: `<|message_model|>NAME<|content_invoke_tool_json|>{"name": ..., "args": {...}}
 <|end_message|>`, with other tokens for text and reasoning.
 
-The prompt already holds what opens the first header, so an answer begins in the middle of one. A header that is none is
-text; a message to a tool that is not offered is text as a whole. Sources: the chat templates of the models and the
-parsers of vLLM, SGLang and llama.cpp.
+The prompt contains the beginning of the first header, so a response begins inside one. An invalid header is text. A
+message to a tool that is not offered is text as a whole. Sources: the models' chat templates and the parsers of vLLM,
+SGLang and llama.cpp.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ from extproc.dialects.text_marks import read_turn_end
 
 _MAX_HEADER = 256
 _MAX_WAIT = 1024
-"""Characters of white space behind a token that may end a message."""
+"""Most white space after a token that may end a message."""
 
 Body = Literal["addressed", "text", "reasoning", "call"]
-"""What a message holds: what its recipient says, or always the same. A call's body is an object with its name."""
+"""The content of a message. "addressed": the recipient decides. A "call" body is an object with the tool's name."""
 
 
 class MessageGrammar(msgspec.Struct, frozen=True, kw_only=True):
-    """How the messages of one family look."""
+    """The messages of one family."""
 
     openers: tuple[str, ...]
-    """How a message begins that is not the first."""
+    """The beginning of a message that is not the first."""
     header: re.Pattern[str]
-    """All of a header between its opener and the mark that ends it. The group `to` is the recipient."""
+    """Matches a header between its opener and the mark that ends it. The group `to` is the recipient."""
     bodies: dict[str, Body]
-    """The marks that end a header, and what follows each of them."""
+    """The marks that end a header, each with the content after it."""
     text: frozenset[str] = frozenset()
-    """Recipients of visible text; a message without a recipient is text as well."""
+    """Recipients of visible text. A message without a recipient is text as well."""
     reasoning: frozenset[str] = frozenset()
     ends: tuple[str, ...]
     """Tokens that end a message."""
     calls: TaggedCall | None = None
-    """How calls are written; None: the message is the JSON of the arguments."""
+    """Reads the calls; None if the message is the JSON of the arguments."""
 
 
 class AddressedMessage:
-    """A message from its opener on."""
+    """Reads a message."""
 
     def __init__(self, family: MessageGrammar) -> None:
         self.openers: tuple[str, ...] = family.openers
         self._family = family
         self._header_ends = Marks([*family.bodies, *family.openers, *(end for end in family.ends if end != "\n")])
         self._next = (*family.openers, *(family.bodies if len(family.bodies) > 1 else ()))
-        """How the next message begins; where the kind of a message has a token, its header may be missing."""
+        """The beginning of the next message. If each kind of message has a token, the header may be missing."""
         self._ends = Marks([*family.ends, *self._next])
 
     def read(self, opener: str, io: ParseContext) -> Steps[None]:
@@ -82,8 +82,8 @@ class AddressedMessage:
             yield from self._call(io, to)
 
     def _header(self, io: ParseContext, begun: str = "") -> Steps[tuple[str, Body]]:
-        """The recipient and what the message holds. `begun`: the beginning of the header, or the mark that ends an
-        empty one, was consumed. Raises NoMatch for anything but a header."""
+        """Reads the header: (recipient, content). `begun`: the consumed beginning of the header, or the consumed mark
+        that ends an empty header. Raises NoMatch for anything but a header."""
         family, pieces = self._family, [begun]
 
         def keep(piece: str) -> None:
@@ -104,13 +104,13 @@ class AddressedMessage:
         return to, body
 
     def _until_end(self, io: ParseContext, out: Callable[[str], None]) -> Steps[None]:
-        """Passes a message on through the token that ends it; where another one begins, it stands on the tape."""
+        """Passes a message to `out`, through its closing token or up to the next message."""
         mark = yield from io.buffer.until(self._ends, out)
         if mark in self._next:
             io.buffer.push_back(mark)
 
     def _text(self, io: ParseContext) -> Steps[None]:
-        """Visible text. A token that ends a message is text where more text follows it."""
+        """Reads visible text. A closing token before more text is text."""
         ends, buffer = self._family.ends, io.buffer
         while True:
             mark = yield from buffer.until(self._ends, io.emit_text)
@@ -123,7 +123,7 @@ class AddressedMessage:
             io.emit_text(shown)
 
     def _call(self, io: ParseContext, to: str) -> Steps[None]:
-        """A message to a tool, through the token that ends it. All of it is text where it calls no offered tool."""
+        """Reads a message to a tool, through its closing token. All of it is text if it calls no offered tool."""
         buffer, family, before = io.buffer, self._family, io.calls
         yield from buffer.space()
         if family.calls is None and to and "call" not in family.bodies.values():
@@ -143,8 +143,7 @@ class AddressedMessage:
             buffer.push_back(blank)
 
     def _arguments(self, io: ParseContext, to: str) -> Steps[None]:
-        """Arguments as JSON. Other text is the value of the one parameter of a tool, of one that runs code for example.
-        """
+        """Reads arguments as JSON. Other text is the value of a tool's only parameter, for example the code to run."""
         buffer = io.buffer
         name = io.find_tool(to)
         if name is None:
@@ -161,15 +160,15 @@ class AddressedMessage:
         writer = io.begin_call(name)
         writer.begin_string(declared[0])
         mark = yield from buffer.until(self._ends, writer.write_piece)
-        if mark:  # else nothing says that the text is whole: half a program must not run
+        if mark:  # without a mark the text may be incomplete, and half a program must not run
             buffer.push_back(mark)
             writer.end_string()
             writer.close()
 
 
 class FirstAddressedMessage(AddressedMessage):
-    """The first message of an answer: `begins` are the words, or letters, that its header may begin with. Where it may
-    begin with any letter, its first word is the recipient."""
+    """Reads the first message of a response. `begins`: the words or letters that may begin its header. If any letter
+    may, the first word is the recipient."""
 
     def __init__(self, family: MessageGrammar, begins: tuple[str, ...]) -> None:
         super().__init__(family)
@@ -188,7 +187,7 @@ class FirstAddressedMessage(AddressedMessage):
         except PlainText:
             raise
         except NoMatch:
-            if len(opener) == 1:  # a word alone is no piece of a call, also where the answer was cut off behind it
+            if len(opener) == 1:  # a word alone is no part of a call, even if the response was cut off after it
                 buffer.rewind()
             raise
 

@@ -1,12 +1,12 @@
-"""MiniMax M3: every tag behind the mark `]<]minimax[>[`; parameters are elements, which nest.
+"""MiniMax M3: every tag follows the mark `]<]minimax[>[`; parameters are nested elements.
 
 ```
 ]<]minimax[>[<tool_call>
 ]<]minimax[>[<invoke name="N">]<]minimax[>[<key>text]<]minimax[>[</key>]<]minimax[>[</invoke>
 ]<]minimax[>[</tool_call>
 ```
-Lists are `<item>` elements or repetitions of a name; an empty element is an empty list, object or string, as the
-schema says. So nothing of a call is certain before it closes: its arguments go out at once.
+Lists are `<item>` elements or repetitions of a name. The schema says whether an empty element is an empty list, object
+or string. Nothing of a call is certain before it closes, so its arguments are sent at once.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class NestedElements:
 
 
 def _read_elements(buffer: TextBuffer, root: _Element) -> Steps[bool | None]:
-    """Everything up to the end of the invoke. False: the text ended first, behind whole elements; None: inside of one,
-    or where one may have begun."""
+    """Reads everything up to the end of the invoke: True. False if the text ended after whole elements, None if it
+    ended inside one or where one may have begun."""
     stack = [root]
     size = 0
     while True:
@@ -103,7 +103,7 @@ def _read_elements(buffer: TextBuffer, root: _Element) -> Steps[bool | None]:
 
 
 def _close(stack: list[_Element], name: str) -> None:
-    """Closes the innermost element of this name and all that stand open inside; a stray closing tag means nothing."""
+    """Closes the innermost element of this name and all that are open inside it. Ignores stray closing tags."""
     for index in range(len(stack) - 1, 0, -1):
         if stack[index].name == name:
             del stack[index:]
@@ -129,7 +129,7 @@ def _grouped(elements: list[_Element]) -> dict[str, list[_Element]]:
 
 
 def _group_value(elements: list[_Element], schema: object) -> object:
-    """The value of all elements of one name: several are a list."""
+    """The value of all elements of one name. Several elements are a list."""
     if len(elements) > 1:
         items = _part(schema, "items")
         return [_element_value(element, items) for element in elements]

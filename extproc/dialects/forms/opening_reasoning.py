@@ -1,8 +1,8 @@
-"""Reasoning at the very start of an answer whose marks are words: nothing but their place tells them from prose.
+"""Reasoning at the very start of a response, marked by ordinary words.
 
-Granite 3.2 writes `Here is my thought process: ... Here is my response: ...`; Gemma 4 may lose the token that opens its
-reasoning, so that the answer begins with the line `thought`. A call ends such reasoning. Where its end is missing the
-text is shown as well, since it may be the answer.
+Granite 3.2 writes `Here is my thought process: ... Here is my response: ...`. Gemma 4 may lose the token that opens its
+reasoning, so that the response begins with the line `thought`. A call ends such reasoning. If its end is missing, the
+text is also sent as visible text, since it may be the response itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from extproc.dialects.parse_context import ParseContext
 
 
 class OpeningReasoning:
-    """Reasoning between one of `openers` and one of `closers`, or one of `calls`, which stays on the tape."""
+    """Reads reasoning between one of `openers` and one of `closers` or `calls`; the latter is not consumed."""
 
     def __init__(self, openers: Iterable[str], closers: Iterable[str], calls: Iterable[str]) -> None:
         self.openers: tuple[str, ...] = tuple(openers)
@@ -27,11 +27,11 @@ class OpeningReasoning:
         io.begin_thinking()
         pieces = [opener]
 
-        def say(piece: str) -> None:
+        def write(piece: str) -> None:
             pieces.append(piece)
             io.emit_thinking(piece)
 
-        mark = yield from buffer.until(self._ends, say)
+        mark = yield from buffer.until(self._ends, write)
         if mark in self._closers:
             yield from buffer.space()
         elif mark:

@@ -1,12 +1,12 @@
-"""The project's own form, which `style: prompted` asks for: `<tool_call name="NAME"><parameter name="KEY">value
-</parameter></tool_call>`. The grammar stands in `extproc.dialects.writing.prompted`.
+"""The project's own form, for `style: prompted`: `<tool_call name="NAME"><parameter name="KEY">value
+</parameter></tool_call>`. The grammar is in `extproc.dialects.writing.prompted`.
 
-A raw value ends as in the other tag dialects (`tags/text.py`), a value in CDATA sections only where `]]>` stands before
-what may follow a value. `type` decides where the schema leaves a choice; models repeat the types of the definitions
-there. Also read: quotes of any kind or none, a call that closes itself, `invoke` for `tool_call`, one JSON object in
-place of the parameters, missing closing tags. MiniCPM5 writes the same with `function` and `param`,
-and Python's literals for what is no string. Models that were trained on Hermes JSON, Qwen3-Coder's XML or the XML tools
-of Roo fall back into these, so all of them are looked for, too.
+A raw value ends as in the other tag dialects (`tags/text.py`); a value in CDATA sections ends only at a `]]>` before
+text that may follow a value. The attribute `type` decides if the schema leaves a choice; models copy it from the
+definitions. Also read: any quotes or none, a call that closes itself, `invoke` for `tool_call`, one JSON object instead
+of the parameters, missing closing tags. MiniCPM5 writes the same with `function` and `param`, and Python literals for
+values that are no strings. Models that were trained on Hermes JSON, Qwen3-Coder's XML or Roo's XML tools fall back to
+these forms, so they are read as well.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
 class Header(msgspec.Struct, frozen=True):
-    """An opening tag behind its name. `name` is None when it says none or never ends; `raw` is what was consumed."""
+    """The attributes of an opening tag. `name` is None if it is missing or the tag never ends. `raw`: the consumed
+    text."""
 
     name: str | None
     kind: str | None
@@ -46,7 +47,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def read_header(buffer: TextBuffer) -> Steps[Header]:
-    """The attributes of a tag, through its `>`."""
+    """Reads the attributes of a tag, through its `>`."""
     raw = yield from buffer.take_while(lambda char: char not in "<>\r\n", MAX_NAME)
     if not (yield from buffer.literal(">")):
         return Header(None, None, False, raw)
@@ -74,7 +75,7 @@ def _entity(found: re.Match[str]) -> str:
 
 
 class PromptedCalls:
-    """Calls of one spelling of the elements."""
+    """Reads calls with these names of the elements."""
 
     def __init__(self, element: str, parameter: str = "parameter") -> None:
         opener, closer = f"<{element} ", f"</{element}>"
@@ -107,7 +108,7 @@ class PromptedCalls:
         yield from self._parameters(io, io.begin_call(header.name))
 
     def _parameters(self, io: ParseContext, writer: CallWriter) -> Steps[None]:
-        """Between parameters, to the end of the call. Anything but a tag is text behind a call that was not closed."""
+        """Reads the parameters, to the end of the call. Anything but a tag is text after a call that was not closed."""
         buffer = io.buffer
         alone = True
         while True:
@@ -129,7 +130,7 @@ class PromptedCalls:
             if half:
                 buffer.at = len(buffer.buffer)
                 if not self._closer.startswith(half):
-                    writer.break_off()  # something more had begun
+                    writer.break_off()  # the next parameter or call had begun
             elif mark:
                 writer.close()
             return
@@ -137,7 +138,7 @@ class PromptedCalls:
     # ------------------------------------------------------------------------------------------------------- values
 
     def _parameter(self, io: ParseContext, writer: CallWriter) -> Steps[bool]:
-        """False: the text ended inside."""
+        """Reads one parameter after its opening tag. False if the text ended inside."""
         buffer = io.buffer
         header = yield from read_header(buffer)
         key = header.name
@@ -163,8 +164,9 @@ class PromptedCalls:
         return (yield from self._sections(buffer, writer, section))
 
     def _sections(self, buffer: TextBuffer, writer: CallWriter, value: ParameterText) -> Steps[bool]:
-        """CDATA, from behind its first opener. A closing mark that nothing fitting follows is data: models forget to
-        split it. They forget `]]>` itself as well, which shows only when the text ends behind the call."""
+        """Reads CDATA sections from after the first opener. A closing mark without fitting text after it is data:
+        models forget to split it. They also forget `]]>` itself, which is known only if the text ends after the
+        call."""
         while True:
             mark = yield from buffer.until(self._in_section, value.add)
             if not mark:
@@ -194,7 +196,7 @@ class PromptedCalls:
 
 
 class _TypedText(ParameterText):
-    """A value with the attribute `type`."""
+    """A value with an attribute `type`."""
 
     def __init__(self, writer: CallWriter, key: str, kind: str | None, framing: Framing = "newline") -> None:
         super().__init__(writer, key, framing)

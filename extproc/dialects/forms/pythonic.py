@@ -1,11 +1,10 @@
 """Calls in Python's syntax: `[lookup(harbor="Brest", day=2), ping()]`.
 
-Llama 3.2 and 4, ToolACE: at the very start of the answer, Llama 4 also between `<|python_start|>` and `<|python_end|>`.
-OLMo 3: one call a line between `<function_calls>` tags. LFM2: a list between its own tokens, which servers may strip.
-Sarashina writes a list of dictionaries behind a token that servers take off,
-`<|tool_calls|>[{'name': 'N', 'arguments': {...}}]`. Values are Python's literals, never evaluated. A list that is no
-list of calls ([1, 2, 3], a Markdown link) is text, so nothing goes out before the first keyword, or before the list
-ends.
+Llama 3.2 and 4, ToolACE: at the very start of the response, Llama 4 also between `<|python_start|>` and
+`<|python_end|>`. OLMo 3: one call per line between `<function_calls>` tags. LFM2: a list between its own tokens, which
+servers may remove. Sarashina: a list of dictionaries after a token that servers remove,
+`<|tool_calls|>[{'name': 'N', 'arguments': {...}}]`. Values are Python literals and are never evaluated. Another list
+([1, 2, 3], a Markdown link) is text, so nothing is sent before the first keyword or the end of the list.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ _VALUE_MARKS = Marks(["(", ")", "[", "]", "{", "}", ",", "'", '"', "'''", '"""']
 _QUOTES = ("'", '"', "'''", '"""')
 _STRING_FOLLOWERS = ",)"
 _MAX_ECHO = 4096
-"""Characters of a list of calls that is repeated behind its closer."""
+"""Most characters of a list of calls that is repeated after its closer."""
 _LITERAL_ENDS = ("'", '"', "]", "}", ")")
-"""What closes a literal; any other may go on."""
+"""The last characters of literals that cannot continue."""
 
 Pending = list[tuple[str, list[str]]]
-"""Calls that are whole but not certain yet: names, and the texts of their values."""
+"""Whole calls that are not certain yet: (name, texts of the values)."""
 
 
 class PythonList:
-    """A list of calls between an opener and its closer; "" as closer: none."""
+    """Reads a list of calls between an opener and its closer ("": none)."""
 
     def __init__(self, opener: str, closer: str = "") -> None:
         self.openers: tuple[str, ...] = (opener,)
@@ -57,8 +56,8 @@ class PythonList:
             yield from self._echo(io)
 
     def _echo(self, io: ParseContext) -> Steps[None]:
-        """Models repeat the list right behind its closer, with a further closer. Such a list was not opened as a call:
-        it is dropped."""
+        """Drops a copy of the list right after its closer: models repeat it without an opener, with a further
+        closer."""
         buffer = io.buffer
         buffer.mark()
         yield from buffer.space()
@@ -75,7 +74,7 @@ class PythonList:
             io.leave_out("dropped_call")
 
     def _marked(self, io: ParseContext) -> Steps[None]:
-        """Between markers the brackets may be missing, and the calls may be JSON."""
+        """Reads the calls between markers. Their brackets may be missing, and they may be JSON."""
         buffer = io.buffer
         stop = Marks([self._closer])
         yield from buffer.space()
@@ -93,8 +92,8 @@ class PythonList:
 
 
 def read_python_calls(io: ParseContext, end: str, closer: str = "") -> Steps[None]:
-    """Calls up to the bracket `end` ("" where there is none), which is consumed, or the mark `closer`, which is not.
-    Raises NoMatch."""
+    """Reads calls up to the bracket `end` ("": none), which is consumed, or the mark `closer`, which is not. Raises
+    NoMatch."""
     buffer = io.buffer
     before = io.calls
     pending: Pending = []
@@ -118,7 +117,8 @@ def read_python_calls(io: ParseContext, end: str, closer: str = "") -> Steps[Non
 
 
 def _certain_list(io: ParseContext, *, closed: bool) -> Steps[None]:
-    """A list without markers counts when it is closed and no text of a Markdown link, or when the answer ends there."""
+    """Raises NoMatch for a list without markers that is a Markdown link, or that does not end and is not the end of the
+    response."""
     following = yield from io.buffer.peek()
     if following == "(" or (not closed and (following or not io.buffer.clean)):
         raise NoMatch
@@ -133,7 +133,7 @@ def _is_name(char: str) -> bool:
 
 
 def _one_call(io: ParseContext, pending: Pending) -> Steps[bool]:
-    """One call, from its name to its closing parenthesis. False: the text ended inside."""
+    """Reads one call, from its name to its closing parenthesis. False if the text ended inside."""
     buffer = io.buffer
     certain = not buffer.marked
     if certain:
@@ -156,7 +156,7 @@ def _one_call(io: ParseContext, pending: Pending) -> Steps[bool]:
 
 
 def _parameters(io: ParseContext, name: str, pending: Pending) -> Steps[bool]:
-    """The parameters of a call through its closing parenthesis; the call is certain with its first keyword."""
+    """Reads the parameters of a call through its closing parenthesis. The first keyword makes the call certain."""
     buffer = io.buffer
     writer: CallWriter | None = None
     positional: list[str] = []
@@ -176,7 +176,7 @@ def _parameters(io: ParseContext, name: str, pending: Pending) -> Steps[bool]:
         elif not mark:
             if writer is None:
                 raise NoMatch
-            if before == ",":  # a further parameter was to follow
+            if before == ",":  # a further parameter was about to follow
                 writer.break_off()
             return False
         elif key := (yield from _keyword(buffer)):
@@ -194,7 +194,7 @@ def _parameters(io: ParseContext, name: str, pending: Pending) -> Steps[bool]:
 
 
 def _keyword(buffer: TextBuffer) -> Steps[str]:
-    """The name of a keyword, consumed with its `=`; "" when something else stands here."""
+    """Reads the name of a keyword and its `=`; "" for anything else."""
     found = _KEYWORD.match((yield from buffer.peek_while(_KEYWORD_BEGINS.fullmatch, 257)))
     if found is None:
         return ""
@@ -203,7 +203,8 @@ def _keyword(buffer: TextBuffer) -> Steps[str]:
 
 
 def _value(writer: CallWriter, key: str, buffer: TextBuffer) -> Steps[bool]:
-    """The value of a keyword; strings of string parameters go out while they arrive. False: the text ended inside."""
+    """Reads the value of a keyword. Strings of string parameters are sent while they arrive. False if the text ended
+    inside."""
     yield from buffer.space()
     if (yield from buffer.peek()) in ("'", '"') and writer.streams(key):
         quote = yield from buffer.literal(*_QUOTES)
@@ -240,7 +241,7 @@ def _put(writer: CallWriter, key: str, raw: str) -> None:
 
 
 def _begin(io: ParseContext, name: str, positional: list[str]) -> CallWriter:
-    """Values without a keyword belong to the tool's parameters in their order; more than these are dropped."""
+    """Starts a call. Positional values belong to the tool's parameters in order; extra values are dropped."""
     writer = io.begin_call(name)
     for key, raw in zip(io.shape(writer.name).parameters, positional, strict=False):
         _put(writer, key, raw)
@@ -254,8 +255,8 @@ def _write(io: ParseContext, pending: Pending) -> None:
 
 
 def _raw_value(buffer: TextBuffer, *, whole_call: bool = False) -> Steps[tuple[str, bool]]:
-    """One value as text, up to the comma or closing bracket that ends it (not consumed); whether such a one came.
-    `whole_call`: also through the parenthesis that closes it."""
+    """Reads one value as text, up to the comma or closing bracket that ends it (not consumed). Returns (text, False if
+    the text ended first). `whole_call`: a call, through its closing parenthesis."""
     raw = Collector(MAX_VALUE)
     depth = 0
     while True:
@@ -277,7 +278,7 @@ def _raw_value(buffer: TextBuffer, *, whole_call: bool = False) -> Steps[tuple[s
 
 
 def read_dictionary(io: ParseContext, stop: Marks | None = None) -> Steps[None]:
-    """A call as a Python dictionary with its name and its arguments. Nothing goes out before it is closed."""
+    """Reads a call as a Python dictionary with name and arguments. Nothing is sent before it is closed."""
     buffer = io.buffer
     if (yield from buffer.peek()) != "{":
         raise NoMatch

@@ -1,14 +1,13 @@
 """The XML tools of RooCode, Cline and Kilo: `<read_file><path>src/main.rs</path></read_file>`.
 
-The tag of a call is a tool's name, so what to look for depends on the tools that are offered. Only the parameters that
-the tool declares are tags; inside a parameter only its own closing tag counts, so markup in it stays as it is. Of
-`content` the last closing tag before the tool's counts, and it keeps its white space but for one newline at each end;
-other values are trimmed. A value may stand in a CDATA section. The `<thinking>` of these prompts is text for the client
-and is left alone.
+The tag of a call is a tool's name, so the openers depend on the offered tools. Only declared parameters are tags.
+Inside a parameter only its own closing tag counts, so markup in it is data. For `content` the last closing tag before
+the tool's counts, and its white space is kept except for one newline at each end; other values are trimmed. A value may
+be a CDATA section. The `<thinking>` of these prompts is visible text.
 
-Models that are asked for another form (`prompted`, Qwen) write these tags as well: `<read><filePath>a</filePath>
-</read>`. There a tag counts at the start of a line where a declared parameter follows. In answers of unknown models the
-tool's name or the parameter's must also have an underscore or a capital: such names occur in no HTML.
+Models that are prompted for another form (`prompted`, Qwen) write these tags as well: `<read><filePath>a</filePath>
+</read>`. For them a tag counts only at the start of a line and before a declared parameter. In responses of unknown
+models the name of the tool or of the parameter must also contain an underscore or a capital, unlike the names of HTML.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from extproc.dialects.parse_context import NoMatch, ParseContext, ToolCallParser
 from extproc.dialects.tags.value import Framing, ParameterText
 
 _WINDOW = 16 * 1024
-"""Characters behind a doubtful closing tag within which another one decides."""
+"""Most characters after an ambiguous closing tag within which another one decides."""
 _SHORT = 1024
-"""Characters of an element that the tool does not declare."""
+"""Most characters of an element that the tool does not declare."""
 
 
 Care = Literal["none", "lines", "no_html"]
-"""What must be so for a tag to count: nothing; it begins a line and a parameter follows; the same, and the name of the
-tool or of the parameter occurs in no HTML."""
+"""Conditions for a tag: none; it begins a line before a parameter; the same, and the name of the tool or parameter is
+no HTML element."""
 
 
 class NamedTags:
-    """Calls of the tools of one request. `framing`: what is dropped at the ends of values other than `content`."""
+    """Reads calls of the tools of one request. `framing`: of values other than `content`."""
 
     def __init__(self, names: Iterable[str], *, care: Care = "none", framing: Framing = "trim") -> None:
         self.openers: tuple[str, ...] = tuple(f"<{name}>" for name in names)
@@ -64,14 +63,14 @@ class NamedTags:
         while mark in parameters:
             if not (yield from _value(io, writer, parameters[mark], closer, self._framing)):
                 return
-            # between parameters text means nothing; where nothing follows it, it stands behind the call
+            # text between parameters is dropped; at the end of the text it is text after the call
             try:
                 behind, mark = yield from buffer.collect(marks, _WINDOW)
             except TooMuch:
                 mark, behind = closer, ""
             half = "" if mark or not buffer.ended else buffer.partial_mark(marks)
             if half and not closer.startswith(half):
-                writer.break_off()  # something more had begun
+                writer.break_off()  # the next parameter or call had begun
             elif not mark and not half and buffer.finished and behind.strip():
                 buffer.push_back(behind)
         if mark and mark != closer:
@@ -81,7 +80,7 @@ class NamedTags:
 
 
     def _counts(self, name: str, key: str | None) -> bool:
-        """True if a tool's tag and the tag behind it (None: the tool's closing tag) are enough of a call."""
+        """True if the tag of a tool and the next tag (None: the tool's closing tag) make a call."""
         if self._care == "none" or "_" in name:
             return True
         if key is None:
@@ -95,7 +94,7 @@ _LONGEST_ELEMENT = 66
 
 
 def _undeclared(buffer: TextBuffer, known: Collection[str]) -> Steps[bool]:
-    """Consumes short elements that are not `known`; whether any stood here."""
+    """Skips short elements that are not `known`. True if there were any."""
     found = False
     while True:
         name = _ELEMENT.match((yield from buffer.peek_while(_BEGINS.fullmatch, _LONGEST_ELEMENT, 2)))
@@ -113,7 +112,7 @@ def _undeclared(buffer: TextBuffer, known: Collection[str]) -> Steps[bool]:
 
 
 class _TextBehindTag:
-    """Text behind a doubtful closing tag; of more than `_WINDOW` characters the tag was text."""
+    """The text after an ambiguous closing tag. If it is longer than `_WINDOW`, the tag was text."""
 
     def __init__(self, mark: str, out: Callable[[str], None]) -> None:
         self.passed = False
@@ -164,7 +163,7 @@ def _value(io: ParseContext, writer: CallWriter, key: str, closer: str, framing:
         if found == own or later.passed:
             later.flush()
         elif found or buffer.finished:
-            # the doubtful tag counts: what followed it is read again, and a tool's closing tag with it
+            # the ambiguous tag counts: the text after it is read again, with a tool's closing tag
             buffer.push_back(found)
             buffer.push_back(later.text if mark == own else mark + later.text)
             value.close(closed=mark == own)
@@ -184,8 +183,8 @@ _SECTION_ENDS = Marks([_CDATA_END])
 
 
 def _sections(buffer: TextBuffer, value: ParameterText, own: str) -> Steps[bool]:
-    """A value in CDATA sections, from behind the first opener. An end that nothing fitting follows is data. False: the
-    text ended inside."""
+    """Reads a value in CDATA sections from after the first opener. A closing mark without fitting text after it is
+    data. False if the text ended inside."""
     yield from value.open(buffer)
     while (yield from buffer.until(_SECTION_ENDS, value.add)):
         blank = yield from buffer.space()
@@ -204,7 +203,7 @@ def make_forms(names: Sequence[str]) -> tuple[ToolCallParser, ...]:
 
 
 def make_line_forms(names: Sequence[str]) -> tuple[ToolCallParser, ...]:
-    """For models that are asked for another form and fall back into this one: values keep their white space."""
+    """For models that are prompted for another form. Values keep their white space."""
     return (NamedTags(names, care="lines", framing="newline"),)
 
 

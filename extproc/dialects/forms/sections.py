@@ -1,10 +1,10 @@
-"""Calls between special tokens: [section [call HEADER separator JSON end]... end]. The grammar that Kimi K2 and
-DeepSeek V3, R1 and V3.1 share; their modules say which tokens, and what a header means.
+"""Calls between special tokens: [section [call HEADER separator JSON end]... end]. Kimi K2 and DeepSeek V3, R1 and V3.1
+share this grammar; their modules define the tokens and the meaning of a header.
 
-White space may stand around every token. The section's own tokens may be missing; a call's end may be missing before
-the next token or at the end of the text. A header that is followed by a further call is dropped. A call whose header
-fits nothing is skipped; a section that only calls tools which are not offered is text as a whole. Text inside or behind
-a section is content again. No token of a region that held a call is ever shown.
+White space may surround every token. The section's tokens may be missing; the end of a call may be missing before the
+next token or at the end of the text. A header before a further call is dropped. A call whose header names no tool is
+skipped. A section that only calls tools which are not offered is text as a whole. Text inside or after a section is
+content. No token of a region with a call is ever sent as text.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from extproc.dialects.json.value import skip_string
 from extproc.dialects.parse_context import NoMatch, ParseContext, PlainText
 
 _MAX_NOISE = 256
-"""Characters between a section's opener and its first call: more of it is prose."""
+"""Most characters between a section's opener and its first call; a longer text is ordinary text."""
 _MAX_HEADER = 512
 _NAME = re.compile(r"[\w.:/-]*[\w:/-]")
-"""What may be the beginning of a call's header; at the end of the text anything else behind an opener is prose."""
+"""The beginning of a call's header. At the end of the text, anything else after an opener is ordinary text."""
 _MAX_REPEATED = 8
-"""Openers without a call behind them: more of them are prose. All of them would be read again from each one."""
+"""Most openers in a row without a call; more are ordinary text. Each of them reads all the following ones again."""
 
 
 class SectionTokens(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens of one family, each in all spellings."""
+    """The tokens of one family, in all spellings."""
 
     sections: tuple[str, ...]
     section_ends: tuple[str, ...]
@@ -48,15 +48,15 @@ class SectionTokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Region:
-    """What was found so far between an opener and its end."""
+    """The state of the region between an opener and its end."""
 
     def __init__(self, io: ParseContext) -> None:
         self._io = io
         self._before = io.calls
         self.unoffered = False
-        """A well-formed call of a tool that is not offered."""
+        """A well-formed call of a tool that is not offered was found."""
         self.noise = False
-        """The first call does not stand right behind a section's opener."""
+        """The first call does not come right after a section's opener."""
 
     @property
     def committed(self) -> bool:
@@ -64,7 +64,7 @@ class _Region:
 
 
 class TokenSections:
-    """The form. Subclasses say what a header means (`title`, `resolve`, `infer`)."""
+    """A tool call parser. Subclasses define the meaning of a header (`title`, `resolve`, `infer`)."""
 
     def __init__(self, tokens: SectionTokens) -> None:
         self.openers: tuple[str, ...] = (*tokens.sections, *tokens.calls)
@@ -81,7 +81,7 @@ class TokenSections:
     # ------------------------------------------------------------------------------------------------ the header
 
     def title(self, io: ParseContext, header: str) -> Steps[str]:
-        """The whole header, once the separator was read; goes on to the arguments."""
+        """Returns the whole header after the separator was read, and consumes the text up to the arguments."""
         return header
         yield
 
@@ -94,7 +94,7 @@ class TokenSections:
         return True
 
     def infer(self, io: ParseContext, header: str, raw: str) -> str | None:
-        """The tool of a header that names none, by its arguments."""
+        """The tool of a header without a name, by its arguments."""
         return None
 
     # ------------------------------------------------------------------------------------------------ the region
@@ -111,7 +111,7 @@ class TokenSections:
             raise PlainText
 
     def _first(self, buffer: TextBuffer, region: _Region) -> Steps[bool]:
-        """Up to the first call. False: the section is empty, or the text ended."""
+        """Reads up to the first call. False if the section is empty or the text ended."""
         for _ in range(_MAX_REPEATED):
             try:
                 noise, mark = yield from buffer.collect(self._before_call, _MAX_NOISE)
@@ -129,7 +129,7 @@ class TokenSections:
         raise NoMatch
 
     def _call(self, io: ParseContext, region: _Region) -> Steps[bool]:
-        """One call, from behind its opening token. False: the region ends here."""
+        """Reads one call from after its opening token. False if the region ends here."""
         buffer, tokens = io.buffer, self.tokens
         header, mark = yield from self._header(io, region)
         prose = _is_prose(header)
@@ -154,7 +154,7 @@ class TokenSections:
         return True
 
     def _header(self, io: ParseContext, region: _Region) -> Steps[tuple[str, str]]:
-        """(header, the mark behind it). A header that another call follows counts for nothing."""
+        """Reads (header, the mark after it). A header before another call is dropped."""
         for _ in range(_MAX_REPEATED):
             try:
                 header, mark = yield from io.buffer.collect(self._header_ends, _MAX_HEADER)
@@ -171,7 +171,7 @@ class TokenSections:
         return header, mark
 
     def _bare_header(self, io: ParseContext, region: _Region, header: str, mark: str) -> bool:
-        """A header without arguments, ended by `mark`."""
+        """Handles a header without arguments, ended by `mark`."""
         if mark not in self.tokens.call_ends:
             io.buffer.push_back(mark)
         called = bool(header) and self._without_arguments(io, header, closed=True)
@@ -180,7 +180,7 @@ class TokenSections:
         return True
 
     def _another(self, io: ParseContext, region: _Region) -> Steps[bool]:
-        """What follows a call: True for a further one. Text is content."""
+        """True if a further call follows. Text is content."""
         buffer, tokens = io.buffer, self.tokens
         while True:
             blank = yield from buffer.space()
@@ -212,7 +212,7 @@ class TokenSections:
             writer.close()
 
     def _unnamed(self, io: ParseContext, region: _Region, header: str) -> Steps[None]:
-        """A call whose header names no offered tool: its arguments may tell which one is meant, else it is skipped."""
+        """Reads a call whose header names no offered tool. Its arguments may show the tool; else it is skipped."""
         raw = yield from self._raw(io.buffer)
         if raw[:1] not in ("", "{",
                            '"') and io.buffer.ran_out and io.buffer.clean:  # no arguments, and nothing ends them
@@ -233,8 +233,8 @@ class TokenSections:
             writer.close()
 
     def _without_arguments(self, io: ParseContext, header: str, *, closed: bool) -> bool:
-        """A header that is no more than a header: a call where the tool requires nothing. `closed`: a token follows it,
-        else the text ended there."""
+        """A header without arguments is a call if the tool requires none. `closed`: a token follows; else the text
+        ended."""
         name = self.resolve(io, header)
         if name is None or io.shape(name).required:
             return False
@@ -244,7 +244,7 @@ class TokenSections:
         return True
 
     def _raw(self, buffer: TextBuffer) -> Steps[str]:
-        """The arguments as text, up to the token that ends them (not consumed); tokens in JSON strings are data."""
+        """Reads the arguments as text, up to the token that ends them (not consumed). Tokens in strings are data."""
         raw = Collector(MAX_VALUE)
         while (mark := (yield from buffer.until(self._stop_or_string, raw.add))) == '"':
             raw.add(mark)
@@ -253,12 +253,12 @@ class TokenSections:
         return raw.text.strip()
 
     def _rest(self, buffer: TextBuffer) -> Steps[None]:
-        """What a damaged call left before the token that ends it."""
+        """Skips the rest of a damaged call, up to the token that ends it."""
         mark = yield from buffer.until(self._stop, discard)
         buffer.push_back(mark)
 
     def _call_end(self, buffer: TextBuffer) -> Steps[None]:
-        """The end of a call, behind brackets too many and the closing fence."""
+        """Reads the end of a call, also after extra brackets and a closing fence."""
         while True:
             mark = yield from buffer.peek()
             if mark not in ("}", "]", "`") and not mark.isspace():
@@ -283,6 +283,6 @@ def _is_prose(header: str) -> bool:
 
 
 def _after_space(buffer: TextBuffer) -> Steps[str]:
-    """The first character behind the white space that stands here; nothing is consumed. "" where it is far."""
+    """The first character after the white space that comes next; "" if it is far. Consumes nothing."""
     text = yield from buffer.peek_while(lambda text: not text.strip(), 63, 2)
     return text.strip()[:1]

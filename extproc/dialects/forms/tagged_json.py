@@ -1,16 +1,17 @@
 """Call objects, or arrays of them, between tags or tokens: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
 
 - Hermes 2 Pro to 4, Qwen2.5, QwQ, Qwen3, Granite 4, ERNIE 4.5: `<tool_call>`. LongCat and LM Studio's default have the
-same body between other tags. Several calls are several blocks, or an array in one block.
+  same body between other tags. Several calls are several blocks, or an array in one block.
 - xLAM: the bare array at the start of the response, in a code fence, or in the tags of other families (see
-`bare_json.py`). Phi-4-mini: `functools[...]`, at times with one object in place of the array.
+  `bare_json.py`). Phi-4-mini: `functools[...]`, at times with one object in place of the array.
 - Apertus: `<|tools_prefix|>[{"NAME": {...}}]<|tools_suffix|>`, with the name as the key of the arguments.
 - Granite 3: arrays after `<|tool_call|>` or `<tool_call>`, without a closing tag. Granite 20B: one object after each
-`<function_call>`. Granite 3.2 reasons between two sentences.
+  `<function_call>`. Granite 3.2 reasons between two sentences.
 - Command R7B and A: `<|START_ACTION|>[{"tool_name": ..., "parameters": {...}}]<|END_ACTION|>`. Command R and R+: an
-array in a fence after `Action:`; the tool `directly-answer` means that no tool is called. Both mark cited spans.
+  array in a fence after `Action:`; the tool `directly-answer` means that no tool is called. Both mark cited spans.
 - Nemotron Nano 2: `<TOOLCALL>[...]</TOOLCALL>`. Hunyuan A13B, Apriel, Jamba: `<tool_calls>[...]</tool_calls>`. MiniMax
-M1: the same with one object per line. GigaChat 3: `function call<|role_sep|>` and one object; 3.1: `<|function_call|>`.
+  M1: the same with one object per line. GigaChat 3: `function call<|role_sep|>` and one object; 3.1:
+  `<|function_call|>`.
 - InternLM2: `<|action_start|><|plugin|>{...}<|action_end|>`.
 
 The closing tag may be missing. Text after a region is content. A region without a call of an offered tool is text.

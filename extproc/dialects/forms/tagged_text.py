@@ -1,31 +1,31 @@
 """Dialects whose calls are tags with plain text between them, one `TagGrammar` each.
 
 - Qwen3-Coder, Qwen3.5 and 3.6, Step 3.5:
-`<tool_call><function=NAME><parameter=KEY>text</parameter></function></tool_call>`. The outer tag is very often missing.
-A value loses exactly one newline at each end; all other white space is data. `<function=NAME>{json}</function>` is the
-format of custom tools of Llama 3.1 (Meta's prompt format page) and of Functionary v3.1. Qwen and Nemotron write it by
-mistake.
+  `<tool_call><function=NAME><parameter=KEY>text</parameter></function></tool_call>`. The outer tag is very often
+  missing. A value loses exactly one newline at each end; all other white space is data.
+  `<function=NAME>{json}</function>` is the format of custom tools of Llama 3.1 (Meta's prompt format page) and of
+  Functionary v3.1. Qwen and Nemotron write it by mistake.
 - Seed-OSS: the same body between other tags. Its template puts values right after the `>`: a newline at the end of a
-value is framing only if there is one at its beginning.
+  value is framing only if there is one at its beginning.
 - MiniMax M2: `<minimax:tool_call><invoke name="N"><parameter name="K">text</parameter></invoke>...`, attributes quoted
-or not, the outer tag sometimes missing. dots writes M2's invokes in `<dots_function_call>`, imitators of older Claude
-models in `<function_calls>`. MiniMax M3: `minimax_m3.py`.
+  or not, the outer tag sometimes missing. dots writes M2's invokes in `<dots_function_call>`, imitators of older Claude
+  models in `<function_calls>`. MiniMax M3: `minimax_m3.py`.
 - Step3: `<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="N"><steptml:parameter
-name="K">text </steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>` (bars U+FF5C, plain
-underscores). The word, the separator and the tokens around an invoke may be missing. DeepSeek's models misspell their
-tokens in the same way, so this parser is tried before theirs and finds no match without an invoke. The prompt opens the
-reasoning.
+  name="K">text </steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>` (bars U+FF5C, plain
+  underscores). The word, the separator and the tokens around an invoke may be missing. DeepSeek's models misspell their
+  tokens in the same way, so this parser is tried before theirs and finds no match without an invoke. The prompt opens
+  the reasoning.
 - GLM: `<tool_call>NAME<arg_key>KEY</arg_key><arg_value>text</arg_value>...</tool_call>`, one call per block. 4.5 and
-4.6 write newlines between the tags. GLM also falls back to Hermes JSON. Poolside Laguna: the same, `<user>` for
-`<tool_call>`, or a JSON object after the name. LongCat: other tags, sometimes one JSON object after the first
-`<longcat_arg_key>`.
+  4.6 write newlines between the tags. GLM also falls back to Hermes JSON. Poolside Laguna: the same, `<user>` for
+  `<tool_call>`, or a JSON object after the name. LongCat: other tags, sometimes one JSON object after the first
+  `<longcat_arg_key>`.
 - Hunyuan Hy3 and Hy4: `<tool_calls><tool_call>NAME<tool_sep><arg_key>K</arg_key><arg_value>text</arg_value></tool_call>
-</tool_calls>`. Hy4 omits `<tool_sep>`. A checkpoint may add a suffix to every tag (`<tool_call:opensource>`).
+  </tool_calls>`. Hy4 omits `<tool_sep>`. A checkpoint may add a suffix to every tag (`<tool_call:opensource>`).
 - IQuest: GLM's pairs in `<iquest_tool_call>` and `<iquestcoder_tool_call>`. K2 Horizon: `<ifm|tool_call>` with
-`<ifm|arg_key>`, an optional `<ifm|arg_type>`, and `<ifm|arg_value>`; the body may be a JSON object.
+  `<ifm|arg_key>`, an optional `<ifm|arg_type>`, and `<ifm|arg_value>`; the body may be a JSON object.
 - Solar Open 2: `<|tool_call:start|>NAME` and a newline, then
-`<|tool_arg:start|>K<|tool_arg:value|>text<|tool_arg:end|>`. The first value of a repeated key counts; in all other
-dialects the last one.
+  `<|tool_arg:start|>K<|tool_arg:value|>text<|tool_arg:end|>`. The first value of a repeated key counts; in all other
+  dialects the last one.
 
 Sources: the models' chat templates, and the parsers of vLLM, SGLang and ollama with their tests.
 """
