@@ -231,6 +231,7 @@ def test_a_cap_keeps_the_first_values() -> None:
 
 @pytest.mark.parametrize(("name", "label"), [
     ("top_k", "top_k"), ("tools.web_search_20250305", "tools.web_search"), ("messages[3].name", "messages.name"),
+    ("client_metadata", "client_metadata"), ("input.item_reference", "input.item_reference"),
     ("metadata.my_key", "metadata.other"), ("a.b.c.d.e.f", "other.other.other.other"),
     ("...", "other.other.other.other"),
     ("thinking.type.weird", "thinking.type.other")])
