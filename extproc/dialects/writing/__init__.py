@@ -1,9 +1,9 @@
-"""Tools, calls and results written as text, for servers and models that take nothing else.
+"""Tools, calls and results as text, for servers and models without native tool calls.
 
-A neutral `Request` becomes a neutral `Request` without tools whose messages hold text, media and thinking, so that
-any API's encoder can send it. Called by the request encoders of the provider APIs before anything else; what the model
-answers is read by the dialects beside this package. The same request gives the same text. The words that introduce
-the tools are our own; calls and results have the exact form that the model's own template writes.
+`write` turns a neutral `Request` into one without tools, whose messages hold text, media and thinking, so that any
+API's encoder can send it. The request encoders of the provider APIs call it first; the other modules of `dialects` read
+the response. The same request gives the same text. The words that introduce the tools are this project's; calls and
+results have the exact form of the model's own template.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from extproc.dialects.writing.json_forms import (
     Mistral,
 )
 from extproc.dialects.writing.prompted import Prompted, format_call
-from extproc.dialects.writing.tagged_forms import Dsml, Glm, MiniMaxM2, NamedTags, QwenCoder
+from extproc.dialects.writing.tagged_forms import Dsml, Glm, MiniMaxM2, QwenCoder, RooTags
 from extproc.dialects.writing.turns import TurnWriter
 from extproc.errors import BadRequest
 from extproc.profiles.target import Target
 from extproc.schemas.faults import name_faults
 from extproc.schemas.function_parameters import clean_parameters
 
-__all__ = ["WRITABLE", "format_call", "write", "written"]
+__all__ = ["WRITABLE", "format_call", "write", "write_for_target"]
 
 _FORMS: dict[str, PromptForm] = {
     "apertus": Apertus(),
@@ -55,15 +55,15 @@ _FORMS: dict[str, PromptForm] = {
     "prompted": Prompted(),
     "qwen3-coder": QwenCoder(),
     "qwen3-hermes": Hermes(),
-    "roo-xml": NamedTags(),
+    "roo-xml": RooTags(),
 }
 
 WRITABLE: frozenset[str] = frozenset(_FORMS)
-"""The names that `write` takes."""
+"""The names of dialects that `write` accepts."""
 
 
-def written(request: Request, target: Target, names: NameMap, dropped: Dropped) -> Request:
-    """The request itself for a native style, else as `write` has it with the settings of the attempt."""
+def write_for_target(request: Request, target: Target, names: NameMap, dropped: Dropped) -> Request:
+    """`write` with the settings of the attempt; returns the request itself for native tool calls."""
     if target.tool_style not in WRITABLE:
         return request
     if target.tool_choice is not None:
@@ -75,12 +75,12 @@ def written(request: Request, target: Target, names: NameMap, dropped: Dropped) 
 
 def write(request: Request, dialect: str, *, dropped: Dropped, parallel: bool | None, max_tools: int,
           names: NameMap | None = None) -> Request:
-    """`request` with its tools, calls and results as text of `dialect`; the argument is not changed.
+    """A copy of `request` with its tools, calls and results as text of `dialect`.
 
-    `parallel` overrules the client's wish (False: one call an answer). `names` are the names to write, by default
-    those that every API takes; the answer's reader gets the same ones. Raises `BadRequest` for more than `max_tools`
-    tools, for results without a call and for a choice of a tool that is not offered; ValueError for a dialect that
-    cannot be written.
+    `parallel` overrides the client's setting (False: one call per response). `names`: the names to write, by default
+    names that every API accepts; the response must be read with the same ones. Raises `BadRequest` for more than
+    `max_tools` tools, for results without a call and for a choice of a tool that is not offered; ValueError for a
+    dialect that cannot be written.
     """
     form = _FORMS.get(dialect)
     if form is None:
@@ -96,12 +96,12 @@ def write(request: Request, dialect: str, *, dropped: Dropped, parallel: bool | 
     if tools:
         several = request.parallel_tool_calls if parallel is None else parallel
         _add(system, Text(form.tools(tools), cache=longest_mark(*(tool.cache for tool in offered))))
-        _add(system, Text(rules(choice, several, names)))
+        _add(system, Text(calling_rules(choice, several, names)))
     elif any(isinstance(block, ToolCall) for message in request.messages for block in message.content):
         _add(system, Text(NO_CALLS))
     schemas = {names.to_provider[tool.name]: tool.schema for tool in offered}
     messages = TurnWriter(form, names, schemas).write(turns)
-    # Without tools of its own such a request is told that nobody runs the provider's; that is the encoder's affair.
+    # If the request has only server tools, the encoder adds a note about them.
     server_tools = request.server_tools if not request.tools else []
     for tool in request.server_tools if request.tools else []:
         dropped.loss(f"tools.{tool.type}")
@@ -117,7 +117,7 @@ def _offered(tool: Tool, names: NameMap, dropped: Dropped) -> OfferedTool:
 
 
 def _leading_system(turns: list[Turn]) -> list[Text]:
-    """Takes the system turns at the head away: the tools come after all of the caller's own system text."""
+    """Removes and returns the system turns at the head: the tools come after all system text of the client."""
     head: list[Text] = []
     while turns and turns[0].role == "system" and all(isinstance(block, Text) for block in turns[0].content):
         head += [block for block in turns.pop(0).content if isinstance(block, Text)]
@@ -125,7 +125,7 @@ def _leading_system(turns: list[Turn]) -> list[Text]:
 
 
 def _add(system: list[Text], text: Text) -> None:
-    """Nothing is told twice, also when the request comes out of another gateway that told it already."""
+    """Adds the text unless it is there already, since another gateway may have added it."""
     if not any(text.text in known.text for known in system):
         system.append(text)
 
@@ -134,15 +134,14 @@ def _add(system: list[Text], text: Text) -> None:
 
 
 def check_count(count: int, most: int) -> None:
-    """Raises `BadRequest` for more tools than a prompt may hold."""
+    """Raises `BadRequest` for too many tools."""
     if count > most:
         raise BadRequest(f"tools: {count} tools are offered, but the tools of this model are written into the prompt, "
                          f"which takes at most {most}; offer fewer tools")
 
 
 def effective_choice(request: Request, dropped: Dropped) -> ToolChoice | None:
-    """The client's choice. One of a tool that the provider would have to run is lost, one of a tool that is not
-    offered is refused."""
+    """The client's choice. Drops the choice of a server tool. Raises `BadRequest` for a tool that is not offered."""
     wanted = request.tool_choice
     if wanted is None or wanted.mode != "tool":
         return wanted
@@ -154,8 +153,8 @@ def effective_choice(request: Request, dropped: Dropped) -> ToolChoice | None:
     return wanted
 
 
-def rules(choice: ToolChoice | None, several: bool | None, names: NameMap) -> str:
-    """The sentences behind the tools. `several`: whether one answer may hold several calls, None: as it likes."""
+def calling_rules(choice: ToolChoice | None, several: bool | None, names: NameMap) -> str:
+    """The sentences after the tools. `several`: True if a response may hold several calls; None: the model decides."""
     said = ["Call at most one tool in one answer." if several is False
             else "You may call several tools in one answer, one after the other."]
     if choice is not None and choice.mode == "required":
@@ -166,4 +165,4 @@ def rules(choice: ToolChoice | None, several: bool | None, names: NameMap) -> st
 
 
 NO_CALLS = "No tool can be called in this answer. Answer without a call."
-"""Told where earlier turns show calls, but none may follow."""
+"""For a history with calls if no call may follow."""

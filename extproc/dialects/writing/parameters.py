@@ -1,5 +1,4 @@
-"""Parameters of a tool in a prompt: the words for their types, and sample arguments for a usage example.
-"""
+"""Parameters of a tool in a prompt: the names of their types, and sample arguments for a usage example."""
 
 from __future__ import annotations
 
@@ -18,14 +17,14 @@ _BEGINNINGS = {b'"': "string", b"{": "object", b"[": "array", b"t": "boolean", b
 
 
 def type_words(parameter: Parameter) -> str:
-    """The types that a parameter takes, for people and models; "any" when its schema names none."""
+    """The names of the types that a parameter accepts; "any" if its schema has none."""
     known = [kind for kind in _ORDER if kind in parameter.types] if parameter.typed else []
     return " or ".join(known) or "any"
 
 
 def needs_type(value: object, parameter: Parameter) -> Literal["string", "json"] | None:
-    """What must be said about a value for it to be read back as it is; None when the schema says enough. A value
-    outside the schema's own choices always needs it: a reader could take it for a misspelt one."""
+    """The type that must be written with a value so that it is read back unchanged; None if the schema is enough. A
+    value that is not among the schema's choices always needs it: a reader could take it for a misspelt choice."""
     says_enough = parameter.choices is None or _plain(value) in parameter.choices
     if isinstance(value, str):
         as_text = parameter.types == STRING or ("string" in parameter.types and not _looks_typed(value))
@@ -40,7 +39,7 @@ def _plain(value: object) -> object:
 
 
 def _kind(value: object) -> str:
-    """The JSON type of a value or of JSON text, whose first byte tells but for numbers."""
+    """The JSON type of a value or of JSON text."""
     if not isinstance(value, msgspec.Raw):
         return json_types(value)[0]
     text = bytes(value)
@@ -61,7 +60,7 @@ Schema = dict[str, object]
 
 
 def example_arguments(parameters: Schema) -> Schema:
-    """Arguments that fit the schema as far as its types, enums and defaults tell."""
+    """Sample arguments by the schema's types, enums and defaults."""
     return _object(parameters, parameters, 0)
 
 
@@ -98,14 +97,14 @@ def _sample(schema: object, root: Schema, depth: int) -> object:
 
 
 def _given(schema: Schema) -> list[object]:
-    """Values that the schema itself names."""
+    """Values in the schema itself."""
     named = [schema[key] for key in ("const", "default") if schema.get(key) is not None]
     lists = [values for key in ("examples", "enum") if isinstance(values := schema.get(key), list)]
     return [*named, *(value for values in lists for value in values[:1])]
 
 
 def _harmless(value: object) -> bool:
-    """Short and plain: a long or marked-up value teaches nothing, and nothing in it may look like a tag."""
+    """True for a short value without characters that look like markup."""
     if isinstance(value, str):
         return len(value) <= 80 and not any(mark in value for mark in "<>&\n")
     return isinstance(value, (bool, int, float))

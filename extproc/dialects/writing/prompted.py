@@ -1,4 +1,4 @@
-r"""The project's own form, for models and servers that know nothing of tools.
+r"""The project's own form, for models and servers without tool calls.
 
 The grammar (whitespace between elements is free; `"` stands for itself):
 
@@ -16,17 +16,15 @@ The grammar (whitespace between elements is free; `"` stands for itself):
 
 * Attributes escape `&`, `<`, `>`, `"` as `&amp;` `&lt;` `&gt;` `&quot;` and control characters as `&#N;`, decimal.
   Values hold no entities: `&lt;` in a value is these four characters.
-* The value of a parameter is a string when its schema allows strings only or says nothing (also: unknown parameter);
-  else it is typed by the schema as in the other tagged dialects. `type` overrules the schema: "string" is the text,
-  "json" is JSON. The writer adds it only where the schema would read another value.
-* A value is cdata when `<![CDATA[` is the first thing in it behind whitespace. The writer uses it for each value with
-  `</parameter`, `</tool_call`, `<tool_call` or a leading `<![CDATA[`, and writes `]]>` as `]]]]><![CDATA[>`. A kind
-  reader ends a section only where `</parameter>` or a further section follows, since models forget to split.
-* A raw value with a newline is written with both framing newlines, any other with none: so newlines at both ends
+* The value of a parameter is a string if its schema allows only strings or has no type (also: unknown parameter);
+  else the schema gives its type, as in the other tag dialects. `type` overrides the schema: "string" is the text,
+  "json" is JSON. The writer adds it only if the value would be read differently without it.
+* A value is cdata if it starts with `<![CDATA[` after whitespace. The writer uses it for each value with
+  `</parameter`, `</tool_call`, `<tool_call` or a leading `<![CDATA[`, and writes `]]>` as `]]]]><![CDATA[>`. A lenient
+  reader ends a section only before `</parameter>` or a further section, since models forget to split.
+* A raw value with a newline is written with both framing newlines, any other with none, so newlines at both ends
   survive. `format_call` and a reader of this grammar are inverse to each other for every JSON object.
 * N in a result counts the calls of the message before it, from 1; calls have no ids.
-
-Called by `write`; it never reads answers.
 """
 
 from __future__ import annotations
@@ -38,37 +36,37 @@ from collections.abc import Mapping
 import msgspec
 
 from extproc.dialects.shapes import Parameter, parameter, tool_shape
-from extproc.dialects.writing.form import OfferedTool, PastCall, PastResult, guarded, json_text, members
+from extproc.dialects.writing.form import OfferedTool, PastCall, PastResult, decode_members, escape_marks, json_text
 from extproc.dialects.writing.parameters import example_arguments, needs_type, type_words
 
 _JSON_MARKS = ("<",)
-"""In JSON no `<` stands outside of strings, so none of the section's tags can."""
+"""In JSON `<` occurs only in strings. With it escaped, no tag of the section can occur."""
 _CALL_MARKS = ("</parameter", "</tool_call", "<tool_call")
 _RESULT_MARKS = ("</tool_result", "<tool_result")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HIDDEN = frozenset({"description", "default", "enum", "title"})
-"""Keywords of a parameter that have a place of their own, or none."""
+"""Keywords of a parameter that are written elsewhere, or not at all."""
 
 
 def format_call(name: str, arguments: Mapping[str, object], schema: dict[str, object] | None = None) -> str:
-    """One call. `arguments` holds JSON values (`msgspec.Raw` is JSON text); `schema` is that of the tool, which
-    decides which parameters need a `type`."""
-    lines = [f'<tool_call name="{attribute(name)}">']
+    """One call. `arguments`: JSON values (`msgspec.Raw` is JSON text). `schema`: the tool's, which decides whether a
+    parameter needs a `type`."""
+    lines = [f'<tool_call name="{escape_attribute(name)}">']
     shape = tool_shape(schema or {})
     for key, value in arguments.items():
         kind = needs_type(value, parameter(shape, key))
         typed = f' type="{kind}"' if kind else ""
-        lines.append(f'<parameter name="{attribute(key)}"{typed}>{_value(value)}</parameter>')
+        lines.append(f'<parameter name="{escape_attribute(key)}"{typed}>{_value(value)}</parameter>')
     return "\n".join([*lines, "</tool_call>"])
 
 
-def attribute(text: str) -> str:
-    """Text between the quotes of an attribute."""
+def escape_attribute(text: str) -> str:
+    """Text for the quotes of an attribute."""
     return _CONTROL.sub(lambda found: f"&#{ord(found.group())};", html.escape(text).replace("&#x27;", "'"))
 
 
 def element_text(text: str, marks: tuple[str, ...]) -> str:
-    """A string as the value of an element that must not hold `marks`."""
+    """A string as the value of an element, without `marks`."""
     if any(mark in text for mark in marks) or text.lstrip().startswith("<![CDATA["):
         return "<![CDATA[" + text.replace("]]>", "]]]]><![CDATA[>") + "]]>"
     return f"\n{text}\n" if "\n" in text else text
@@ -78,17 +76,17 @@ def _value(value: object) -> str:
     if isinstance(value, str):
         return element_text(value, _CALL_MARKS)
     if isinstance(value, msgspec.Raw):
-        return guarded(bytes(value).decode(), _JSON_MARKS)
+        return escape_marks(bytes(value).decode(), _JSON_MARKS)
     return json_text(value, _JSON_MARKS)
 
 
 def _escaped(text: str) -> str:
-    """Text of a tool's description: no tag can begin in it."""
+    """Text of a tool's description without tags."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 class Prompted:
-    """Tools as an XML section with an example of each; calls and results as the grammar above has them."""
+    """Tools as an XML section with an example of each; calls and results in the grammar above."""
 
     gap = "\n\n"
 
@@ -109,7 +107,7 @@ class Prompted:
                 "- When no tool is needed, answer without calling one.")
 
     def calls(self, calls: list[PastCall]) -> str:
-        return "\n".join(format_call(call.name, members(call.arguments), call.schema) for call in calls)
+        return "\n".join(format_call(call.name, decode_members(call.arguments), call.schema) for call in calls)
 
     def results(self, results: list[PastResult]) -> str:
         return "\n".join(map(_result, results))
@@ -117,7 +115,7 @@ class Prompted:
 
 def _result(result: PastResult) -> str:
     failed = ' is_error="true"' if result.is_error else ""
-    return (f'<tool_result name="{attribute(result.call.name)}" id="{result.call.number}"{failed}>'
+    return (f'<tool_result name="{escape_attribute(result.call.name)}" id="{result.call.number}"{failed}>'
             f"{element_text(result.text, _RESULT_MARKS)}</tool_result>")
 
 
@@ -125,7 +123,7 @@ def _result(result: PastResult) -> str:
 
 
 def _tool(tool: OfferedTool) -> str:
-    lines = [f'<tool name="{attribute(tool.name)}">']
+    lines = [f'<tool name="{escape_attribute(tool.name)}">']
     if tool.description:
         lines.append(f"<description>{_escaped(tool.description)}</description>")
     properties = tool.parameters.get("properties")
@@ -141,8 +139,8 @@ def _tool(tool: OfferedTool) -> str:
 
 
 def _parameter(name: str, schema: dict[str, object], known: Parameter, required: bool) -> str:
-    """A parameter's definition; what its attributes and elements cannot say follows as JSON Schema."""
-    head = (f'<parameter name="{attribute(name)}" type="{type_words(known)}" '
+    """A parameter's definition. Keywords without an attribute or element follow as JSON Schema."""
+    head = (f'<parameter name="{escape_attribute(name)}" type="{type_words(known)}" '
             f'required="{"true" if required else "false"}"')
     inner: list[str] = []
     description = schema.get("description")
@@ -158,8 +156,8 @@ def _parameter(name: str, schema: dict[str, object], known: Parameter, required:
 
 
 def _rest(parameters: dict[str, object]) -> list[str]:
-    """What holds for all parameters together, and the definitions they refer to."""
-    told = ("type", "properties", "required", "title")
+    """Keywords about all parameters together, and the definitions they refer to."""
+    done = ("type", "properties", "required", "title")
     rest = {key: value for key, value in parameters.items()
-            if key not in told and not (key == "additionalProperties" and isinstance(value, bool))}
+            if key not in done and not (key == "additionalProperties" and isinstance(value, bool))}
     return [f"<schema>{json_text(rest, _JSON_MARKS)}</schema>"] if rest else []

@@ -1,7 +1,7 @@
-"""Forms whose calls hold one element for each parameter: Qwen3-Coder, DeepSeek's DSML, GLM, MiniMax M2.
+"""Forms with one element for each parameter: Qwen3-Coder, DeepSeek's DSML, GLM, MiniMax M2, Roo.
 
-Strings stand in them as they are, all other values as JSON. These forms know no escapes: a string that holds the
-closing tag of its own element can be told apart only by what follows (DSML can say it as JSON, and does).
+Strings are written as they are, other values as JSON. These forms have no escapes: if a string contains the closing tag
+of its own element, only the text after it shows where the string ends. (DSML writes such a string as JSON.)
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from extproc.dialects.writing.form import (
     OfferedTool,
     PastCall,
     PastResult,
+    decode_members,
     json_text,
-    members,
-    signatures,
+    tool_signatures,
     value_text,
 )
 
@@ -23,8 +23,8 @@ _KEYWORD = re.compile(r"[$\w-]+")
 
 
 class QwenCoder:
-    """`<function=NAME>` with `<parameter=KEY>`; one newline on either side of a value is framing, so every value is
-    written with both."""
+    """`<function=NAME>` with `<parameter=KEY>`. Every value is written with one newline at each end, which is
+    framing."""
 
     gap = "\n"
     _tags = ("tools", "function", "name", "description", "parameters", "parameter", "type", "required", "tool_call")
@@ -56,7 +56,7 @@ class QwenCoder:
                 for key, value in schema.items() if key not in done and _KEYWORD.fullmatch(key)]
 
     def _safe(self, text: str) -> str:
-        """Text in which none of the section's tags opens or closes."""
+        """Text without the section's tags."""
         return self._tag.sub("&lt;", text)
 
     def calls(self, calls: list[PastCall]) -> str:
@@ -65,14 +65,14 @@ class QwenCoder:
 
     def _parameters(self, call: PastCall) -> str:
         return "".join(f"<parameter={key}>\n{value_text(value, ('</parameter', '<parameter='))}\n</parameter>\n"
-                       for key, value in members(call.arguments).items())
+                       for key, value in decode_members(call.arguments).items())
 
     def results(self, results: list[PastResult]) -> str:
-        return "\n".join(f"<tool_response>\n{result.spoken}\n</tool_response>" for result in results)
+        return "\n".join(f"<tool_response>\n{result.marked_text}\n</tool_response>" for result in results)
 
 
 class Dsml:
-    """DeepSeek V3.2, V4 and V4.1. `wrapper` is the element around all calls; V4.1 has a space before tag names."""
+    """DeepSeek V3.2, V4 and V4.1. `wrapper`: the element around all calls. V4.1 has a space before tag names."""
 
     gap = "\n\n"
 
@@ -90,7 +90,7 @@ class Dsml:
                 f"{closed}invoke>\n{closed}{self._wrapper}>\n\n"
                 'With string="true" VALUE is the text of a string as it is; with string="false" it is JSON (numbers, '
                 "booleans, arrays, objects). The functions that can be called, one JSON signature a line:\n"
-                f"<functions>\n{signatures(tools, self._marks, wrapped=False)}\n</functions>")
+                f"<functions>\n{tool_signatures(tools, self._marks, wrapped=False)}\n</functions>")
 
     def calls(self, calls: list[PastCall]) -> str:
         inner = "".join(f"{self._open}invoke name=\"{call.name}\">\n{self._parameters(call)}{self._close}invoke>\n"
@@ -98,7 +98,7 @@ class Dsml:
         return f"{self._open}{self._wrapper}>\n{inner}{self._close}{self._wrapper}>"
 
     def _parameters(self, call: PastCall) -> str:
-        return "".join(map(self._parameter, members(call.arguments).items()))
+        return "".join(map(self._parameter, decode_members(call.arguments).items()))
 
     def _parameter(self, member: tuple[str, object]) -> str:
         key, value = member
@@ -109,13 +109,14 @@ class Dsml:
 
     def results(self, results: list[PastResult]) -> str:
         if self._wrapper == "function_calls":
-            inner = "".join(f"<result>{result.spoken}</result>\n" for result in results)
+            inner = "".join(f"<result>{result.marked_text}</result>\n" for result in results)
             return f"<function_results>\n{inner}</function_results>"
-        return "\n".join(f"<tool_result>{result.spoken}</tool_result>" for result in results)
+        return "\n".join(f"<tool_result>{result.marked_text}</tool_result>" for result in results)
 
 
 class Glm:
-    """`<arg_key>` and `<arg_value>` in turn; `line` ends each part (4.5, 4.6: a newline, 4.7 and later: nothing)."""
+    """Alternating `<arg_key>` and `<arg_value>`. `line` ends each part (4.5, 4.6: a newline; 4.7 and later:
+    nothing)."""
 
     gap = "\n"
     _marks = ("</tools>", "<tools>", "</tool_call>", "<tool_call>")
@@ -126,12 +127,13 @@ class Glm:
     def tools(self, tools: list[OfferedTool]) -> str:
         shown = self._block("NAME", [("KEY", "VALUE"), ("KEY", "VALUE")])
         return ("# Tools\n\nThese functions can be called, one JSON signature a line:\n<tools>\n"
-                + signatures(tools, self._marks) + "\n</tools>\n\nTo call a function, write this, one block for each "
+                + tool_signatures(tools, self._marks)
+                + "\n</tools>\n\nTo call a function, write this, one block for each "
                 f"call:\n{shown}\nStrings stand as they are, all other values as JSON.")
 
     def calls(self, calls: list[PastCall]) -> str:
         return "\n".join(self._block(call.name, [(key, value_text(value, ("</arg_value",)))
-                                                 for key, value in members(call.arguments).items()])
+                                                 for key, value in decode_members(call.arguments).items()])
                          for call in calls)
 
     def _block(self, name: str, pairs: list[tuple[str, str]]) -> str:
@@ -140,18 +142,18 @@ class Glm:
         return f"<tool_call>{name}{self._line}{inner}</tool_call>"
 
     def results(self, results: list[PastResult]) -> str:
-        return "\n".join(f"<tool_response>\n{result.spoken}\n</tool_response>" for result in results)
+        return "\n".join(f"<tool_response>\n{result.marked_text}\n</tool_response>" for result in results)
 
 
 class MiniMaxM2:
-    """`<minimax:tool_call>` around an invoke for each call; values inline and verbatim."""
+    """`<minimax:tool_call>` around one invoke per call, with verbatim values."""
 
     gap = "\n"
     _marks = ("</tools>", "</tool>", "<minimax:", "</minimax:")
 
     def tools(self, tools: list[OfferedTool]) -> str:
         listed = "\n".join(f"<tool>{line}</tool>"
-                           for line in signatures(tools, self._marks, wrapped=False).split("\n"))
+                           for line in tool_signatures(tools, self._marks, wrapped=False).split("\n"))
         return ("# Tools\n\nThese tools can be called; each is described by its JSON signature:\n<tools>\n" + listed
                 + "\n</tools>\n\nTo call tools, write one block of this form; it holds an invoke for each call:\n"
                 '<minimax:tool_call>\n<invoke name="NAME">\n<parameter name="KEY">VALUE</parameter>\n</invoke>\n'
@@ -162,26 +164,27 @@ class MiniMaxM2:
 
     def _invoke(self, call: PastCall) -> str:
         inner = "".join(f'<parameter name="{key}">{value_text(value, ("</parameter",))}</parameter>\n'
-                        for key, value in members(call.arguments).items())
+                        for key, value in decode_members(call.arguments).items())
         return f'<invoke name="{call.name}">\n{inner}</invoke>\n'
 
     def results(self, results: list[PastResult]) -> str:
-        return "\n".join(f"<response>{result.spoken}</response>" for result in results)
+        return "\n".join(f"<response>{result.marked_text}</response>" for result in results)
 
 
 _MAX_SUBJECT = 200
-"""Characters of the argument that the heading of a result repeats."""
+"""Most characters of the argument that the heading of a result repeats."""
 
 
-class NamedTags:
-    """Calls as Roo's prompts show them, results under the headings that Roo sends."""
+class RooTags:
+    """Calls as in Roo's prompts; results under Roo's headings."""
 
     gap = "\n\n"
     _marks = ("</tools>", "<tools>")
 
     def tools(self, tools: list[OfferedTool]) -> str:
         return ("# Tools\n\nThese tools can be used, one JSON signature a line:\n<tools>\n"
-                + signatures(tools, self._marks, wrapped=False) + "\n</tools>\n\nTo use a tool, write a tag of its "
+                + tool_signatures(tools, self._marks, wrapped=False)
+                + "\n</tools>\n\nTo use a tool, write a tag of its "
                 "name, and in it a tag for each parameter that you set:\n<TOOL>\n<PARAMETER>VALUE</PARAMETER>\n</TOOL>"
                 "\nStrings stand as they are, without quotes and escapes, all other values as JSON. A string with "
                 "white space at an end goes into a CDATA section: <PARAMETER><![CDATA[the string]]></PARAMETER>. Do "
@@ -191,7 +194,8 @@ class NamedTags:
         return "\n\n".join(map(self._call, calls))
 
     def _call(self, call: PastCall) -> str:
-        inner = "".join(f"<{key}>{_value(key, value)}</{key}>\n" for key, value in members(call.arguments).items())
+        inner = "".join(f"<{key}>{_value(key, value)}</{key}>\n"
+                        for key, value in decode_members(call.arguments).items())
         return f"<{call.name}>\n{inner}</{call.name}>"
 
     def results(self, results: list[PastResult]) -> str:
@@ -219,8 +223,8 @@ def _section(text: str) -> str:
 
 
 def _subject(call: PastCall) -> str:
-    """The first short string among the arguments: Roo names what a tool was used for."""
-    for value in members(call.arguments).values():
+    """The first short string among the arguments, which Roo repeats in the heading."""
+    for value in decode_members(call.arguments).values():
         if isinstance(value, str) and value and "\n" not in value and len(value) <= _MAX_SUBJECT:
             return f" for '{value}'"
     return ""

@@ -1,7 +1,7 @@
-"""Paired turns as messages without tool blocks.
+"""Turns with paired results -> messages without tool blocks.
 
-An assistant's calls follow its own text; their results open the next user turn, in call order, with the media of
-results behind them. All other blocks stay as they are, for the API's encoder.
+An assistant's calls follow its own text. Their results begin the next user turn, in the order of the calls, followed by
+the media of the results. All other blocks stay as they are, for the API's encoder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TurnWriter:
         self._ordinal = 0
         self._out: list[Message] = []
         self._results: list[Block] = []
-        """What the next user turn begins with."""
+        """Results for the beginning of the next user turn."""
 
     def write(self, turns: list[Turn]) -> list[Message]:
         for turn in turns:
@@ -83,7 +83,7 @@ class TurnWriter:
 
 
 def _append_calls(content: list[Block], form: PromptForm, calls: str, cached: CacheMark) -> None:
-    """Puts the calls behind the turn's own text, in the same block where that is the last one."""
+    """Appends the calls to the turn's own text, in the same block if that is the last one."""
     while content and isinstance(content[-1], Text) and not content[-1].text.strip():
         cached = longest_mark(cached, content[-1].cache)
         content.pop()
@@ -95,7 +95,7 @@ def _append_calls(content: list[Block], form: PromptForm, calls: str, cached: Ca
 
 
 def _result_content(result: ToolResult) -> tuple[str, list[Media]]:
-    """The text of a result and the media that follow all results."""
+    """The text of a result, and its media."""
     texts: list[str] = []
     media: list[Media] = []
     for block in result.content:

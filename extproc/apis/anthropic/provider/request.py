@@ -67,7 +67,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
         model = msgspec.structs.replace(model, max_output_tokens=max(1, min(model.max_output_tokens,
                                                                             target.max_output_tokens)))
     names = build_name_map(request, NAME_MAX)
-    request = writing.written(request, target, names, dropped)
+    request = writing.write_for_target(request, target, names, dropped)
     turns = pair(request.messages, dropped)
     head = _leading_system(turns)
     wanted = wanted_choice(request, target, dropped)

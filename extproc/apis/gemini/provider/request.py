@@ -40,7 +40,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     names = build_name_map(request, MAX_NAME_LENGTH, NAME_PATTERN, NAMESPACES)
     styled = None if model.functions else target.with_prompted_tools()
     target = styled or target
-    request = writing.written(request, target, names, dropped)
+    request = writing.write_for_target(request, target, names, dropped)
     body = RequestBody(contents=[])
     notes = set_tools(body, request, target, model, endpoint, names, dropped)
     set_parameters(body, request, target, model, endpoint, dropped)

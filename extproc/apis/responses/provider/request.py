@@ -33,7 +33,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     target = styled or target
     profile = target.profile
     names = build_name_map(request, profile.tool_name_max)
-    request = writing.written(request, target, names, dropped)
+    request = writing.write_for_target(request, target, names, dropped)
     body = with_parameters(request, target, dropped)
     chosen = choose_tools(request, target, own_server_tools(request, target), dropped)
     notes: list[str] = []
