@@ -51,6 +51,8 @@ class BlockWriter:
         """Of text, reasoning and arguments so far, sent or held back."""
         self.has_reasoned = False
         """Reasoning came already."""
+        self.has_text = False
+        """A text that is not blank was sent."""
         self.flush_decoder: Callable[[], None] | None = None
         """Called once, before a failure: the decoder gives up text that it holds back from the scanner."""
         self.flush_scanner: Callable[[], None] = lambda: None
@@ -65,6 +67,11 @@ class BlockWriter:
         """The last block is a call."""
         self._end_after_failure: int | None = None
         """The number of events up to and including the failure; later ones are dropped."""
+
+    @property
+    def has_blocks(self) -> bool:
+        """A block was sent."""
+        return self._block_count > 0
 
     def take_events(self) -> list[Event]:
         """The events since the last call of this method."""
@@ -89,6 +96,7 @@ class BlockWriter:
         elif text.isspace():
             self._hold_blank_text(text)
         else:
+            self.has_text = True
             self._open_block(TEXT, _TEXT_START)
             self._out.append(TextDelta(self._blank_text + text if self._blank_text else text))
             self._forget_blanks()
@@ -174,6 +182,7 @@ class BlockWriter:
         self._blank_text += text
         if len(self._blank_text) > self._held_back:
             blank, self._blank_text = self._blank_text, ""
+            self.has_text = True  # what follows is not examined any more
             self._open_block(TEXT, _TEXT_START)
             self._out.append(TextDelta(blank))
 

@@ -192,6 +192,10 @@ class OutputFormat(msgspec.Struct, frozen=True):
     strict: bool | None = None
 
 
+Required = Literal["nothing", "block", "text"]
+"""What the client needs of a response: a block of any kind, or a text that is not blank."""
+
+
 class Request(msgspec.Struct, kw_only=True):
     """One request of any client API."""
 
@@ -224,6 +228,8 @@ class Request(msgspec.Struct, kw_only=True):
     top_logprobs: int | None = None
     choices: int = 1
     """The number of responses to generate (OpenAI's `n`)."""
+    requires: Required = "nothing"
+    """Without this a complete response is a failure, unless its finish reason explains the lack (`endings`)."""
     cites: bool = False
     """True if the client's API has a place for `Citations`; for others, sources are listed in the text."""
     want_usage: bool = True

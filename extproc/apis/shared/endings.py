@@ -14,11 +14,12 @@ from typing import Literal
 
 import msgspec
 
-from extproc.conversation.model import FinishReason
+from extproc.conversation.model import FinishReason, Required
 from extproc.errors import Failure
 
 BROKEN = Failure("server", "The provider's stream ended before the response was complete.")
 EMPTY = Failure("server", "The provider closed the connection without a response.")
+EMPTY_OUTPUT = Failure("server", "The model's response was empty.")
 COMPLETE = None
 
 EndedBy = Literal["end mark", "end of stream", "whole body"]
@@ -72,9 +73,20 @@ REASONS: tuple[tuple[tuple[FinishReason, ...], str, FinishReason], ...] = (
 call was cut by a limit: no client may run half a call."""
 
 
+EXPLAINED: tuple[FinishReason, ...] = ("length", "context_length", "content_filter", "refusal")
+"""The client sees from the end why nothing came."""
+
+
 def failure_at_end(ended_by: EndedBy, facts: EndFacts) -> Failure | None:
     """Why a response that ends now has failed; None: it is complete."""
     return next(outcome for fact, outcome in OUTCOMES[ended_by] if fact == "otherwise" or getattr(facts, fact))
+
+
+def failure_without_output(required: Required, reason: FinishReason, *, block: bool, text: bool) -> Failure | None:
+    """Why a complete response has failed that lacks what the client needs (`Request.requires`); None: it has not.
+    `block`, `text`: the response has a block, and a text that is not blank."""
+    present = {"nothing": True, "block": block, "text": text}
+    return COMPLETE if present[required] or reason in EXPLAINED else EMPTY_OUTPUT
 
 
 def client_finish_reason(reason: FinishReason, *, calls: bool, truncated_call: bool = False) -> FinishReason:

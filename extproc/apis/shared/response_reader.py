@@ -12,7 +12,7 @@ from functools import partial
 
 from extproc.apis.base import DecodeContext
 from extproc.apis.shared.body_reader import BodyReader
-from extproc.apis.shared.endings import EndedBy, EndFacts, client_finish_reason, failure_at_end
+from extproc.apis.shared.endings import EndedBy, EndFacts, client_finish_reason, failure_at_end, failure_without_output
 from extproc.apis.shared.json_text import joined_halves, without_half_pairs
 from extproc.conversation.model import Citations, Event, FinishReason, Refusal, Usage
 from extproc.conversation.sequencer import BlockSequencer
@@ -110,11 +110,16 @@ class ResponseReader(BodyReader):
     def _finish(self, reason: FinishReason, *, truncated: bool, stop_sequence: str | None = None,
                 citations: Citations | None = None, refusal: Refusal | None = None) -> None:
         """Ends a complete response. `truncated`: its last call broke off. Usage is estimated if the provider sent no
-        figures."""
+        figures. A response without the output that the client requires fails."""
         if not self._got_usage:
             self.usage = Usage(input=self._context.prompt_estimate(), output=self._seq.characters // 4,
                                estimated=True)
         reason = client_finish_reason(reason, calls=self._seq.calls > 0, truncated_call=truncated)
+        failure = failure_without_output(self._context.request.requires, reason, block=self._seq.has_blocks,
+                                         text=self._seq.has_text)
+        if failure is not None:
+            self._seq.fail(failure)
+            return
         self._seq.finish(reason, self.usage, stop_sequence, citations, refusal)
 
     def _call_id(self, ordinal: int, provider_id: str | None) -> str:

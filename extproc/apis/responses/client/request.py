@@ -102,7 +102,8 @@ def compacting(request: ResponsesRequest) -> ResponsesRequest:
     """The request for a summary of its conversation: no tools, and the prompt as the last message."""
     return msgspec.structs.replace(
         request, messages=[*request.messages, Message("user", [Text(COMPACTION_PROMPT)])], tools=[], server_tools=[],
-        tool_choice=None, parallel_tool_calls=None, output_format=None, compaction=True, summary=None)
+        tool_choice=None, parallel_tool_calls=None, output_format=None, compaction=True, summary=None,
+        requires="text")
 
 
 # ------------------------------------------------------------------------------------------------------------ the body
@@ -219,7 +220,7 @@ def _request(record: ClientBody[ClientItem], items: Sequence[ClientItem], extra:
         max_output_tokens=record.max_output_tokens, temperature=record.temperature, top_p=record.top_p,
         stream=bool(record.stream), thinking=thinking, output_format=output_format,
         user=record.safety_identifier or record.user or None, extra=extra, api="responses", echo=_echo(record),
-        summary=summary, reads_reasoning=summary is not None)
+        summary=summary, reads_reasoning=summary is not None, requires="block")
 
 
 def _configured(record: ClientBody[ClientItem], items: Sequence[ClientItem]) -> ClientBody[ClientItem]:

@@ -53,7 +53,6 @@ from extproc.conversation.model import (
 from extproc.errors import Failure
 
 CREATED = 0
-EMPTY_RESPONSE = "The model's response was empty."
 REFUSED = "The model refused to answer."
 """The text of a refusal that the provider did not explain."""
 
@@ -343,8 +342,6 @@ class EventEncoder:
             out += self._end_cut_item()
         else:
             out += self._end_last_item(event)
-        if not self._items and incomplete is None:
-            return out + self._fail(Failure("server", EMPTY_RESPONSE))
         self._ended = True
         status = "completed" if incomplete is None else "incomplete"
         response = self.response_object(status, usage=event.usage, incomplete=incomplete)

@@ -2,7 +2,7 @@
 
 Changed are the model's name and reasoning (`reasoning`). Usage, calls, the end and errors are read. An error of the
 provider, in whatever form, and a stream that breaks off end in `response.failed`, because clients ignore everything
-else; before the first content it is a status. Unknown events pass.
+else; before the first content it is a status. So does a completed response without any item. Unknown events pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from extproc.apis.responses.client.errors import stream_error
 from extproc.apis.responses.passthrough.calls import PassedCalls
 from extproc.apis.responses.passthrough.reasoning import wrap_reasoning
 from extproc.apis.responses.wire_response import INCOMPLETE_REASONS, read_usage
-from extproc.apis.shared.endings import EndFacts, failure_at_end
+from extproc.apis.shared.endings import EMPTY_OUTPUT, EndFacts, failure_at_end
 from extproc.apis.shared.json_fields import Fields, elements_of, encode_fields, encode_raw, fields_of, has_value
 from extproc.apis.shared.passthrough import PassThroughDecoder, PassThroughEncoder, valid_utf8, without_line_ends
 from extproc.apis.shared.provider_errors import complaint_of, failure_from_chunk
@@ -68,6 +68,8 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
         """The number of the next event; 0: no event was forwarded."""
         self.begun = b"{}"
         """The response in the first event."""
+        self._has_items = False
+        """An event of an item was forwarded."""
         self._name = encode_raw(context.request.model)
         self._calls = PassedCalls(self._new_id, self._count_unoffered, context.request.tools)
 
@@ -84,9 +86,13 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
         if kind in _FAILURES:
             self._fail(failure_from_chunk(_complaint(payload, event.response)))
             return
+        if kind == "response.completed" and not self._has_items and _lacks_items(event.response):
+            self._fail(EMPTY_OUTPUT)
+            return
         self.next_number = (event.sequence_number if isinstance(event.sequence_number, int) else self.next_number) + 1
         calls = self._calls.count
         index = event.output_index if isinstance(event.output_index, int) else -1
+        self._has_items = self._has_items or bool(event.item)
         if event.response:
             payload = self._with_response(payload, event.response)
         elif event.item:
@@ -109,6 +115,9 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
         if fields is None or has_value(fields.get("error")) or "output" not in fields \
                 or fields.get("status") not in _WHOLE:
             return False
+        if fields["status"] == _WHOLE[0] and _lacks_items(msgspec.Raw(body)):
+            self._fail(EMPTY_OUTPUT)
+            return True
         self._set_own_fields(fields)
         self._pass(valid_utf8(encode_fields(fields)), content=True, calls=self._calls.count)
         self._finish(msgspec.Raw(body))
@@ -155,6 +164,12 @@ class ResponsesPassThroughDecoder(PassThroughDecoder):
         if ended.status == "incomplete":
             reason = INCOMPLETE_REASONS.get(why, "length") if isinstance(why, str) else "length"
         self._end(reason, calls=self._calls.count > 0)
+
+
+def _lacks_items(response: msgspec.Raw) -> bool:
+    """True for a response with an empty `output`."""
+    fields = fields_of(response) if response else None
+    return fields is not None and elements_of(fields.get("output", msgspec.Raw(b"[]"))) == []
 
 
 def _complaint(payload: bytes, response: msgspec.Raw) -> dict[str, Any]:

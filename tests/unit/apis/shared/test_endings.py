@@ -6,13 +6,15 @@ from extproc.apis.shared.endings import (
     BROKEN,
     COMPLETE,
     EMPTY,
+    EMPTY_OUTPUT,
     OUTCOMES,
     EndedBy,
     EndFacts,
     client_finish_reason,
     failure_at_end,
+    failure_without_output,
 )
-from extproc.conversation.model import FinishReason
+from extproc.conversation.model import FinishReason, Required
 from extproc.errors import Failure
 
 
@@ -54,3 +56,19 @@ def test_a_response_without_a_finish_reason(ended_by: EndedBy, facts: EndFacts, 
 def test_the_finish_reason_agrees_with_the_blocks(reason: FinishReason, calls: bool, truncated_call: bool,
                                                   expected: FinishReason) -> None:
     assert client_finish_reason(reason, calls=calls, truncated_call=truncated_call) == expected
+
+
+@pytest.mark.parametrize(("required", "reason", "block", "text", "outcome"), [
+    ("nothing", "stop", False, False, COMPLETE),
+    ("block", "stop", False, False, EMPTY_OUTPUT),
+    ("block", "pause", False, False, EMPTY_OUTPUT),
+    ("block", "stop", True, False, COMPLETE),
+    ("block", "length", False, False, COMPLETE),
+    ("block", "content_filter", False, False, COMPLETE),
+    ("block", "refusal", False, False, COMPLETE),
+    ("text", "stop", True, False, EMPTY_OUTPUT),
+    ("text", "stop", True, True, COMPLETE),
+])
+def test_a_client_that_needs_output_gets_it_or_a_failure(required: Required, reason: FinishReason, block: bool,
+                                                         text: bool, outcome: Failure | None) -> None:
+    assert failure_without_output(required, reason, block=block, text=text) is outcome

@@ -9,6 +9,7 @@ import pytest
 
 from extproc.translation.exchange import Translation
 from tests.playbook import delta
+from tests.providers import responses
 from tests.unit.apis.responses.client.grammar import check_stream
 from tests.unit.apis.responses.client.helpers import HI, custom, function, namespace
 
@@ -99,3 +100,79 @@ def test_what_codex_says_of_the_machine_and_the_session_stays_here(upstream: str
         {"session-id": "s", "thread-id": "t", "x-codex-turn-metadata": "{}"})
     assert b"machine" not in sent.body
     assert not [name for name in sent.headers if "codex" in name or "session" in name or "thread" in name]
+
+
+# --------------------------------------------------------------------------------------------------- empty responses
+
+EMPTY = {
+    "anthropic": sse({"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 7}}},
+                     {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 0}},
+                     {"type": "message_stop"}),
+    "openai": sse(delta(role="assistant", content=""), delta("stop")) + b"data: [DONE]\n\n",
+    "gemini": sse({"candidates": [{"content": {"role": "model", "parts": [{"text": ""}]}, "finishReason": "STOP"}]}),
+    "responses": b"".join(map(responses.written, responses.events_of(responses.response([])))),
+}
+
+
+def exchange(upstream: str, client: str = "responses", **settings: Any) -> Translation:
+    url = "https://api.openai.com/v1" if upstream == "responses" else None
+    return Translation(client, upstream, MODELS[upstream], url=url, **settings)
+
+
+@pytest.mark.parametrize("upstream", EMPTY)
+def test_an_empty_response_is_a_failed_stream(upstream: str) -> None:
+    talk = exchange(upstream)
+    [*_, last] = answered(talk, body_of(), EMPTY[upstream])
+    assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", "server_error")
+    assert talk.failure is not None
+
+
+@pytest.mark.parametrize("upstream", EMPTY)
+def test_an_empty_response_is_a_status_while_nothing_was_sent(upstream: str) -> None:
+    talk = exchange(upstream, withhold=True)
+    talk.request(body_of())
+    talk.start(200, {"content-type": "text/event-stream"})
+    body = talk.feed(EMPTY[upstream]) + talk.finish()
+    assert talk.head is not None
+    assert talk.head.status >= 500
+    assert json.loads(body)["error"]["type"] == "server_error"
+
+
+@pytest.mark.parametrize(("upstream", "empty"), [
+    ("anthropic", {"type": "message", "role": "assistant", "id": "m", "model": "m", "content": [],
+                   "stop_reason": "end_turn", "usage": {"input_tokens": 7, "output_tokens": 0}}),
+    ("openai", {"choices": [{"index": 0, "message": {"role": "assistant", "content": None}, "finish_reason": "stop"}]}),
+    ("gemini", {"candidates": [{"content": {"role": "model"}, "finishReason": "STOP"}]}),
+    ("responses", responses.response([])),
+])
+def test_an_empty_whole_response_is_an_http_error(upstream: str, empty: dict[str, Any]) -> None:
+    talk = exchange(upstream)
+    talk.request(body_of(stream=False))
+    talk.start(200, {"content-type": "application/json"})
+    body = talk.feed(json.dumps(empty).encode()) + talk.finish()
+    assert talk.head is not None
+    assert talk.head.status >= 500
+    assert json.loads(body)["error"]["type"] == "server_error"
+    assert talk.failure is not None
+
+
+def test_a_response_of_reasoning_alone_is_complete_but_no_summary() -> None:
+    stream = sse(delta(reasoning_content="so"), delta("stop")) + b"data: [DONE]\n\n"
+    assert answered(exchange("openai"), body_of(), stream)[-1]["type"] == "response.completed"
+    compacts = body_of(HI, {"type": "compaction_trigger"})
+    assert answered(exchange("openai"), compacts, stream)[-1]["type"] == "response.failed"
+
+
+def test_an_empty_response_that_a_limit_cut_is_incomplete() -> None:
+    stream = sse(delta(role="assistant", content=""), delta("length")) + b"data: [DONE]\n\n"
+    assert answered(exchange("openai"), body_of(), stream)[-1]["type"] == "response.incomplete"
+
+
+@pytest.mark.parametrize(("client", "upstream"), [("anthropic", "openai"), ("openai", "anthropic")])
+def test_other_clients_get_an_empty_response(client: str, upstream: str) -> None:
+    talk = exchange(upstream, client)
+    talk.request(json.dumps({"model": "m", "max_tokens": 9, "messages": [HI], "stream": True}).encode())
+    talk.start(200, {"content-type": "text/event-stream"})
+    talk.feed(EMPTY[upstream])
+    talk.finish()
+    assert talk.failure is None

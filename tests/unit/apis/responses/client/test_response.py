@@ -233,12 +233,6 @@ def test_r31_nothing_follows_the_end() -> None:
     assert encoder.encode_events([*text("y"), finish()]) + encoder.ping() == b""
 
 
-def test_an_empty_response_is_a_failed_one() -> None:
-    [*_, last] = stream(finish())
-    assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", "server_error")
-    assert whole(finish())["status"] == "failed"
-
-
 @pytest.mark.parametrize(("explanation", "said", "expected"), [
     ("I will not.", [], [("refusal", "I will not.")]),
     ("", [], [("refusal", "The model refused to answer.")]),
