@@ -22,6 +22,8 @@ from extproc.schemas.gemini import rewrite_format_for_openai
 from extproc.schemas.openai import clean_schema, fits_strict
 
 _object: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
+_RESPONSES_FIELDS = frozenset({"prompt_cache_key", "service_tier", "verbosity"})
+"""Fields that OpenAI's two APIs share. (`verbosity` is `text.verbosity` in the Responses API.)"""
 _ANY_OBJECT: dict[str, object] = {"type": "object", "additionalProperties": True}
 
 
@@ -82,14 +84,22 @@ def extra_fields(body: ProviderBody, request: Request, profile: Profile, dropped
     of the endpoint carries. No field is repeated; the conversation's value has precedence."""
     taken: dict[str, object] = {}
     for name, value in request.extra.items():
-        known = profile.extra_fields is None or name in profile.extra_fields
-        if request.api == "openai" and known and name not in profile.refuses:
+        if _takes(profile, name, request.api) and name not in profile.refuses:
             if getattr(body, name, None) in (None, [], {}, False):
                 taken[name] = value
         elif getattr(body, name, None) in (None, [], {}, False):
             name_extra(name, value, dropped)
     own = {**profile.extra_body, **(profile.streamed_tools_body if body.stream and body.tools else {})}
     return {**taken, **{name: value for name, value in own.items() if name not in taken}}
+
+
+def _takes(profile: Profile, name: str, api: str) -> bool:
+    """True if the endpoint takes this field of a client of `api`. OpenAI's own Chat Completions takes three
+    fields of the Responses API; other servers give `service_tier` other values."""
+    listed = profile.extra_fields
+    if api == "responses":
+        return name in _RESPONSES_FIELDS and profile.faithful and listed is not None and name in listed
+    return api == "openai" and (listed is None or name in listed)
 
 
 def merge_template_kwargs(body: ProviderBody, request: Request, profile: Profile) -> None:

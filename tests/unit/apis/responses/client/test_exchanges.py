@@ -102,6 +102,33 @@ def test_what_codex_says_of_the_machine_and_the_session_stays_here(upstream: str
     assert not [name for name in sent.headers if "codex" in name or "session" in name or "thread" in name]
 
 
+SHARED = {"prompt_cache_key": "k", "service_tier": "flex", "text": {"verbosity": "low"}}
+
+
+@pytest.mark.parametrize("place", [
+    {"url": "https://api.openai.com/v1", "endpoint": "chat"},
+    {"url": "https://proxy.example/v1", "provider": "openai"}])
+def test_fields_that_openais_two_apis_share_reach_its_chat_completions(place: dict[str, Any]) -> None:
+    talk = Translation("responses", "openai", "gpt-5.2", **place)
+    sent = talk.request(body_of(**SHARED, prompt_cache_retention="24h"))
+    assert sent.path == "/v1/chat/completions"
+    read = json.loads(sent.body)
+    assert (read["prompt_cache_key"], read["service_tier"], read["verbosity"]) == ("k", "flex", "low")
+    assert not {"text", "prompt_cache_retention"} & read.keys()
+    assert (talk.dropped.losses, talk.dropped.hints) == ([], ["prompt_cache_retention"])
+
+
+@pytest.mark.parametrize(("upstream", "url"), [
+    ("openai", "https://api.groq.com/openai/v1"), ("openai", "https://api.mistral.ai/v1"),
+    ("openai", "https://unknown.example/v1"), ("anthropic", None), ("gemini", None)])
+def test_no_other_provider_gets_them_and_each_is_named(upstream: str, url: str | None) -> None:
+    talk = Translation("responses", upstream, MODELS[upstream], url=url)
+    sent = json.loads(talk.request(body_of(**SHARED)).body)
+    assert not {"prompt_cache_key", "service_tier", "verbosity", "text"} & sent.keys()
+    assert "verbosity" in talk.dropped.losses
+    assert {"prompt_cache_key", "service_tier"} <= set(talk.dropped.hints)
+
+
 # --------------------------------------------------------------------------------------------------- empty responses
 
 EMPTY = {
