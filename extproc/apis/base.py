@@ -35,6 +35,15 @@ class ProviderRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+def request_headers(*, stream: bool) -> dict[str, str]:
+    """The headers of every request to a provider. `identity`: the processor reads plain bytes."""
+    return {
+        "content-type": "application/json",
+        "accept": "text/event-stream" if stream else "application/json",
+        "accept-encoding": "identity",
+    }
+
+
 class EncodedRequest(msgspec.Struct, frozen=True):
     """A request in a provider's API."""
 

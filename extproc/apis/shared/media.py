@@ -1,5 +1,5 @@
-"""Media in requests of all provider APIs: text documents as text, image types by their first bytes, and a note to the
-model for media that cannot be sent.
+"""Media in requests of all provider APIs: text documents as text, image types by their first bytes, a note to the model
+for media that cannot be sent, and the texts of blocks that only another API has.
 
 Called by the request encoders. Nothing is fetched. Base64 is not decoded, except that of text documents.
 """
@@ -10,7 +10,7 @@ import base64
 import binascii
 import re
 
-from extproc.conversation.model import Media
+from extproc.conversation.model import Media, Opaque, Thinking
 from extproc.conversation.unsupported import Dropped
 
 IMAGE_TYPES = {"image/png": "image/png", "image/jpeg": "image/jpeg", "image/jpg": "image/jpeg",
@@ -41,6 +41,16 @@ def lost_media(media: Media, dropped: Dropped) -> str:
                                   if media.media_type else ""]))
     where = f" at {media.url}" if media.url else f" with file id {media.file_id}" if media.file_id else ""
     return f"[{what}{where}: not available to this model]"
+
+
+def text_of_foreign(block: Thinking | Opaque, dropped: Dropped) -> str:
+    """The text of a block that only another API has; "", and named as a loss, if it has none. Thinking never becomes
+    text."""
+    if isinstance(block, Thinking):
+        return ""
+    if block.text is None:
+        dropped.loss(f"messages.{block.type}")
+    return block.text or ""
 
 
 def image_type(media: Media) -> str | None:

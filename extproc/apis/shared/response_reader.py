@@ -14,6 +14,7 @@ from extproc.apis.base import DecodeContext
 from extproc.apis.shared.body_reader import BodyReader
 from extproc.apis.shared.endings import EndedBy, EndFacts, client_finish_reason, failure_at_end, failure_without_output
 from extproc.apis.shared.json_text import joined_halves, without_half_pairs
+from extproc.apis.shared.provider_errors import decode_error
 from extproc.conversation.model import Citations, Event, FinishReason, Refusal, Usage
 from extproc.conversation.sequencer import BlockSequencer
 from extproc.errors import Failure
@@ -102,6 +103,16 @@ class ResponseReader(BodyReader):
             self._complete()
         else:
             self._seq.fail(failure)
+
+    def _whole(self, body: bytes) -> None:
+        if body[:1] == b"<":  # a page in HTML, from a proxy
+            self._seq.fail(decode_error(200, {}, body))
+        else:
+            self._whole_json(body)
+
+    def _whole_json(self, body: bytes) -> None:
+        """A whole body, which begins with `{` or `[`. It ends the response."""
+        raise NotImplementedError
 
     def _complete(self) -> None:
         """Sends held-back text, and then the end with `_finish`."""

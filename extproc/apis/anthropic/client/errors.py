@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from extproc.apis.base import HttpError
+from extproc.apis.shared.client_errors import error_status, plain_message
 from extproc.errors import INVALID_TOOL_RESULTS, Failure, FailureKind
 
 TYPES: dict[FailureKind, str] = {
@@ -54,7 +55,7 @@ def http_error(failure: Failure, request_id: str | None = None) -> HttpError:
         headers["retry-after"] = failure.retry_after
     if request_id is not None:
         headers["request-id"] = request_id
-    return HttpError(_status(failure), headers, _body(failure, request_id))
+    return HttpError(error_status(failure), headers, _body(failure, request_id))
 
 
 def error_event(failure: Failure, request_id: str | None = None) -> bytes:
@@ -67,12 +68,6 @@ def _body(failure: Failure, request_id: str | None) -> bytes:
     return _encode(_Error(_Detail(TYPES[failure.kind], message(failure), code), request_id))
 
 
-def _status(failure: Failure) -> int:
-    if failure.kind == "context_length":
-        return 400
-    return failure.status if 400 <= failure.status <= 599 else 502
-
-
 def message(failure: Failure) -> str:
     """The message. A context overflow uses the two phrases that Claude Code recognises: after the first it compacts the
     conversation, after the second it retries with a smaller `max_tokens`. Results without a call use the API's own
@@ -80,7 +75,7 @@ def message(failure: Failure) -> str:
     if failure.code == INVALID_TOOL_RESULTS:
         return f"unexpected `tool_use_id` found in `tool_result` blocks: {failure.message}"
     if failure.kind != "context_length":
-        return failure.message or f"the provider failed with status {failure.status}"
+        return plain_message(failure)
     prompt, limit, output = failure.prompt_tokens, failure.context_limit, failure.max_tokens
     if prompt is not None and limit is not None:
         if prompt > limit:

@@ -20,6 +20,7 @@ from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.anthropic.provider.parameters import legal_user
 from extproc.apis.anthropic.provider.thinking import LEAST_BUDGET
 from extproc.apis.anthropic.wire import MessageSummary, OutputConfigSummary, RequestSummary
+from extproc.apis.base import request_headers
 from extproc.apis.shared.json_fields import (
     Fields,
     elements_of,
@@ -273,10 +274,7 @@ def _set_choice(fields: Fields, summary: RequestSummary, target: Target, endpoin
 def sent_headers(headers: Mapping[str, str], endpoint: AnthropicEndpoint, dropped: Dropped, *,
                  stream: bool) -> dict[str, str]:
     """The client's version, its betas that the endpoint takes, and the headers of every request."""
-    head = {"content-type": "application/json", "accept-encoding": "identity",
-            "accept": "text/event-stream" if stream else "application/json", "anthropic-version": VERSION}
-    if version := headers.get("anthropic-version"):
-        head["anthropic-version"] = version
+    head = {**request_headers(stream=stream), "anthropic-version": headers.get("anthropic-version") or VERSION}
     if betas := taken_betas(headers.get("anthropic-beta", ""), endpoint, dropped):
         head["anthropic-beta"] = betas
     return head

@@ -31,7 +31,7 @@ from extproc.apis.anthropic.wire import (
     ThinkingField,
     ToolDefinition,
 )
-from extproc.apis.base import EncodedRequest, ProviderRequest
+from extproc.apis.base import EncodedRequest, ProviderRequest, request_headers
 from extproc.apis.shared.cache_marks import put_in_order
 from extproc.conversation.model import Request, Text
 from extproc.conversation.tool_names import build_name_map
@@ -154,12 +154,7 @@ def _betas(body: ProviderBody, request: Request, model: AnthropicModel, endpoint
 
 
 def _sent(body: ProviderBody, target: Target, betas: list[str]) -> ProviderRequest:
-    head = {
-        "content-type": "application/json",
-        "accept": "text/event-stream" if body.stream else "application/json",
-        "accept-encoding": "identity",
-        "anthropic-version": VERSION,
-    }
+    head = {**request_headers(stream=body.stream), "anthropic-version": VERSION}
     if betas:
         head["anthropic-beta"] = ",".join(betas)
     return ProviderRequest(method="POST", path=messages_path(target.base_path), headers=head,

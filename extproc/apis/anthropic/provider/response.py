@@ -29,7 +29,7 @@ from extproc.apis.anthropic.provider.messages import origin_at
 from extproc.apis.base import DecodeContext
 from extproc.apis.shared.endings import CLEAN, EndedBy, EndFacts
 from extproc.apis.shared.json_text import HalfPair
-from extproc.apis.shared.provider_errors import decode_error, failure_from_chunk
+from extproc.apis.shared.provider_errors import failure_from_chunk
 from extproc.apis.shared.response_reader import ResponseReader
 from extproc.conversation.model import FinishReason, Refusal, Signature
 from extproc.conversation.pending_call import PendingCall
@@ -275,10 +275,7 @@ class AnthropicResponseDecoder(ResponseReader):
 
     # ----------------------------------------------------------------------------------------------------- whole JSON
 
-    def _whole(self, body: bytes) -> None:
-        if body[:1] == b"<":
-            self._seq.fail(decode_error(200, {}, body))
-            return
+    def _whole_json(self, body: bytes) -> None:
         try:
             message = decode_message(body)
             if message.content is None:

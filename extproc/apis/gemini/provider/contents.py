@@ -22,7 +22,7 @@ from extproc.apis.gemini.wire import (
     ResultObject,
     ResultPart,
 )
-from extproc.apis.shared.media import lost_media, text_of_media
+from extproc.apis.shared.media import lost_media, text_of_foreign, text_of_media
 from extproc.conversation.ids import CLIENT_ID, ProviderIds
 from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking, ToolResult
 from extproc.conversation.notes import CONTINUE, NO_OUTPUT
@@ -103,7 +103,7 @@ class _ContentsEncoder:
             elif isinstance(block, Media):
                 self._note_cache(block.cache)
                 self._user_parts.extend(self._media.encode_in_turn(block))
-            elif text := self._text_of_opaque(block):
+            elif text := text_of_foreign(block, self._dropped):
                 self._user_parts.append(RequestPart(text=text))
 
     def _add_model_turn(self, turn: Turn) -> None:
@@ -153,7 +153,7 @@ class _ContentsEncoder:
         if type(block) is Text:
             self._note_cache(block.cache)
             return block.text
-        return self._text_of_media(block) if isinstance(block, Media) else self._text_of_opaque(block)
+        return self._text_of_media(block) if isinstance(block, Media) else text_of_foreign(block, self._dropped)
 
     def _call_part(self, exchange: Exchange, first: bool) -> RequestPart:
         call = exchange.call
@@ -188,20 +188,12 @@ class _ContentsEncoder:
             elif isinstance(block, Media):
                 texts.append(self._text_of_media(block))
             else:
-                texts.append(self._text_of_opaque(block))
+                texts.append(text_of_foreign(block, self._dropped))
         return "\n\n".join(filter(None, texts))
 
     def _text_of_media(self, media: Media) -> str:
         text = text_of_media(media)
         return lost_media(media, self._dropped) if text is None else text
-
-    def _text_of_opaque(self, block: Thinking | Opaque) -> str:
-        """The text of a foreign block; "", and named as a loss, if it has none. Thinking never becomes text."""
-        if isinstance(block, Thinking):
-            return ""
-        if block.text is None:
-            self._dropped.loss(f"messages.{block.type}")
-        return block.text or ""
 
     def _note_cache(self, cache: CacheMark) -> None:
         if cache:

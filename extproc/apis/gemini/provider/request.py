@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from extproc.apis.base import EncodedRequest, ProviderRequest
+from extproc.apis.base import EncodedRequest, ProviderRequest, request_headers
 from extproc.apis.gemini.provider.contents import encode_contents
 from extproc.apis.gemini.provider.parameters import format_note, set_parameters
 from extproc.apis.gemini.provider.tools import MAX_NAME_LENGTH, NAME_PATTERN, NAMESPACES, set_tools
@@ -55,14 +55,9 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     body.contents = conversation.contents
     if conversation.system:
         body.system_instruction = SystemInstruction([RequestPart(text=conversation.system)])
-    head = {
-        "content-type": "application/json",
-        "accept": "text/event-stream" if request.stream else "application/json",
-        "accept-encoding": "identity",
-    }
     verb = ":streamGenerateContent?alt=sse" if request.stream else ":generateContent"
     sent = ProviderRequest(method="POST", path=model_path(target.model, target.base_path, endpoint) + verb,
-                           headers=head, body=_ENCODER.encode(body))
+                           headers=request_headers(stream=request.stream), body=_ENCODER.encode(body))
     return EncodedRequest(sent, names, styled)
 
 

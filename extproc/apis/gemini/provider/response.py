@@ -32,7 +32,7 @@ from extproc.apis.gemini.provider.streamed_call import StreamedCall
 from extproc.apis.gemini.wire import Candidate, PromptFeedback, ResponseCall, ResponseChunk, ResponsePart
 from extproc.apis.shared.endings import BROKEN, CLEAN, EndFacts
 from extproc.apis.shared.json_text import HalfPair
-from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
+from extproc.apis.shared.provider_errors import complaint_of, failure_from_chunk
 from extproc.apis.shared.response_reader import ResponseReader
 from extproc.conversation.model import FinishReason, Signature
 from extproc.conversation.signatures import embed_in_text
@@ -314,10 +314,7 @@ class GeminiResponseDecoder(ResponseReader):
 
     # ----------------------------------------------------------------------------------------------------- whole JSON
 
-    def _whole(self, body: bytes) -> None:
-        if body[:1] == b"<":
-            self._seq.fail(decode_error(200, {}, body))
-            return
+    def _whole_json(self, body: bytes) -> None:
         try:
             chunks = decode_chunks(body, alone=True)
         except InvalidChunk as problem:

@@ -7,13 +7,13 @@ in this module only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
 
 from extproc.apis.base import HttpError
 from extproc.apis.openai.wire_request import ClientBody
+from extproc.apis.shared.client_errors import error_status, place_in_message, plain_message, specific_code
 from extproc.apis.shared.rate_limits import OPENAI_FORMAT
 from extproc.bounds import Limits
 from extproc.conversation.model import Request
@@ -36,10 +36,6 @@ TYPES: dict[FailureKind, tuple[str, str | None]] = {
 }
 """The type of each kind, and its code where the provider gave none that is more specific."""
 
-_KIND_ONLY = re.compile(r"[a-z_]+_error|[A-Z]+(?:_[A-Z]+)*|\d+")
-"""Codes that only repeat the kind in another API's words: Anthropic's types, Google's and HTTP's statuses. Clients look
-for OpenAI's."""
-_PLACE = re.compile(r"([a-z_]+)[\w.\[\]]*(?=: )")
 _FIELDS = frozenset(field.name for field in msgspec.structs.fields(ClientBody))
 
 _encode = msgspec.json.Encoder().encode
@@ -63,7 +59,7 @@ def http_error(failure: Failure, request_id: str | None = None) -> HttpError:
         headers["retry-after"] = failure.retry_after
     if request_id is not None:
         headers["x-request-id"] = request_id
-    return HttpError(_status(failure), headers, error_body(failure))
+    return HttpError(error_status(failure), headers, error_body(failure))
 
 
 def error_chunk(failure: Failure) -> bytes:
@@ -79,30 +75,21 @@ def error_body(failure: Failure) -> bytes:
 def error_detail(failure: Failure) -> _Detail:
     """The members of the error object."""
     kind, code = TYPES[failure.kind]
-    if failure.kind != "context_length" and failure.code and not _KIND_ONLY.fullmatch(failure.code):
-        code = failure.code
-    return _Detail(message(failure), kind, _param(failure), code)
-
-
-def _status(failure: Failure) -> int:
-    if failure.kind == "context_length":
-        return 400
-    return failure.status if 400 <= failure.status <= 599 else 502
+    return _Detail(message(failure), kind, _param(failure), specific_code(failure) or code)
 
 
 def _param(failure: Failure) -> str | None:
     """The place at the start of the message, if it is a field of the request."""
     if failure.kind == "context_length":
         return "messages"
-    found = _PLACE.match(failure.message) if failure.kind == "invalid_request" else None
-    return found.group(0) if found is not None and found.group(1) in _FIELDS else None
+    return place_in_message(failure, _FIELDS) if failure.kind == "invalid_request" else None
 
 
 def message(failure: Failure) -> str:
     """The message. A context overflow uses OpenAI's own phrase, by which coding clients decide to compact the
     conversation."""
     if failure.kind != "context_length":
-        return failure.message or f"the provider failed with status {failure.status}"
+        return plain_message(failure)
     prompt, limit, output = failure.prompt_tokens, failure.context_limit, failure.max_tokens
     if prompt is not None and limit is not None:
         if prompt > limit or output is None:

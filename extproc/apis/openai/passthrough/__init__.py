@@ -19,6 +19,7 @@ from extproc.apis.base import (
     ProviderRequest,
     ResponseDecoder,
     ResponseEncoder,
+    request_headers,
 )
 from extproc.apis.openai.client.finalizing import wants_final
 from extproc.apis.openai.client.request import ChatRequest
@@ -49,8 +50,7 @@ class OpenAIPassThrough:
         if native is None or not restrict(native, target, dropped) or not fits(native, target):
             return None
         change(native, target, dropped)
-        head = {"content-type": "application/json", "accept-encoding": "identity",
-                "accept": "text/event-stream" if native.outline.stream else "application/json"}
+        head = request_headers(stream=native.outline.stream)
         request = ProviderRequest(method="POST", path=chat_path(target), headers=head,
                                   body=encode_fields(native.fields))
         return PatchedRequest(request, native.outline, call_ids(native.body.messages))

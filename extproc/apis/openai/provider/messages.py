@@ -28,9 +28,9 @@ from extproc.apis.openai.wire_messages import (
 )
 from extproc.apis.openai.wire_request import FunctionTool
 from extproc.apis.shared.cache_marks import CacheControl, put_in_order, sent_mark
-from extproc.apis.shared.media import lost_media, text_of_media
+from extproc.apis.shared.media import lost_media, text_of_foreign, text_of_media
 from extproc.conversation.ids import ProviderIds
-from extproc.conversation.model import CacheMark, Media, Opaque, Text, Thinking, ToolCall, ToolResult, longest_mark
+from extproc.conversation.model import CacheMark, Media, Text, ToolCall, ToolResult, longest_mark
 from extproc.conversation.notes import ERROR_PREFIX, NO_OUTPUT
 from extproc.conversation.past_arguments import arguments_text, free_text
 from extproc.conversation.tool_names import NameMap
@@ -125,7 +125,7 @@ class _Encoder:
                 self._parts.extend(parts)
                 if block.cache:
                     self._mark(parts[-1], block.cache)
-            elif text := self._other(block):
+            elif text := text_of_foreign(block, self._dropped):
                 self._parts.append(TextPart(text))
         if self._profile.system_anywhere:
             self._close_user()
@@ -222,18 +222,10 @@ class _Encoder:
                 text = text_of_media(block)
                 texts.append(Text(lost_media(block, self._dropped) if text is None else text, cache=block.cache))
             else:
-                texts.append(Text(self._other(block)))
+                texts.append(Text(text_of_foreign(block, self._dropped)))
         if not marks and any(text.cache for text in texts):
             self._lose_mark()
         return texts
-
-    def _other(self, block: Thinking | Opaque) -> str:
-        """The text of a foreign block, "" (and named) where it has none. Thinking never becomes text."""
-        if isinstance(block, Thinking):
-            return ""
-        if block.text is None:
-            self._dropped.loss(f"messages.{block.type}")
-        return block.text or ""
 
     # -------------------------------------------------------------------------------------------------------- marks
 

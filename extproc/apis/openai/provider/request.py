@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from extproc.apis.base import EncodedRequest, ProviderRequest
+from extproc.apis.base import EncodedRequest, ProviderRequest, request_headers
 from extproc.apis.openai.provider.messages import encode_messages
 from extproc.apis.openai.provider.parameters import (
     client_words,
@@ -81,11 +81,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     if not body.messages:
         raise BadRequest("messages: the conversation holds nothing that can be sent to this model; add a user message "
                          "with text")
-    head = {
-        "content-type": "application/json",
-        "accept": "text/event-stream" if body.stream else "application/json",
-        "accept-encoding": "identity",
-    }
+    head = request_headers(stream=body.stream)
     data = _ENCODER.encode(body)
     if request.extra or words or profile.extra_body or profile.streamed_tools_body:
         data = _with_extra(data, {**words, **extra_fields(body, request, profile, dropped)})

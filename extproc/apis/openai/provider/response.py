@@ -27,7 +27,7 @@ from extproc.apis.openai.wire_response import (
 )
 from extproc.apis.shared.endings import CLEAN, EndFacts
 from extproc.apis.shared.json_text import HalfPair
-from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
+from extproc.apis.shared.provider_errors import complaint_of, failure_from_chunk
 from extproc.apis.shared.response_reader import ResponseReader
 from extproc.conversation.model import FinishReason, Signature, TextDelta
 from extproc.conversation.sequencer import BlockSequencer
@@ -361,10 +361,7 @@ class OpenAIResponseDecoder(ResponseReader):
 
     # ----------------------------------------------------------------------------------------------------- whole JSON
 
-    def _whole(self, body: bytes) -> None:
-        if body[:1] == b"<":
-            self._seq.fail(decode_error(200, {}, body))
-            return
+    def _whole_json(self, body: bytes) -> None:
         if body.endswith((b"[DONE]", b"[DONE]\n", b"[DONE]\n\n")):  # a proxy that always streams
             body = body.rstrip().removesuffix(b"[DONE]").rstrip().removesuffix(b"data:")
         try:

@@ -7,12 +7,11 @@ Codex CLI 0.169.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from extproc.apis.base import HttpError
 from extproc.apis.responses.wire_request import ClientBody
+from extproc.apis.shared.client_errors import error_status, place_in_message, plain_message, specific_code
 from extproc.errors import Failure, FailureKind
 
 TYPES: dict[FailureKind, tuple[str, str | None]] = {
@@ -47,9 +46,6 @@ _COME_BACK: tuple[FailureKind, ...] = ("rate_limit", "overloaded", "unavailable"
 
 _ENDS_RUNS = frozenset({"server_is_overloaded", "slow_down", "usage_limit_reached", "usage_not_included"})
 """Codes of OpenAI's service that make Codex give up, or mean its own accounts."""
-_KIND_ONLY = re.compile(r"[a-z_]+_error|[A-Z]+(?:_[A-Z]+)*|\d+")
-"""Codes that only repeat the kind in another API's words."""
-_PLACE = re.compile(r"([a-z_]+)[\w.\[\]]*(?=: )")
 _FIELDS = frozenset(field.name for field in msgspec.structs.fields(ClientBody))
 
 _encode = msgspec.json.Encoder().encode
@@ -58,7 +54,8 @@ _encode = msgspec.json.Encoder().encode
 def http_error(failure: Failure, request_id: str | None = None) -> HttpError:
     """The whole response. The status is the provider's, except for a context overflow, which is always a 400, and for
     529, which clients of this API do not know."""
-    status = _status(failure)
+    status = error_status(failure)
+    status = 503 if status == 529 else status
     headers = {"content-type": "application/json"}
     if failure.retry_after is not None or status in (429, 503) or failure.kind in _COME_BACK:
         headers["retry-after"] = failure.retry_after or DEFAULT_RETRY_AFTER
@@ -70,9 +67,9 @@ def http_error(failure: Failure, request_id: str | None = None) -> HttpError:
 def error_detail(failure: Failure) -> dict[str, str | None]:
     """The members of `error`, all four of them."""
     kind, code = TYPES[failure.kind]
-    if failure.kind != "context_length" and failure.code and not _KIND_ONLY.fullmatch(failure.code) \
-            and failure.code not in _ENDS_RUNS:
-        code = failure.code
+    said = specific_code(failure)
+    if said is not None and said not in _ENDS_RUNS:
+        code = said
     return {"message": message(failure), "type": kind, "param": _param(failure), "code": code}
 
 
@@ -88,9 +85,8 @@ def stream_error(failure: Failure) -> dict[str, str]:
 
 def message(failure: Failure) -> str:
     """The message. A context overflow names its figures where they are known."""
-    text = failure.message or f"the provider failed with status {failure.status}"
     if failure.kind != "context_length":
-        return text
+        return plain_message(failure)
     prompt, limit = failure.prompt_tokens, failure.context_limit
     head = "Your input exceeds the context window of this model."
     if prompt is not None and limit is not None:
@@ -98,17 +94,8 @@ def message(failure: Failure) -> str:
     return f"{head} {failure.message}".rstrip()
 
 
-def _status(failure: Failure) -> int:
-    if failure.kind == "context_length":
-        return 400
-    if failure.status == 529:
-        return 503
-    return failure.status if 400 <= failure.status <= 599 else 502
-
-
 def _param(failure: Failure) -> str | None:
     """The place at the start of the message, if it is a field of the request."""
     if failure.kind == "context_length":
         return "input"
-    found = _PLACE.match(failure.message) if failure.kind in ("invalid_request", "not_found") else None
-    return found.group(0) if found is not None and found.group(1) in _FIELDS else None
+    return place_in_message(failure, _FIELDS) if failure.kind in ("invalid_request", "not_found") else None

@@ -13,7 +13,7 @@ import re
 
 import msgspec
 
-from extproc.apis.base import PatchedRequest, ProviderRequest
+from extproc.apis.base import PatchedRequest, ProviderRequest, request_headers
 from extproc.apis.responses.client.request import ResponsesRequest, decode_request
 from extproc.apis.responses.passthrough.reasoning import unwrap_reasoning
 from extproc.apis.responses.provider.parameters import ENCRYPTED_REASONING, LEAST_OUTPUT
@@ -70,8 +70,7 @@ def patch_request(body: bytes, target: Target, limits: Limits, dropped: Dropped)
     except BadRequest:
         return None  # decoding it again says what is wrong with it
     _change(fields, request, target, dropped)
-    head = {"content-type": "application/json", "accept-encoding": "identity",
-            "accept": "text/event-stream" if request.stream else "application/json"}
+    head = request_headers(stream=request.stream)
     sent = ProviderRequest(method="POST", path=responses_path(target), headers=head, body=encode_fields(fields))
     return PatchedRequest(sent, request, history_ids(request.messages))
 

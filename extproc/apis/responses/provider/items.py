@@ -27,6 +27,7 @@ from extproc.apis.responses.wire_request import (
     OutputText,
     Reasoning,
 )
+from extproc.apis.shared.media import text_of_foreign
 from extproc.conversation.ids import ProviderIds
 from extproc.conversation.model import Media, Opaque, Text, Thinking, ToolResult
 from extproc.conversation.notes import ERROR_PREFIX, NO_OUTPUT
@@ -106,7 +107,7 @@ class _Encoder:
                 parts += [InputText(block.text)] if block.text else []
             elif isinstance(block, Media):
                 parts += parts_of_media(block, self._profile, self._dropped)
-            elif text := self._other(block):
+            elif text := text_of_foreign(block, self._dropped):
                 parts.append(InputText(text))
             self._note_mark(block)
         if parts:
@@ -142,7 +143,7 @@ class _Encoder:
         if isinstance(block, Media):
             return "\n\n".join(part.text for part in parts_of_media(block, self._profile, self._dropped)
                                if isinstance(part, InputText))
-        return self._other(block) if isinstance(block, Opaque) else ""
+        return text_of_foreign(block, self._dropped) if isinstance(block, Opaque) else ""
 
     def _reasoning(self, block: Thinking) -> None:
         encrypted = own_reasoning(block, self._target)
@@ -195,14 +196,6 @@ class _Encoder:
             text = block.text if type(block) is Text else self._assistant_text(block)
             texts += [text] if text else []
         return texts
-
-    def _other(self, block: Thinking | Opaque) -> str:
-        """The text of a foreign block, "" (and named) where it has none. Thinking never becomes text."""
-        if isinstance(block, Thinking):
-            return ""
-        if block.text is None:
-            self._dropped.loss(f"messages.{block.type}")
-        return block.text or ""
 
     def _note_mark(self, block: Text | Media | Thinking | Opaque) -> None:
         if isinstance(block, Text | Media) and block.cache:

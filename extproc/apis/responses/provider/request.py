@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from extproc.apis.base import EncodedRequest, ProviderRequest
+from extproc.apis.base import EncodedRequest, ProviderRequest, request_headers
 from extproc.apis.responses.provider.items import encode_input
 from extproc.apis.responses.provider.parameters import extra_fields, set_format, with_parameters
 from extproc.apis.responses.provider.tools import own_server_tools, set_tools
@@ -54,11 +54,7 @@ def encode_request(request: Request, target: Target, dropped: Dropped) -> Encode
     data = _ENCODER.encode(body)
     if extra:
         data = data[:-1] + b"," + _ENCODER.encode(extra)[1:]
-    head = {
-        "content-type": "application/json",
-        "accept": "text/event-stream" if body.stream else "application/json",
-        "accept-encoding": "identity",
-    }
+    head = request_headers(stream=body.stream)
     return EncodedRequest(ProviderRequest(method="POST", path=responses_path(target), headers=head, body=data), names,
                           styled)
 

@@ -20,7 +20,7 @@ from extproc.apis.responses.provider.signatures import pack_reasoning
 from extproc.apis.responses.wire_response import ResponseEvent, ResponseObject, read_usage
 from extproc.apis.shared.endings import BROKEN, CLEAN, EndFacts
 from extproc.apis.shared.json_text import HalfPair
-from extproc.apis.shared.provider_errors import complaint_of, decode_error, failure_from_chunk
+from extproc.apis.shared.provider_errors import complaint_of, failure_from_chunk
 from extproc.apis.shared.response_reader import ResponseReader
 from extproc.conversation.model import FinishReason
 from extproc.errors import Failure
@@ -184,10 +184,7 @@ class ResponsesDecoder(ResponseReader):
 
     # ----------------------------------------------------------------------------------------------------- whole JSON
 
-    def _whole(self, body: bytes) -> None:
-        if body[:1] == b"<":
-            self._seq.fail(decode_error(200, {}, body))
-            return
+    def _whole_json(self, body: bytes) -> None:
         try:
             response = decode_response(body)
         except InvalidEvent as problem:
