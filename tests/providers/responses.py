@@ -159,7 +159,7 @@ def item_events(index: int, item: Item, *, pieces: int = 5) -> list[dict[str, An
         events += [{"type": "response.reasoning_summary_text.done", **place, "text": part["text"]},
                    {"type": "response.reasoning_summary_part.done", **place, "part": part}]
     for field, name in (("arguments", "function_call_arguments"), ("input", "custom_tool_call_input")):
-        if field in item:
+        if isinstance(item.get(field), str):
             events += [{"type": f"response.{name}.delta", **at, "delta": piece} for piece in cut(item[field], pieces)]
             events.append({"type": f"response.{name}.done", **at, field: item[field]})
     return [*events, {"type": "response.output_item.done", "output_index": index, "item": item}]

@@ -22,6 +22,9 @@ MESSAGE = "message"
 REASONING = "reasoning"
 FUNCTION_CALL = "function_call"
 CUSTOM_TOOL_CALL = "custom_tool_call"
+TOOL_SEARCH_CALL = "tool_search_call"
+TOOL_SEARCH = "tool_search"
+"""The only name that the tool behind a `tool_search_call` can have."""
 
 
 class OutputItem(msgspec.Struct):
@@ -49,6 +52,21 @@ class OutputItem(msgspec.Struct):
     action: Any = None
     operation: Any = None
     execution: Any = None
+
+    @property
+    def kind(self) -> str:
+        """The type, "" for none. A search for tools is a function call, unless the provider runs it itself: servers
+        that know the tool write their own item for it, although it was offered as a function."""
+        if self.type == TOOL_SEARCH_CALL and self.execution != "server":
+            return FUNCTION_CALL
+        return self.type if isinstance(self.type, str) else ""
+
+    @property
+    def tool_name(self) -> str:
+        """The name of the tool that a call is for, "" for none."""
+        if self.type == TOOL_SEARCH_CALL:
+            return TOOL_SEARCH
+        return self.name if isinstance(self.name, str) else ""
 
     def texts(self, field: str, *kinds: str) -> list[str]:
         """The texts of the parts in `content` or `summary` of these types."""

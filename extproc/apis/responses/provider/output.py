@@ -124,7 +124,7 @@ class OutputItems:
         """`response.output_item.added`."""
         if event.item is None:
             return
-        item = self._item(self._index_of(event, event.item.id, new=True), _text(event.item.type))
+        item = self._item(self._index_of(event, event.item.id, new=True), event.item.kind)
         if item is not None and item.head is None:
             item.head = event.item
             self._write_active()
@@ -148,7 +148,7 @@ class OutputItems:
     def finish(self, event: ResponseEvent) -> None:
         """`response.output_item.done`."""
         if event.item is not None:
-            kind = _text(event.item.type)
+            kind = event.item.kind
             self._finish_item(self._index_of(event, event.item.id, kind=kind), kind, event.item)
 
     def finish_all(self, output: list[OutputItem | None] | None) -> None:
@@ -156,7 +156,7 @@ class OutputItems:
         not done by then are written as far as they came."""
         for index, whole in enumerate(output or ()):
             if whole is not None and not self._seq.closed:
-                self._finish_item(self._by_id.get(_text(whole.id), index), _text(whole.type), whole)
+                self._finish_item(self._by_id.get(_text(whole.id), index), whole.kind, whole)
         while self._active is not None and not self._seq.closed:
             item = self._items[self._active]
             for delta in item.waiting:
@@ -302,7 +302,7 @@ class OutputItems:
             said = item.head or item.done or OutputItem()
             whole = item.done or said
             item.call = self._seq.new_call(_text(said.call_id) or _text(whole.call_id) or None)
-            name = _text(said.name) or _text(whole.name)
+            name = said.tool_name or whole.tool_name
             namespace = _text(said.namespace) or _text(whole.namespace)
             self._seq.call_delta(item.call, self._sink.flat_name(namespace, name) if namespace else name, None)
             if item.kind == CUSTOM_TOOL_CALL:

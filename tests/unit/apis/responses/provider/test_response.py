@@ -176,6 +176,25 @@ def test_half_a_pair_waits_for_the_other_half() -> None:
     assert lines == ["start", "text", "text: a \U0001f388 b", "stop", "finish stop"]
 
 
+@pytest.mark.parametrize("names", [("output_item.added", "output_item.done", "completed"), ("completed",)])
+def test_r3_a_search_for_tools_is_a_call_of_the_client(names: tuple[str, ...]) -> None:
+    search = {"type": "tool_search_call", "id": "tsc_1", "call_id": "call_1", "execution": "client",
+              "status": "completed", "arguments": {"query": "tides"}}
+    events = decode(*kept(events_of(search), *names))
+    assert script(events) == ["start", "call tool_search", 'args: {"query":"tides"}', "stop", "finish tool_calls"]
+    assert call_ids(events) == ["call_1"]
+
+
+def test_a_search_for_tools_that_the_provider_ran_is_named() -> None:
+    translation = talk()
+    sent(said("anthropic", "hi", stream=True), translation=translation)
+    search = {"type": "tool_search_call", "id": "tsc_1", "call_id": None, "execution": "server",
+              "status": "completed", "arguments": {"paths": ["tides"]}}
+    out = answered(translation, events_of(search, api.message("Found.")))
+    assert [block["text"] for block in blocks(out)] == ["Found."]
+    assert translation.dropped.losses == ["response.tool_search_call"]
+
+
 def test_a_tool_that_the_provider_ran_is_named() -> None:
     translation = talk()
     sent(said("anthropic", "hi", stream=True), translation=translation)
