@@ -15,8 +15,8 @@ incomplete or failed in the middle of it: Codex runs a call as soon as its `outp
 blocks of text are one message, because clients take the last message for the answer. Reasoning is always sent with its
 `encrypted_content` (`envelopes`), and shown only if the client asked for it.
 
-`created_at` is always 0: the core has no clock, and the same response is the same bytes. The encoder runs for every
-event of every response, so a delta costs one lookup, one JSON string and one concatenation.
+This module decides which event comes when; `event_writer` has the form of each. The encoder runs for every event of
+every response, so a delta costs one lookup, one JSON string and one concatenation.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import msgspec
 from extproc.apis.responses.client.calls import OpenCall, ToolIndex, open_call
 from extproc.apis.responses.client.envelopes import pack_summary, pack_thinking
 from extproc.apis.responses.client.errors import stream_error
+from extproc.apis.responses.client.event_writer import CREATED, EventWriter, Fields, OpenItem
 from extproc.apis.responses.client.request import ResponsesRequest
-from extproc.apis.responses.wire_response import write_usage
-from extproc.apis.shared.client_responses import Estimate, WholeResponse
+from extproc.apis.shared.client_responses import WholeResponse
 from extproc.conversation.model import (
     ArgumentsDelta,
     BlockStop,
@@ -48,11 +48,9 @@ from extproc.conversation.model import (
     ThinkingDelta,
     ThinkingStart,
     ToolCallStart,
-    Usage,
 )
 from extproc.errors import Failure
 
-CREATED = 0
 REFUSED = "The model refused to answer."
 """The text of a refusal that the provider did not explain."""
 
@@ -60,39 +58,22 @@ _INCOMPLETE: dict[FinishReason, str] = {
     "length": "max_output_tokens", "context_length": "max_output_tokens", "content_filter": "content_filter"}
 """Why a response is incomplete. With all other finish reasons it is completed."""
 
-_DEFAULTS: dict[str, object] = {
-    "instructions": None, "metadata": {}, "tools": [], "tool_choice": "auto", "parallel_tool_calls": True,
-    "temperature": None, "top_p": None, "max_output_tokens": None, "reasoning": {"effort": None, "summary": None},
-    "text": {"format": {"type": "text"}}, "truncation": "disabled", "service_tier": "default", "user": None}
-"""Members of the response object that repeat the request, where the request does not have them."""
-
 _encode = msgspec.json.Encoder().encode
 
-Fields = dict[str, object]
-
-
-class EventEncoder:
+class EventEncoder(EventWriter):
     """Writes a stream of server-sent events."""
 
     content_type = "text/event-stream; charset=utf-8"
 
     def __init__(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> None:
+        super().__init__(request, message_id, prompt_estimate)
         own = request if isinstance(request, ResponsesRequest) else None
-        self._base = message_id.removeprefix("msg_")
-        self._model = request.model
-        self._echo: dict[str, msgspec.Raw] = own.echo if own is not None else {}
         self._shows_reasoning = own is not None and own.summary is not None
         self._compacts = own is not None and own.compaction
         self._tools = ToolIndex(request.tools)
-        self._estimate = Estimate(prompt_estimate)
-        self._number = 0    # of the next event
         self._started = False
         self._ended = False
-        self._items: list[msgspec.Raw] = []     # the items that are done
-        self._open: _OpenItem | None = None
         self._pieces: list[str] = []    # the texts of the open block
-        self._delta: type | None = None     # the delta event with a fast path, and the bytes around its number and text
-        self._before = self._between = self._after = b""
 
     # ---------------------------------------------------------------------------------------------------- the interface
 
@@ -118,24 +99,6 @@ class EventEncoder:
         start = b"" if self._started else self._start()
         return start + self._event("keepalive", {})
 
-    def response_object(self, status: str, *, usage: Usage | None = None, error: object = None,
-                        incomplete: str | None = None) -> Fields:
-        """The response with the items that are done."""
-        echo = {name: self._echo.get(name, default) for name, default in _DEFAULTS.items()}
-        return {
-            "id": f"resp_{self._base}", "object": "response", "created_at": CREATED, "status": status,
-            "background": False, "error": error,
-            "incomplete_details": None if incomplete is None else {"reason": incomplete},
-            "model": self._model, "output": self._items, "previous_response_id": None, "store": False, **echo,
-            **{name: value for name, value in self._echo.items() if name not in _DEFAULTS},
-            "usage": None if usage is None else self._usage(usage)}
-
-    def _usage(self, usage: Usage) -> Fields:
-        """A provider's prompt of 0 tokens counts as missing: the estimate is used."""
-        prompt = usage.input if usage.input > 0 else self._estimate()
-        return write_usage(Usage(prompt, max(0, usage.output), max(0, usage.cached), max(0, usage.cache_write),
-                                 max(0, usage.reasoning)))
-
     # --------------------------------------------------------------------------------------------- conversation events
 
     def _other_event(self, event: Event) -> bytes:
@@ -153,13 +116,13 @@ class EventEncoder:
             case TextStart():
                 return self._start_text()
             case ThinkingStart():
-                return self._close() + self._begin(_OpenItem("reasoning", "rs"))
+                return self._close() + self._begin(OpenItem("reasoning", "rs"))
             case SignatureDelta():
                 if self._open is not None:
                     self._open.signature = event.signature
                 return b""
             case RedactedThinking():
-                return self._close() + self._begin(_OpenItem("reasoning", "rs", redacted=event.data))
+                return self._close() + self._begin(OpenItem("reasoning", "rs", redacted=event.data))
             case ToolCallStart():
                 return self._start_call(event)
             case BlockStop():
@@ -171,11 +134,11 @@ class EventEncoder:
 
     def _start(self) -> bytes:
         self._started = True
-        response = _encode(self.response_object("in_progress"))
+        response = _encode(self._response_object("in_progress"))
         return self._raw_event("response.created", b',"response":%b' % response) + self._raw_event(
             "response.in_progress", b',"response":%b' % response)
 
-    def _begin(self, item: _OpenItem) -> bytes:
+    def _begin(self, item: OpenItem) -> bytes:
         """A block that is announced with its first content: an empty one is none."""
         self._open = item
         self._pieces = []
@@ -187,12 +150,12 @@ class EventEncoder:
             if self._open.announced:
                 self._delta = TextDelta
             return b""
-        return self._close() + self._begin(_OpenItem("message", "msg"))
+        return self._close() + self._begin(OpenItem("message", "msg"))
 
     def _start_call(self, event: ToolCallStart) -> bytes:
         closed = self._close()
         call = open_call(self._tools, event)
-        item = _OpenItem(call.item_type, call.id_prefix, call=call)
+        item = OpenItem(call.item_type, call.id_prefix, call=call)
         self._begin(item)
         added = self._announce(item, call.item(self._item_id(item), "in_progress", empty=True))
         if type(call) is OpenCall:
@@ -249,18 +212,15 @@ class EventEncoder:
 
     # ---------------------------------------------------------------------------------------------------- items
 
-    def _item_id(self, item: _OpenItem) -> str:
-        return f"{item.id_prefix}_{self._base}_{len(self._items)}"
-
-    def _announce(self, item: _OpenItem, fields: Fields) -> bytes:
+    def _announce(self, item: OpenItem, fields: Fields) -> bytes:
         item.announced = True
         return self._event("response.output_item.added", {"output_index": len(self._items), "item": fields})
 
-    def _announce_message(self, item: _OpenItem) -> bytes:
+    def _announce_message(self, item: OpenItem) -> bytes:
         return self._announce(item, {"id": self._item_id(item), "type": "message", "status": "in_progress",
                                      "role": "assistant", "content": []})
 
-    def _announce_reasoning(self, item: _OpenItem) -> bytes:
+    def _announce_reasoning(self, item: OpenItem) -> bytes:
         return self._announce(item, {"id": self._item_id(item), "type": "reasoning", "status": "in_progress",
                                      "summary": []})
 
@@ -284,7 +244,7 @@ class EventEncoder:
         self._items.append(msgspec.Raw(data))
         return out
 
-    def _end_call(self, item: _OpenItem, call: OpenCall) -> tuple[bytes, Fields]:
+    def _end_call(self, item: OpenItem, call: OpenCall) -> tuple[bytes, Fields]:
         self._hand_over_pieces(call)
         delta = call.finish()
         out = self._content_event(call.delta_event, {"delta": delta}) if delta else b""
@@ -293,7 +253,7 @@ class EventEncoder:
             out += self._content_event(*done)
         return out, call.item(self._item_id(item), "completed")
 
-    def _end_message(self, item: _OpenItem, status: str, refusal: str | None) -> tuple[bytes, Fields]:
+    def _end_message(self, item: OpenItem, status: str, refusal: str | None) -> tuple[bytes, Fields]:
         out, content = b"", []
         text = "".join(self._pieces)
         if text:
@@ -315,7 +275,7 @@ class EventEncoder:
         return out, {"id": self._item_id(item), "type": "message", "status": status, "role": "assistant",
                      "content": content}
 
-    def _end_reasoning(self, item: _OpenItem) -> tuple[bytes, Fields]:
+    def _end_reasoning(self, item: OpenItem) -> tuple[bytes, Fields]:
         text = "".join(self._pieces)
         if not (text or item.signature or item.redacted):
             return b"", {}
@@ -344,7 +304,7 @@ class EventEncoder:
             out += self._end_last_item(event)
         self._ended = True
         status = "completed" if incomplete is None else "incomplete"
-        response = self.response_object(status, usage=event.usage, incomplete=incomplete)
+        response = self._response_object(status, usage=event.usage, incomplete=incomplete)
         return out + self._event(f"response.{status}", {"response": response})
 
     def _end_last_item(self, event: Finish) -> bytes:
@@ -353,7 +313,7 @@ class EventEncoder:
             refusal = (event.refusal.explanation if event.refusal is not None else "") or REFUSED
             if self._open is None or self._open.kind != "message":
                 out = self._close()
-                self._begin(_OpenItem("message", "msg"))
+                self._begin(OpenItem("message", "msg"))
                 return out + self._close(refusal=refusal)
         return self._close(refusal=refusal)
 
@@ -371,7 +331,7 @@ class EventEncoder:
         text, self._pieces = "".join(self._pieces).strip(), []
         if not text:
             return b""
-        item = _OpenItem("compaction", "cmp")
+        item = OpenItem("compaction", "cmp")
         fields: Fields = {"id": self._item_id(item), "type": "compaction", "encrypted_content": pack_summary(text)}
         return self._announce(item, fields) + self._add_item(fields)
 
@@ -379,57 +339,8 @@ class EventEncoder:
         """What is open stays open: a half call must not run."""
         out = b"" if self._started else self._start()
         self._ended, self._delta = True, None
-        response = self.response_object("failed", error=stream_error(failure))
+        response = self._response_object("failed", error=stream_error(failure))
         return out + self._event("response.failed", {"response": response})
-
-    # ---------------------------------------------------------------------------------------------------- the bytes
-
-    def _event(self, name: str, fields: Fields) -> bytes:
-        rest = _encode(fields)
-        return self._raw_event(name, b"," + rest[1:-1] if len(rest) > 2 else b"")
-
-    def _raw_event(self, name: str, rest: bytes) -> bytes:
-        number, self._number = self._number, self._number + 1
-        return b'event: %b\ndata: {"type":"%b","sequence_number":%d%b}\n\n' % (name.encode(), name.encode(), number,
-                                                                             rest)
-
-    def _content_event(self, name: str, fields: Fields) -> bytes:
-        """An event inside the open item."""
-        assert self._open is not None
-        return self._event(name, {"item_id": self._item_id(self._open), "output_index": len(self._items), **fields})
-
-    def _delta_event(self, text: str) -> bytes:
-        number, self._number = self._number, self._number + 1
-        return b"%b%d%b%b%b" % (self._before, number, self._between, _encode(text), self._after)
-
-    def _event_of_part(self, name: str, index: int = 0, part: Fields | None = None) -> bytes:
-        return self._content_event(name, {"content_index": index, "part": part})
-
-    def _take_fast_path(self, delta: type, name: str, index: bytes, tail: bytes) -> None:
-        """The deltas that follow are this event. `index`, `tail`: members before and behind the text."""
-        self._delta = delta
-        self._prepare_delta(name, index, tail)
-
-    def _prepare_delta(self, name: str, index: bytes, tail: bytes) -> None:
-        """The bytes around the number and the text of a delta."""
-        assert self._open is not None
-        wire = name.encode()
-        self._before = b'event: %b\ndata: {"type":"%b","sequence_number":' % (wire, wire)
-        self._between = b',"item_id":%b,"output_index":%d%b,"delta":' % (
-            _encode(self._item_id(self._open)), len(self._items), index)
-        self._after = tail + b"}\n\n"
-
-
-class _OpenItem(msgspec.Struct):
-    """The item that is being written. `announced`: its first event was sent."""
-
-    kind: str
-    id_prefix: str
-    call: OpenCall | None = None
-    redacted: str | None = None
-    signature: str | None = None
-    announced: bool = False
-
 
 class ResponseEncoder(WholeResponse):
     """Writes one response object at the end: the one that ends the stream."""
