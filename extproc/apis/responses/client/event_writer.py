@@ -41,7 +41,7 @@ class OpenItem(msgspec.Struct):
 
 
 class EventWriter:
-    """Writes single events. Keeps what their members repeat: the finished items, the open item, members of the request."""
+    """Writes single events. Keeps what their members repeat: the finished items, the open one, fields of the request."""
 
     def __init__(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> None:
         self._base = message_id.removeprefix("msg_")
