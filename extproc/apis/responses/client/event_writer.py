@@ -1,4 +1,4 @@
-"""The events of a Responses stream as bytes: their numbers, the item and place that each one names, the response object.
+"""The events of a Responses stream as bytes: their numbers, the item and place of each one, the response object.
 
 The base of the encoder in `response`, which decides which event comes when. `created_at` is always 0: the core has no
 clock, and the same response is the same bytes.
@@ -41,7 +41,7 @@ class OpenItem(msgspec.Struct):
 
 
 class EventWriter:
-    """Writes single events. Keeps what their members repeat: the finished items, the open one, fields of the request."""
+    """Writes single events. Keeps what their members repeat: the finished items, the open one, request fields."""
 
     def __init__(self, request: Request, message_id: str, prompt_estimate: Callable[[], int]) -> None:
         self._base = message_id.removeprefix("msg_")
