@@ -232,6 +232,8 @@ class Request(msgspec.Struct, kw_only=True):
     """Without this a complete response is a failure, unless its finish reason explains the lack (`endings`)."""
     cites: bool = False
     """True if the client's API has a place for `Citations`; for others, sources are listed in the text."""
+    cites_after_calls: bool = True
+    """`cites` holds for a response with calls, too."""
     want_usage: bool = True
     """The client wants usage figures in a stream (OpenAI's `include_usage`); other APIs always send them."""
     extra: dict[str, msgspec.Raw] = {}

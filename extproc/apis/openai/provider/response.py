@@ -330,14 +330,16 @@ class OpenAIResponseDecoder(ResponseReader):
             self._scanner.finish(clean)
             if self._seq.closed:
                 return
-        if self._citations and not self._context.request.cites:
+        request = self._context.request
+        cites = request.cites and (request.cites_after_calls or not self._seq.has_calls)
+        if self._citations and not cites:
             self._show_sources(reason)
         truncated = self._seq.flush(clean)
         if self._citations.lost:
             self._context.dropped.loss("response.citations")
         if self._stop_sequence is not None and reason == "stop" and not self._seq.calls:
             reason = "stop_sequence"
-        citations = self._citations.event() if self._citations and self._context.request.cites else None
+        citations = self._citations.event() if self._citations and cites else None
         self._finish(reason, truncated=truncated, stop_sequence=self._stop_sequence, citations=citations)
 
     def _show_sources(self, reason: FinishReason) -> None:

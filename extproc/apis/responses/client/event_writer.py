@@ -12,6 +12,7 @@ import msgspec
 
 from extproc.apis.responses.client.calls import OpenCall
 from extproc.apis.responses.client.request import ResponsesRequest
+from extproc.apis.responses.client.sources import Annotation
 from extproc.apis.responses.wire_response import write_usage
 from extproc.apis.shared.client_responses import Estimate
 from extproc.conversation.model import Request, Usage
@@ -38,6 +39,7 @@ class OpenItem(msgspec.Struct):
     redacted: str | None = None
     signature: str | None = None
     announced: bool = False
+    annotations: list[Annotation] = []
 
 
 class EventWriter:

@@ -220,7 +220,8 @@ def _request(record: ClientBody[ClientItem], items: Sequence[ClientItem], extra:
         max_output_tokens=record.max_output_tokens, temperature=record.temperature, top_p=record.top_p,
         stream=bool(record.stream), thinking=thinking, output_format=output_format,
         user=record.safety_identifier or record.user or None, extra=extra, api="responses", echo=_echo(record),
-        summary=summary, reads_reasoning=summary is not None, requires="block")
+        summary=summary, reads_reasoning=summary is not None, requires="block", cites=True,
+        cites_after_calls=False)
 
 
 def _configured(record: ClientBody[ClientItem], items: Sequence[ClientItem]) -> ClientBody[ClientItem]:

@@ -4,7 +4,7 @@ The grammar (each name begins with `response.`):
 
     stream    := created in_progress item* (completed | incomplete | failed)
     item      := output_item.added body output_item.done
-    message   := (content_part.added (output_text.delta* output_text.done | refusal.delta refusal.done)
+    message   := (content_part.added (output_text.delta* annotation* output_text.done | refusal.delta refusal.done)
                   content_part.done)+
     reasoning := [reasoning_summary_part.added reasoning_summary_text.delta* reasoning_summary_text.done
                   reasoning_summary_part.done]
@@ -30,6 +30,7 @@ from extproc.apis.responses.client.envelopes import pack_summary, pack_thinking
 from extproc.apis.responses.client.errors import stream_error
 from extproc.apis.responses.client.event_writer import CREATED, EventWriter, Fields, OpenItem
 from extproc.apis.responses.client.request import ResponsesRequest
+from extproc.apis.responses.client.sources import url_citations
 from extproc.apis.shared.client_responses import WholeResponse
 from extproc.conversation.model import (
     ArgumentsDelta,
@@ -128,7 +129,7 @@ class EventEncoder(EventWriter):
             case BlockStop():
                 return self._stop_block()
             case Citations():
-                return b""  # not asked for (`Request.cites`)
+                return self._cite(event)
             case _:
                 raise ValueError(f"{type(event).__name__} is not allowed here")
 
@@ -204,6 +205,17 @@ class EventEncoder(EventWriter):
                 return b""
         return self._close()
 
+    def _cite(self, event: Citations) -> bytes:
+        """Annotations of the open text. Behind any other item there is no place for them."""
+        item = self._open
+        if item is None or item.kind != "message" or not item.announced:
+            return b""
+        item.annotations = url_citations(event, "".join(self._pieces))
+        return b"".join(
+            self._content_event("response.output_text.annotation.added", {
+                "content_index": 0, "annotation_index": at, "annotation": annotation})
+            for at, annotation in enumerate(item.annotations))
+
     def _hand_over_pieces(self, call: OpenCall) -> None:
         """The pieces of the fast path."""
         pieces, self._pieces = self._pieces, []
@@ -257,7 +269,7 @@ class EventEncoder(EventWriter):
         out, content = b"", []
         text = "".join(self._pieces)
         if text:
-            part: Fields = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+            part: Fields = {"type": "output_text", "text": text, "annotations": item.annotations, "logprobs": []}
             content.append(part)
             out += self._content_event("response.output_text.done", {"content_index": 0, "text": text, "logprobs": []})
             out += self._event_of_part("response.content_part.done", part=part)

@@ -118,17 +118,27 @@ class _Reader:
         while self.next_type == "response.content_part.added":
             kind = self._body_event("content_part.added", item_id, index)["part"]["type"]
             text = self._deltas(kind, item_id, index)
+            annotations = self._annotations(item_id, index, len(parts))
             if self._cut_off():
                 return None
             field = _TEXT_FIELD[kind]
             assert self._body_event(f"{kind}.done", item_id, index)[field] == text
             done = self._body_event("content_part.done", item_id, index)
             assert (done["content_index"], done["part"][field]) == (len(parts), text)
+            assert done["part"].get("annotations", []) == annotations
             parts.append(done["part"])
         if self._cut_off():
             return None
         assert parts
         return {"content": parts}
+
+    def _annotations(self, item_id: str, index: int, part: int) -> list[Any]:
+        found: list[Any] = []
+        while self.next_type == "response.output_text.annotation.added":
+            event = self._body_event("output_text.annotation.added", item_id, index)
+            assert (event["content_index"], event["annotation_index"]) == (part, len(found))
+            found.append(event["annotation"])
+        return found
 
     def _reasoning(self, item: dict[str, Any], item_id: str, index: int) -> dict[str, Any] | None:
         assert item["summary"] == []

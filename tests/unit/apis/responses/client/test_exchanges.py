@@ -203,3 +203,49 @@ def test_other_clients_get_an_empty_response(client: str, upstream: str) -> None
     talk.feed(EMPTY[upstream])
     talk.finish()
     assert talk.failure is None
+
+
+# ----------------------------------------------------------------------------------------------------------- sources
+
+
+def url_citation(url: str, title: str, start: int, end: int) -> dict[str, Any]:
+    return {"type": "url_citation", "start_index": start, "end_index": end, "url": url, "title": title}
+
+
+@pytest.mark.parametrize(("fields", "beside", "expected"), [
+    ({"annotations": [{"type": "url_citation", "url_citation": {
+        "url": "https://a.example", "title": "A", "start_index": 1, "end_index": 4}}]}, {},
+     [url_citation("https://a.example", "A", 1, 4)]),
+    ({"annotations": [{"type": "url_citation", "url": "https://a.example"}, {"type": "file", "file": {}}]}, {},
+     [url_citation("https://a.example", "", 0, 12)]),
+    ({}, {"citations": ["https://a.example", "https://b.example"],
+          "search_results": [{"url": "https://b.example", "title": "B"}]},
+     [url_citation("https://a.example", "", 0, 12), url_citation("https://b.example", "B", 8, 11)]),
+])
+@pytest.mark.parametrize("streams", [True, False], ids=["a stream", "a whole response"])
+def test_sources_are_annotations_of_the_text(streams: bool, fields: dict[str, Any], beside: dict[str, Any],
+                                             expected: list[dict[str, Any]]) -> None:
+    message = {"role": "assistant", "content": "So it is[2]."}
+    talk = exchange("openai")
+    if streams:
+        stream = sse(delta(**message), {**delta("stop", **fields), **beside}) + b"data: [DONE]\n\n"
+        [item] = done(answered(talk, body_of(), stream))
+    else:
+        talk.request(body_of(stream=False))
+        talk.start(200, {"content-type": "application/json"})
+        choice = {"index": 0, "message": {**message, **fields}, "finish_reason": "stop"}
+        body = talk.feed(json.dumps({"choices": [choice], **beside}).encode()) + talk.finish()
+        [item] = json.loads(body)["output"]
+    [part] = item["content"]
+    assert (part["text"], part["annotations"]) == ("So it is[2].", expected)
+
+
+def test_sources_of_a_response_with_calls_are_named_as_lost() -> None:
+    page = {"type": "url_citation", "url_citation": {"url": "https://a.example", "title": "A"}}
+    talk = exchange("openai")
+    stream = sse(delta(content="So.", annotations=[page]), delta(tool_calls=[
+        {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]),
+        delta("tool_calls")) + b"data: [DONE]\n\n"
+    message, _ = done(answered(talk, body_of(tools=[function("f")]), stream))
+    assert message["content"][0]["annotations"] == []
+    assert "response.citations" in talk.dropped.losses
