@@ -142,7 +142,7 @@ def parameters(cell: Cell) -> None:
     assert cell.asked().settings == settings
 
 
-@ability("Output limit", "an answer that the limit cut off says so")
+@ability("Output limit", "a response that the limit cuts off says so")
 def output_limit(cell: Cell) -> None:
     cell.script(cell.backend.text("Half an ans", stop="length"))
     talk = cell.talk(limit=20)
@@ -151,7 +151,7 @@ def output_limit(cell: Cell) -> None:
     assert (said.text, said.stop) == ("Half an ans", "length")
 
 
-@ability("Refusal", "a filter or a refusal of the provider is one for the client, not an ordinary end")
+@ability("Refusal", "a content filter or refusal of the provider reaches the client as such, not as an ordinary end")
 def refusal(cell: Cell) -> None:
     cell.script(cell.backend.text("I cannot", stop="refusal"))
     talk = cell.talk()
@@ -174,7 +174,7 @@ def called(said: Any) -> list[tuple[str, Any]]:
     return [(call.name, call.arguments) for call in said.calls]
 
 
-@ability("Tools", "text and a call, its result, a second call without arguments, the answer")
+@ability("Tools", "text and a call, its result, a second call without arguments, the final text")
 def tools(cell: Cell) -> None:
     cell.script(cell.backend.calls(("weather", {"town": "Köln", "days": 2}), content="Looking."),
                 cell.backend.calls(("now", {})), cell.backend.text("Sunny."))
@@ -195,8 +195,8 @@ def tools(cell: Cell) -> None:
     assert asked.results == [("weather", "18 degrees"), ("now", "noon")]
 
 
-@ability("Parallel tools", "three calls at once, two of them of one tool; where the APIs differ, the client answers in "
-                           "another order")
+@ability("Parallel tools", "three calls at once, two of them of one tool; where the APIs differ, the client returns "
+                           "the results in another order")
 def parallel_tools(cell: Cell) -> None:
     wanted = [("weather", {"town": "Ulm"}), ("now", {}), ("weather", {"town": "Jena"})]
     cell.script(cell.backend.calls(*wanted), cell.backend.text("Done."))
@@ -240,7 +240,7 @@ def forced_tool(cell: Cell) -> None:
 # ----------------------------------------------------------------------------------------------------------- thinking
 
 
-@ability("Thinking", "reasoning is told apart from text, and goes back with its call where the provider wants it",
+@ability("Thinking", "reasoning is separate from text, and returns with its call if the provider requires it",
          every("messages.thinking", providers=("gemini",)))
 def thinking(cell: Cell) -> None:
     model = cell.backend.thinker
@@ -257,7 +257,7 @@ def thinking(cell: Cell) -> None:
         assert cell.asked(model=model).thinking == ["Which time? Now."]
 
 
-@ability("Signatures", "opaque signatures come back to their provider byte for byte, also from a client that keeps "
+@ability("Signatures", "opaque signatures return to their provider byte for byte, also from a client that keeps "
                        "nothing but text and calls", every("messages.thinking", providers=("gemini",),
                                                            clients=("anthropic", "responses")))
 def signatures(cell: Cell) -> None:
@@ -311,7 +311,7 @@ class Weather(BaseModel):
     clouds: list[str]
 
 
-@ability("Structured output", "a schema from the SDK's own helper reaches the provider, its answer is parsed")
+@ability("Structured output", "a schema from the SDK's own helper reaches the provider; the SDK parses the response")
 def structured_output(cell: Cell) -> None:
     cell.script(cell.backend.text('{"town": "Köln", "degrees": 21, "clouds": ["few"]}'))
     talk = cell.talk(format=Weather)
@@ -358,7 +358,7 @@ def context_overflow(cell: Cell) -> None:
         assert f"maximum context length is {LIMIT} tokens" in failed.message
 
 
-@ability("Error 5xx", "an overloaded provider is one for the client")
+@ability("Error 5xx", "the client sees that the provider is overloaded")
 def error_5xx(cell: Cell) -> None:
     failed = cell.refused("overloaded")
     assert failed.status in (503, 529)
@@ -375,7 +375,7 @@ def _breaks(cell: Cell, how: Break) -> BaseException:
     return caught.value
 
 
-@ability("Failover", "a provider of another API fails before its first words, this one answers the same request")
+@ability("Failover", "a provider of another API fails before its first words, this one serves the same request")
 def failover(cell: Cell) -> None:
     cell.other.server(cell.other.model).script(cell.other.breaks("error inside", streamed=False) if not cell.streamed
                                                else cell.other.fails("overloaded"))
@@ -389,19 +389,19 @@ def failover(cell: Cell) -> None:
     assert (second.system, second.texts, second.images) == ("Be brief.", ["Weather in Ulm?"], [PNG])
 
 
-@ability("Truncation", "an answer that ends early is an error of the SDK, never a clean end")
+@ability("Truncation", "a response that ends early is an error of the SDK, never a clean end")
 def truncation(cell: Cell) -> None:
     error = _breaks(cell, "ends early")
     if not cell.streamed:
         assert cell.client.failed(error).status == 502
 
 
-@ability("Lost connection", "so is a stream whose connection breaks", streamed=(True,))
+@ability("Lost connection", "a stream whose connection breaks is an error of the SDK as well", streamed=(True,))
 def lost_connection(cell: Cell) -> None:
     _breaks(cell, "connection lost")
 
 
-@ability("Error in a stream", "an error of the provider behind the first words reaches the SDK as one",
+@ability("Error in a stream", "an error of the provider after the first words reaches the SDK as an error",
          streamed=(True,))
 def error_in_a_stream(cell: Cell) -> None:
     error = _breaks(cell, "error inside")

@@ -15,18 +15,19 @@ from tests.e2e.matrix.responses_client import CLIENTS
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "matrix.md"
 PAIRS = [(client.name, backend.name) for client in CLIENTS for backend in BACKENDS]
 FORMS = {True: "stream", False: "whole"}
-TITLES = {"openai": "OpenAI", "anthropic": "Anthropic", "gemini": "Gemini", "responses": "Responses"}
+TITLES = {"openai": "Chat Completions", "anthropic": "Messages", "gemini": "Gemini", "responses": "Responses"}
 
 HEAD = """\
 # Which client with which provider
 
-Made by `python -m tests.e2e.matrix > docs/matrix.md`; a test fails when it is out of date. Every cell is a test: the
-official SDK of the client's API talks through the real Envoy to a strict scripted provider, which refuses what the real
-one refuses. ✓ means streamed and whole answers (breaks of a stream: streamed ones). A number points to what the gateway
-names in `x-extproc-dropped`; nothing else is named.
+Made by `python -m tests.e2e.matrix > docs/matrix.md`; a test fails if it is out of date. A column is the client's API
+and the provider's. Every cell is a test: the official SDK of the client's API talks through the real Envoy to a strict
+scripted provider, which refuses what the real one refuses. ✓ means that both streamed and whole responses pass (rows
+about broken streams: streamed ones). A number points to what the gateway names in `x-extproc-dropped`; nothing else is
+named.
 
-Where both sides speak one API, bytes pass and only what must change is changed. The provider in OpenAI format is OpenAI
-itself, for reasoning as text DeepSeek, for signed reasoning OpenRouter. The provider in Responses format is OpenAI.
+If both sides speak one API, the bytes pass with the necessary changes only. The provider of Chat Completions is OpenAI,
+for reasoning as text DeepSeek, for signed reasoning OpenRouter. The provider of Responses is OpenAI.
 """
 
 
@@ -37,8 +38,8 @@ def cell_id(ability: Ability, client: str, provider: str, *, streamed: bool) -> 
 def render() -> str:
     """The whole page."""
     notes: list[str] = []
-    titles = " | ".join(f"{TITLES[client]} SDK, {TITLES[provider]}" for client, provider in PAIRS)
-    lines = [HEAD, f"| client, provider | {titles} |", "|---|" + ":-:|" * len(PAIRS)]
+    titles = " | ".join(f"{TITLES[client]} → {TITLES[provider]}" for client, provider in PAIRS)
+    lines = [HEAD, f"| client → provider | {titles} |", "|---|" + ":-:|" * len(PAIRS)]
     for ability in ABILITIES:
         cells = []
         for pair in PAIRS:
@@ -58,8 +59,8 @@ def render() -> str:
 
 
 NOTES = {  # every name that `abilities` has
-    "messages.thinking": "the text of earlier reasoning, which Gemini does not take back; its signatures, which stand "
-                         "for it, return.",
+    "messages.thinking": "the text of earlier reasoning, which Gemini does not accept; its signatures return "
+                         "instead.",
     "stop": "the Responses API has no stop sequences.",
     "parallel_tool_calls": "Gemini has no such field; the system text asks for one call at a time instead.",
 }
