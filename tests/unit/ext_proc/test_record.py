@@ -75,6 +75,23 @@ def test_an_error_after_the_first_token_is_not_made_again() -> None:
     assert (record.status, record.outcome, record.retried) == (200, "provider_error", False)
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["a stream", "a whole response"])
+@pytest.mark.parametrize(("attempt", "backend", "retried"), [(1, "alpha", True), (2, "beta", False)])
+def test_an_empty_response_for_a_responses_client_is_an_error(stream: bool, attempt: int, backend: str,
+                                                              retried: bool) -> None:
+    play = hop(backend)
+    rule = next(rule for rule in play.exchange.config.models if rule.matches("two"))
+    play >> request_headers(path="/v1/responses", x_extproc_route=rule.id, x_extproc_api="openai",
+                            x_envoy_attempt_count=str(attempt))
+    play >> request_body({"model": "two", "input": "hi", "stream": stream})
+    play.take()
+    play >> response_headers(**SSE) >> response_body(chunk({"role": "assistant"}) + STOP + DONE, end=True)
+    head, *_ = play.take()
+    assert (head[1][":status"] >= "500") is (retried or not stream)
+    record = closed(play)
+    assert (record.outcome, record.retried) == ("provider_error", retried)
+
+
 def test_tokens_of_a_response_that_was_left_are_guessed() -> None:
     """Nothing is free because the client went away; what is guessed says so."""
     play = asked()
