@@ -2,7 +2,7 @@
 
 Some servers report a call by their API and leave the same call as text beside it (older parsers of vLLM and SGLang); a
 client would run it twice. Two native calls alike are two calls, and so are two written ones, as a model may mean that.
-The exception: a call that the model wrote into its reasoning and again behind it. What was sent is never taken back, so
+The exception: a call that the model wrote into its reasoning and again after it. What was sent is never taken back, so
 a call that may be a duplicate waits until it is complete. A written call that the text ended inside of may be the
 beginning of a native one; then both are one call.
 
@@ -44,13 +44,13 @@ class DuplicateCallDetector:
         self._sent: dict[tuple[str, bool], list[tuple[bytes, str]]] = {}
         """(tool, call in text?) -> (value, text) of the arguments of each sent call without a duplicate so far."""
         self._in_reasoning: dict[str, list[bytes]] = {}
-        """Tool -> values of the calls in reasoning that were sent and not written again behind it."""
+        """Tool -> values of the calls in reasoning that were sent and not written again after it."""
 
     def may_be_duplicate(self, name: str, call: PendingCall) -> bool:
         """True if `call`, of which nothing was sent yet, may repeat a sent one."""
         return call.size <= self._limit and (
             (name, call.text_place is None) in self._sent or name in self._seen_names
-            or (call.text_place == "behind reasoning" and name in self._in_reasoning))
+            or (call.text_place == "after reasoning" and name in self._in_reasoning))
 
     def check_and_remember(self, name: str, call: PendingCall, repaired: str | None = None) -> Repetition | None:
         """How `call`, which is complete, repeats a sent call; a duplicate uses that call up. None: it is a call of its
@@ -67,7 +67,7 @@ class DuplicateCallDetector:
             self._use_up(name, not in_text, duplicate)
             return "duplicate"
         drafts = self._in_reasoning.get(name, [])
-        if call.text_place == "behind reasoning" and not call.opened and value in drafts:
+        if call.text_place == "after reasoning" and not call.opened and value in drafts:
             drafts.remove(value)
             return "duplicate"
         if self._drop_repeated:

@@ -98,8 +98,8 @@ def is_json_object(text: str) -> bool:
         return False
 
 
-TextPlace = Literal["text", "reasoning", "behind reasoning"]
-"""Where a model wrote a call. "behind reasoning": after reasoning that held a call and was closed; the model may write
+TextPlace = Literal["text", "reasoning", "after reasoning"]
+"""Where a model wrote a call. "after reasoning": after reasoning that held a call and was closed; the model may write
 that call again."""
 
 
@@ -109,7 +109,7 @@ def _begins(name: str, offered: Collection[str]) -> bool:
 
 
 class DeferredText:
-    """Text or reasoning behind an open call, in the pieces in which it came. `kind`: "text" or "thinking"."""
+    """Text or reasoning after an open call, in the pieces in which it came. `kind`: "text" or "thinking"."""
 
     __slots__ = ("kind", "pieces")
 
@@ -305,7 +305,7 @@ class PendingCall:
 
     @property
     def readable(self) -> bool:
-        """The arguments are valid JSON; no arguments stand for an empty object. Reads all of them."""
+        """The arguments are valid JSON; missing arguments count as an empty object. Reads all of them."""
         if self.truncated or self.brackets_added:
             return self.brackets_added
         text = "".join(self._pieces)

@@ -1,7 +1,7 @@
 """The one place that puts a response in order: pieces of text, reasoning and calls -> events in strict order.
 
 Every provider's decoder calls the methods of a `BlockSequencer` in the order in which things arrive. While a call is
-open, everything behind it is deferred: further calls (parallel calls may interleave), text, reasoning. The base
+open, all output after it is deferred: further calls (parallel calls may interleave), text, reasoning. The base
 `BlockWriter` writes the blocks. The sequencer knows no wire format and no dialect.
 """
 
@@ -60,7 +60,7 @@ class BlockSequencer(BlockWriter):
         self._current: PendingCall | None = None
         """The call that is being sent, or will be once its name is certain."""
         self._deferred: deque[PendingCall | DeferredText] = deque()
-        """What came behind it, in order."""
+        """The output after it, in order."""
         self._deferred_text = 0
         """Characters in it."""
         self._deferred_arguments = 0
@@ -122,7 +122,7 @@ class BlockSequencer(BlockWriter):
         of a native one.
 
         `held`: arguments that were not sent yet, because the call is sent only when it is complete. If it is no such
-        beginning, `rest` is sent behind them and `on_truncated` is called.
+        beginning, `rest` is sent after them and `on_truncated` is called.
         """
         call.on_truncated = on_truncated
         call.add_arguments(held)
@@ -186,7 +186,7 @@ class BlockSequencer(BlockWriter):
     # ------------------------------------------------------------------------------------------- what is deferred
 
     def _defer(self, kind: TextKind, text: str) -> bool:
-        """Text behind an open call waits for its end."""
+        """Text after an open call waits for its end."""
         if self._current is None:
             return False
         last = self._deferred[-1] if self._deferred else None
@@ -376,7 +376,7 @@ class BlockSequencer(BlockWriter):
         """`call` is not sent, and the current call is done."""
         if call is not None and call.signature is not None:
             self.report_lost_signature()
-        self._close_block()  # what follows stands behind a call
+        self._close_block()  # the next output follows a call
         self._ends_with_call = True
         self._forget_blanks()
         self._current = None

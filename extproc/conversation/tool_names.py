@@ -30,7 +30,7 @@ class NameMap(msgspec.Struct, frozen=True):
 
     def client_name(self, name: str) -> str:
         """The client's name of a tool that the provider calls `name`. Some hosts put a namespace before it
-        (`functions.NAME`, Kimi and gpt-oss), the count of Kimi's ids behind it (`NAME:0`), or a token of the model's
+        (`functions.NAME`, Kimi and gpt-oss), the count of Kimi's ids after it (`NAME:0`), or a token of the model's
         format (`NAME<|channel|>...`, gpt-oss). These are removed if the rest is an offered tool."""
         known = self.to_client.get(name)
         if known is None and (name.startswith("functions.") or "<|" in name or ":" in name):

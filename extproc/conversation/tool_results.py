@@ -5,7 +5,7 @@ exactly one result. `pair` converts the messages of a conversation to turns in w
 Called by the request encoders of provider APIs and of dialects; knows no API. It repairs what can be repaired without
 guessing:
 
-* results out of order, in a later message, or behind user text: moved to their call;
+* results out of order, in a later message, or after user text: moved to their call;
 * a call without a result: gets an error result that says so;
 * a result sent twice: the repetition is dropped. Two different results of one call: joined, so that nothing is lost;
 * an id used by several calls: each further call gets its own id, and results go to the nearest call before them;

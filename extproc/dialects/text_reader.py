@@ -257,7 +257,7 @@ class TextReader:
     def _try_parser(self, parser: ToolCallParser, opener: str, thinking: bool = False) -> Steps[bool]:
         """True if the parser read a call or dropped an empty block."""
         before = self._io.calls
-        self._io.place = "reasoning" if thinking else "behind reasoning" if self._after_reasoning else "text"
+        self._io.place = "reasoning" if thinking else "after reasoning" if self._after_reasoning else "text"
         self._io.dialect = partial(self._plan.name_of, self._compiled.factories.get(id(parser), parser))
         self._parsing, self._empty_block = True, False
         try:

@@ -29,7 +29,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def tool_schema(schema: Schema) -> Rewritten:
-    """`input_schema` as it is sent; `strict`: the API can compile it as it stands. Cached by content."""
+    """`input_schema` as it is sent; `strict`: the API can compile it unchanged. Cached by content."""
     return SHARED_CACHE.get("anthropic", schema, lambda size: _tool_schema(schema))
 
 
@@ -57,7 +57,7 @@ def output_schema(schema: Schema) -> Schema | None:
 
 
 def _is_expressible(schema: Schema) -> bool:
-    """True if a strict tool's schema can be compiled as it stands."""
+    """True if a strict tool's schema can be compiled unchanged."""
     try:
         return _GRAMMAR.rewritten(schema) == schema and references_end(schema)
     except _NotExpressible:

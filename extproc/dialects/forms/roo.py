@@ -141,8 +141,8 @@ class _TextBehindTag:
 
 
 def _value(io: ParseContext, writer: CallWriter, key: str, closer: str, framing: Framing) -> Steps[bool]:
-    """One value, from behind its opening tag. True: it is done, what follows stands on the tape; False: the text ended
-    inside. The tool's closing tag inside a value is text when the value's own comes later."""
+    """Reads one value from after its opening tag. False if the text ended inside. The tool's closing tag inside a value
+    is text if the value's own closing tag comes later."""
     buffer = io.buffer
     own = f"</{key}>"
     marks = Marks([own, closer])

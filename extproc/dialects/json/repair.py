@@ -45,9 +45,9 @@ def problems(schema: Schema, value: object) -> list[str]:
 
 
 def read_object(text: str) -> Repaired | None:
-    """The object that `text` is or was meant to be; None if it is no object (prose, another JSON value, a string that
-    never ends), or if its meaning would have to be guessed. Missing brackets at the end are added: if the text may have
-    been cut off, check `call_writer.is_closed` first."""
+    """The object that `text` is or was meant to be; None if it is no object (ordinary text, another JSON value, a
+    string that never ends), or if its meaning would have to be guessed. Missing brackets at the end are added: if the
+    text may have been cut off, check `call_writer.is_closed` first."""
     return _read(text.strip().removeprefix("\ufeff"), 0)
 
 

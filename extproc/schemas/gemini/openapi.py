@@ -33,8 +33,8 @@ _LIMITS = {"string": ("pattern", "minLength", "maxLength"), "number": ("minimum"
 
 
 class OpenApiWriter(SchemaWriter):
-    """Writes OpenAPI schemas. `any_of_alone`: no keyword may stand beside `anyOf`. `ordered`: adds `propertyOrdering`,
-    for structured output; models up to 2.0 otherwise write properties in alphabetical order."""
+    """Writes OpenAPI schemas. `any_of_alone`: no other keyword is allowed beside `anyOf`. `ordered`: adds
+    `propertyOrdering`, for structured output; models up to 2.0 otherwise write properties in alphabetical order."""
 
     counts = frozenset({"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"})
     patterns = True

@@ -25,7 +25,7 @@ def kind_of(value: object) -> str:
 
 
 def admits(types: Sequence[str] | None, value: object) -> bool:
-    """True if a value has one of the types; None stands for all types."""
+    """True if a value has one of the types; None means all types."""
     kind = kind_of(value)
     return types is None or kind in types or (kind == "integer" and "number" in types)
 
