@@ -1,6 +1,6 @@
-"""A small reader of the prompted form's grammar (`extproc.dialects.writing.prompted`), for whole and undamaged text.
+"""A strict parser of the prompted form (`extproc.dialects.writing.prompted`), for undamaged text.
 
-It exists to prove that what the writer writes can be read back exactly; answers of models are read elsewhere.
+It proves that the written text can be read back exactly. Responses of models are read by the dialects.
 """
 
 from __future__ import annotations

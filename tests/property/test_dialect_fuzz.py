@@ -51,6 +51,8 @@ BODIES = [
     "<|tool_calls_section_end|>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "<|message|>",
     "<|channel|>", "commentary to=functions.read", "<|call|>", "<|im_end|>", "[/TOOL_CALLS]", "[ARGS]", "</function",
     "日本", "😀", "\u2028", "\ufeff", "\x00", "a", "Well.",
+    "\\ud83d", "\\ude00", "\\ud83d\\u", "0x" + "f" * 4000, "9" * 4400, "1e999", "[" * 600, '{"a":' * 600,
+    "<|from|>assistant\n<|recipient|>",
 ]
 PIECES = st.one_of(st.sampled_from(OPENERS), st.sampled_from(BODIES), st.sampled_from(THINK + NOISE),
                    st.sampled_from(OPENERS).flatmap(lambda mark: st.integers(1, len(mark)).map(lambda n: mark[:n])),
@@ -62,7 +64,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 def seed(name: str | None) -> list[str]:
-    """Undamaged answers with two calls, as the dialect writes them."""
+    """Undamaged responses with two calls in the dialect."""
     writer = WRITERS.get(name or "") or TAGGED.get(name or "")
     if writer is not None:
         return [writer(CALLS)]
@@ -80,7 +82,7 @@ SEEDS = {name: seed(name) for name in NAMES}
 
 @st.composite
 def damaged(draw: st.DrawFn, name: str | None) -> str:
-    """An answer that went wrong in up to four places, between texts and reasoning."""
+    """A response with up to four damaged places, between texts and reasoning."""
     text: str = draw(st.sampled_from(SEEDS[name]))
     if draw(st.booleans()):
         text = draw(TEXTS) + text + draw(TEXTS)
@@ -116,7 +118,7 @@ def events_of(out: bytes) -> list[dict[str, Any]]:
     return [json.loads(block.split("data: ", 1)[1]) for block in out.decode().split("\n\n") if block]
 
 
-def said(events: list[dict[str, Any]], kind: str) -> str:
+def joined(events: list[dict[str, Any]], kind: str) -> str:
     return "".join(event["delta"][kind] for event in events
                    if event["type"] == "content_block_delta" and kind in event["delta"])
 
@@ -143,8 +145,8 @@ def test_hostile_text(name, data, finish, field, open_, mode, cuts):
     if mode == "repair" and "unreadable" not in repairs and '"stop_reason":"tool_use"' in out.decode():
         for arguments in closed_calls(events):
             assert isinstance(json.loads(arguments or "{}"), dict)
-    assert is_part(said(events, "text"), text) or not said(events, "text").strip()
-    assert is_part(said(events, "thinking").replace("\n", ""), text), "but for the newline between two reasonings"
+    assert is_part(joined(events, "text"), text) or not joined(events, "text").strip()
+    assert is_part(joined(events, "thinking").replace("\n", ""), text), "but for the newline between two reasonings"
     assert translated(name, whole, cuts, **options) == out, "a cut of the bytes"
     pieces = events_of(translated(name, sse_bytes(text_chunks(list(text), finish, field)), [], **options))
     check(pieces)

@@ -1,7 +1,7 @@
-"""A client never runs half a call: whatever finish reason the provider gives, an answer whose text ends inside of a
-call has no complete call with a value that is cut, invented or no JSON, and none that lacks a required parameter.
+"""A client never runs half a call. Whatever finish reason the provider sends, a response whose text ends inside a call
+has no complete call with a value that is cut, invented or no JSON, and none without a required parameter.
 
-Every dialect of the registry that the project or a test can write is asked with every beginning of its own calls."""
+Every dialect of the registry that the project or a test can write is tested with every beginning of its calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Call = tuple[str, Json]
 FINISHES = ["stop", "tool_calls"]
 SHOWN = ("content", "reasoning", "tool_calls", "finish_reason")
 AMBIGUOUS = {"hermes-013", "qwen3c-028", "qwen3c-040", "roo-004"}
-"""Samples with a value that holds the closing tags of their own dialect: cut behind these, nobody can tell."""
+"""Samples with a value that holds the closing tags of their own dialect: a cut after these is ambiguous."""
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
 
 
@@ -119,7 +119,7 @@ def writer_of(dialect: str) -> Callable[[list[Call]], str]:
     if dialect in WRITABLE:
         return lambda calls: written_by_us(dialect, calls, TOOLS)
     writer = WRITERS.get(dialect) or TAGGED.get(dialect) or OTHERS.get(dialect)
-    assert writer is not None, f"{dialect} needs a writer, here or in test_short_forms_round_trip.py"
+    assert writer is not None, f"{dialect} needs a writer, here or in tests/model_text/dialect_writers.py"
     return writer
 
 

@@ -1,5 +1,5 @@
-"""One character of a written call is missing, twice there, or became a quote: the words of the answer are still there,
-in its text or in the arguments of its calls, or the answer says that it is not whole."""
+"""One character of a written call is missing, doubled or replaced by a quote: the words of the response are still in
+its text or in the arguments of its calls, or the response says that it is incomplete."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def read(pieces: list[str], dialect: str, **settings: Any) -> dict[str, Any]:
 def test_no_word_of_an_answer_that_claims_to_be_whole_is_lost(dialect: str) -> None:
     for raw in damaged(*FRAMES[dialect]):
         got = read([raw], dialect)
-        told = got["content"] + "".join(text for _, text in got["tool_calls"])
-        lost = [word for word in WORDS.findall(raw) if word not in told]
+        received = got["content"] + "".join(text for _, text in got["tool_calls"])
+        lost = [word for word in WORDS.findall(raw) if word not in received]
         assert not lost or got["finish_reason"] == "length", (raw, lost, got["content"], got["tool_calls"])
 
 
@@ -83,7 +83,7 @@ def test_quotes_and_marks_in_a_string_that_goes_on_are_data() -> None:
 
 
 def test_what_cannot_be_read_goes_out_behind_what_went_out() -> None:
-    """The client's model is told that its arguments are no JSON; it is not told a call that it did not write."""
+    """The client sees invalid JSON instead of a call that the model did not write."""
     raw = '<tool_call>{"name": "set_valve", "arguments": {"valve": 3, "locked": "true}}</tool_call>'
     for pieces in cuts(raw):
         assert read(pieces, "hermes")["tool_calls"] == [["set_valve", '{"valve": 3, "locked": "true}']]

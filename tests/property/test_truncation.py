@@ -31,8 +31,8 @@ def answered(client: str, upstream: str, body: bytes) -> bytes:
     return talk.feed(body) + talk.finish()
 
 
-def told(out: bytes) -> tuple[str, list[tuple[str, str]], bool]:
-    """Text, calls and whether the answer looks finished, to a client of either API."""
+def received(out: bytes) -> tuple[str, list[tuple[str, str]], bool]:
+    """(text, calls, True if the response looks finished) for a client of either API."""
     text, finished = "", False
     names: list[str] = []
     arguments: dict[int, str] = {}
@@ -67,10 +67,10 @@ def test_what_ends_before_its_end_never_looks_finished(client: str, upstream: st
     whole counts as one. Nobody can tell it from a stream that broke off between two calls."""
     body = provider_body(upstream, items)
     came = body[:upto % len(body)]
-    text, calls, finished = told(answered(client, upstream, came))
+    text, calls, finished = received(answered(client, upstream, came))
     if not finished:
         return
-    whole = told(answered(client, upstream, body))
+    whole = received(answered(client, upstream, body))
     if upstream == "openai" and came.endswith((b"}", b"\n")) and calls:
         assert calls == whole[1][:len(calls)]
     else:

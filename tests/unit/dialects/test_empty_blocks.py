@@ -1,4 +1,4 @@
-"""Blocks that hold no call, and closers too many: neither is shown, in any dialect, for known and unknown models."""
+"""Blocks without calls and extra closers are dropped, in any dialect, for known and unknown models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Calls that do not go out as the configuration says: those behind the first (`tools.parallel: enforce`), those that
-repeat an earlier one (`tools.duplicates: drop`)."""
+"""Calls that the configuration suppresses: all after the first (`tools.parallel: enforce`), and repetitions
+(`tools.duplicates: drop`)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_is_dropped_is_counted_by_the_way_it_was_written() -> None:
 
 
 def test_a_call_behind_the_first_need_not_fit_its_schema() -> None:
-    """It is not run, so it does not fail the answer either."""
+    """It is not run, so it does not fail the response."""
     wrong: NativeCall = ("read", {"n": "many"})
     assert received("openai", [READ, wrong], arguments="strict", **ENFORCE).calls == [READ]
 

@@ -72,7 +72,7 @@ def test_missing_tags(raw: str) -> None:
 
 
 def test_a_value_that_nothing_closes() -> None:
-    """Before a further call it is whole; at the end of the text nobody knows."""
+    """Before a further call it is complete; at the end of the text that is unknown."""
     raw = KIEL.removesuffix("</arg_value>\n</tool_call>")
     assert read_text(GLM, raw, finish="tool_calls") == ("", [("lookup", ("unfinished", '{"harbor": "Kiel'))], "length")
     [one, other] = read_calls(GLM, raw + "\n" + KIEL)

@@ -1,5 +1,5 @@
-"""A text that ends inside of a call: what clients of both APIs get, what counts, and what passes since only closing
-markup is missing. Every beginning of every dialect's calls is cut in tests/property/test_half_calls.py."""
+"""A text that ends inside a call: the responses of both client APIs, the counts, and calls that are complete because
+only closing markup is missing. tests/property/test_half_calls.py cuts the calls of every dialect at every place."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_cut_call_stays_open(dialect: str, text: str, sent: str, finish: str) 
     ("hermes", '<tool_call>\n{"name": "look", "arguments": '), ("deepseek-v3.2", '<｜DSML｜tool_calls><｜DSML｜invoke name="look">'),
 ])
 def test_a_call_that_is_cut_before_its_arguments_is_not_sent(dialect: str, text: str) -> None:
-    """A client could take it for a call without arguments; that something is missing is said by the finish reason."""
+    """A client could take it for a call without arguments. The finish reason shows that something is missing."""
     assert reads(text, dialect) == ([], "length", "")
 
 
@@ -72,7 +72,7 @@ def test_a_call_that_is_cut_before_its_arguments_is_not_sent(dialect: str, text:
     ("prompted", '<tool_call name="get_weather">\n<parameter name="city">Paris</parameter>\n</tool'),
 ])
 def test_a_call_that_only_lacks_closing_markup_is_whole(dialect: str, text: str) -> None:
-    """Servers take the token that ends a call, or a stop sequence, out of the text."""
+    """Servers remove the token that ends a call, or a stop sequence."""
     found, finish, _ = reads(text, dialect)
     assert ([(name, json.loads(text)) for name, text in found], finish) == (
         [("get_weather", {"city": "Paris"})], "tool_calls")
@@ -83,11 +83,11 @@ def test_a_call_that_only_lacks_closing_markup_is_whole(dialect: str, text: str)
     ("prompted", '<tool_call name="get_weather">\n<parameter name="days">12</parameter>\n'),
 ])
 def test_prose_behind_a_call_without_its_end(dialect: str, text: str) -> None:
-    """It closes nothing: the call is whole where nothing but closing markup is missing before it."""
+    """It closes nothing: the call is complete if only closing markup is missing before it."""
     assert reads(text + "So I ask.", dialect)[:2] == ([["get_weather", '{"days": 12']], "length")
     text = text.replace("12", "Paris").replace("days", "city") + text[text.index("<parameter"):]
-    found, finish, prose = reads(text + "So I ask.", dialect)
-    assert (found, finish, prose.strip()) == (
+    found, finish, shown = reads(text + "So I ask.", dialect)
+    assert (found, finish, shown.strip()) == (
         [["get_weather", '{"city": "Paris", "days": 12}']], "tool_calls", "So I ask.")
 
 
@@ -123,12 +123,12 @@ def test_a_chat_completions_client(streamed: bool) -> None:
     out = talk.feed(sse_bytes(text_chunks([HERMES[:HERMES.index("aris")]], "tool_calls"))) + talk.finish()
     assert b'"finish_reason":"length"' in out
     assert b'"finish_reason":"tool_calls"' not in out
-    assert (rb'{\"city\": ' in out) is streamed  # an answer in one piece leaves out what is not whole
+    assert (rb'{\"city\": ' in out) is streamed  # a response in one piece omits an incomplete call
     assert rb'\"}' not in out
 
 
 def test_a_long_text_behind_a_cut_call_goes_on() -> None:
-    """It waits for a native call that goes on with the cut one, but not for ever."""
+    """It waits for a native call that continues the cut one, but not for ever."""
     body = sse(delta(reasoning_content=HERMES[:HERMES.index("aris")]), *(delta(content="word " * 999) for _ in range(20)),
                delta("stop"))
     got = client_response(body, TOOLS, dialect="hermes")
@@ -145,7 +145,7 @@ def test_without_a_finish_reason_the_answer_is_broken() -> None:
 
 
 def counted(text: str, dialect: str, *before: Json, finish: str = "stop", **settings: Any) -> tuple[bytes, Json]:
-    """(the client's bytes, how the calls fared)."""
+    """(the client's bytes, the counts of calls)."""
     talk = Translation("anthropic", "openai", "m", url="http://127.0.0.1:8000/v1", dialect=dialect, **settings)
     talk.request(request_body(TOOLS))
     talk.start(200, {"content-type": "text/event-stream"})
@@ -209,7 +209,7 @@ ROME = HERMES.replace("Paris", "Rome")
 ])
 @pytest.mark.parametrize("mode", ["repair", "as-is", "strict"])
 def test_a_call_in_reasoning_that_is_closed_later_and_the_same_behind_it(text: str, cities: list[str], mode: str) -> None:
-    """Only a call that the model drafted in its reasoning is the same one: two alike in an answer are meant."""
+    """Only a call that the model drafted in its reasoning is the same one: two equal calls in a response are meant."""
     found, finish, _ = reads(text, "hermes", arguments=mode)
     assert ([json.loads(arguments)["city"] for _, arguments in found], finish) == (cities, "tool_calls")
 

@@ -1,4 +1,4 @@
-"""gpt-oss: channels, recipients, and what becomes of each message."""
+"""gpt-oss: channels, recipients, and the result of each message."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_frames_are_read_without_tools() -> None:
 
 
 def test_text_behind_arguments_keeps_its_spaces() -> None:
-    """A string that swallows the rest of its object leaves text behind, the same at every cut."""
+    """A string that swallows the rest of its object leaves text over, the same at every cut."""
     raw = '<|channel|>commentary to=functions.tide<|message|>{"day": "Mon"} or so, I think<|call|>'
     assert_reads("gpt-oss", raw, ("tide", {"day": "Mon"}), text="or so, I think")
 

@@ -1,4 +1,4 @@
-"""Hermes JSON: damage around the body of a call, and the text behind it."""
+"""Hermes JSON: damage around the body of a call, and the text after it."""
 
 from __future__ import annotations
 

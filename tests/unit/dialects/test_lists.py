@@ -20,7 +20,7 @@ FRAMES = [("xlam", "", ""), ("xlam", "```json\n", "\n```"), ("xlam", "```\n", "\
 
 @pytest.mark.parametrize(("dialect", "opener", "closer"), FRAMES)
 class TestArrays:
-    """What holds whatever stands around the array."""
+    """Rules that do not depend on the text around the array."""
 
     def test_calls(self, dialect: str, opener: str, closer: str) -> None:
         assert_reads(dialect, f"{opener}[{ONE}]{closer}", BREST)

@@ -1,4 +1,4 @@
-"""Bare JSON calls: Llama's, and those of models that nobody knows."""
+"""Bare JSON calls of Llama and of unknown models."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_family_of_the_model_is_enough() -> None:
     ("meta-llama/llama-3.1-8b", False, True, True), ("nobody/knows-it", False, True, False),
     ("salesforce/xlam-2-8b", False, False, False)])
 def test_bare_json_behind_prose(model: str, behind: bool, last: bool, more: bool) -> None:
-    """What docs/dialects.md says under its limits: on the same line, on the last lines, on lines of its own."""
+    """The limits in docs/dialects.md: on the same line, on the last lines, on lines of its own."""
     for raw, counts in ((f"I call {CALL}", behind), (f"I call:\n{CALL}", last), (f"I call:\n\n{CALL}\n", last),
                         (f"I call:\n{CALL}\nDone.", more)):
         if counts:
@@ -104,7 +104,7 @@ def test_bare_json_behind_prose(model: str, behind: bool, last: bool, more: bool
 
 
 class TestUnknownModel:
-    """Only an answer that is nothing but one bare call counts."""
+    """Only a response that is nothing but one bare call counts."""
 
     @pytest.mark.parametrize("raw", [
         CALL, '{"name": "tide", "arguments": {"harbor": "Brest"}}', "\n" + CALL + "\n", CALL + "<|im_end|>",

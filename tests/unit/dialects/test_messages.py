@@ -1,4 +1,4 @@
-"""Answers made of addressed messages: Muse Glimmer (ATEM), Functionary, Inkling."""
+"""Responses made of addressed messages: Muse Glimmer (ATEM), Functionary, Inkling."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class TestInkling:
 
 
 def test_functionary_gives_a_tool_its_code_as_it_is() -> None:
-    """A tool with one string takes the text of the message; only a token says that the text is whole."""
+    """A tool with one string gets the text of the message; only a token shows that the text is complete."""
     tools = [tool("python", code="string")]
     code = 'python\nprint("a")\nx = {1}'
     for raw, stop in ((code, "<|eot_id|>"), (f"all\nSo.>>>{code}", "<|eot_id|>"), (code, "")):

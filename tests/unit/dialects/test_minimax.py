@@ -1,4 +1,4 @@
-"""MiniMax M2 (invokes with attributes) and M3 (nested elements behind a mark)."""
+"""MiniMax M2 (invokes with attributes) and M3 (nested elements after a mark)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ NESTED = [tool("plan", title="string", count="integer", tags={"type": "array", "
 
 
 def elements(body: str, name: str = "plan") -> str:
-    """`body` with plain tags -> the same behind the mark of M3."""
+    """`body` with plain tags -> the same with M3's mark before each tag."""
     inner = f'<invoke name="{name}">{body}</invoke>'
     return f"<tool_call>\n{inner}\n</tool_call>".replace("<", "]<]minimax[>[<")
 

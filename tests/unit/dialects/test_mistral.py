@@ -1,4 +1,4 @@
-"""Mistral's markers, from the arrays of the first tokenizers to names in the open."""
+"""Mistral's markers, from the arrays of the first tokenizers to plain names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_empty_arguments(raw: str) -> None:
 
 @pytest.mark.parametrize("raw", ["[TOOL_CALLS]ping", "[TOOL_CALLS]ping[ARGS]"])
 def test_a_text_that_ends_before_the_arguments(raw: str) -> None:
-    """Nothing says that none were to follow, nor that the name is whole."""
+    """Arguments may have been about to follow, and the name may be incomplete."""
     assert_reads("mistral", raw, finish="length")
 
 

@@ -80,7 +80,7 @@ def test_nemotron() -> None:
 
 
 class TestToolCalls:
-    """`<tool_calls>` and what stands around the text."""
+    """`<tool_calls>` and the tags around the text."""
 
     @pytest.mark.parametrize("dialect", ["minimax-m1", "hunyuan-a13b", "apriel", "jamba", None])
     def test_objects_and_arrays(self, dialect: str | None) -> None:

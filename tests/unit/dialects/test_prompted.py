@@ -23,7 +23,7 @@ def par(key: str, value: str, more: str = "") -> str:
 
 
 def read(raw: str, finish: str = "stop") -> dict[str, Any]:
-    """The answer, the same for every cut, and with calls as (name, arguments)."""
+    """The client's response, the same for every cut."""
     return send_every_cut(raw, TOOLS, finish=finish, dialect="prompted")
 
 

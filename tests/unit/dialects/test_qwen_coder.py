@@ -250,7 +250,7 @@ def test_a_long_example_in_a_value_is_text() -> None:
 
 
 def arguments_after(raw: str) -> str:
-    """What of the first call went out before the text ended."""
+    """The part of the first call that was sent before the text ended."""
     got = send_text(list(raw), TOOLS, finish="length", dialect=QWEN)
     return str(got["tool_calls"][0][1]) if got["tool_calls"] else ""
 

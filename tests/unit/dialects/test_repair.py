@@ -88,7 +88,7 @@ def test_a_repair_that_drops_content_does_not_count(text: str) -> None:
 
 
 def test_no_prefix_of_an_object_reads_as_more_than_it_says() -> None:
-    """What a prefix reads as has only whole members, and the repairs say that brackets were missing."""
+    """The value of a prefix has only whole members, and the repairs name the missing brackets."""
     text = '{"path": "a.py", "body": "x = {\\"k\\": [1]}\\n", "deep": {"b": "c"}, "list": ["d"]}'
     whole = read_object(text)
     assert whole is not None

@@ -1,4 +1,5 @@
-"""Damage that the test suites of inference servers and public issues report, family by family (see docs/dialects.md)."""
+"""Damage that the test suites of inference servers and public issues report, family by family (see
+docs/dialects.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all dialects share: hold-back and release, code fences, reasoning tags, unknown models (P25)."""
+"""Common to all dialects: text that waits, code fences, reasoning tags, unknown models (P25)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CALL = '<tool_call>\n{"name": "lookup_tide", "arguments": {"harbor": "Brest"}}\n
 
 
 def every_cut(raw: str, tools: list[dict[str, Any]] | None = None, **settings: Any) -> dict[str, Any]:
-    """The answer, which must be the same for every cut."""
+    """The client's response, which must be the same for every cut."""
     return send_every_cut(raw, TOOLS if tools is None else tools, **settings)
 
 
@@ -150,7 +150,7 @@ def test_what_waits_is_shown_before_a_failure() -> None:
 
 
 def test_nothing_waits_where_no_call_may_follow() -> None:
-    """Without tools even white space goes out at once."""
+    """Without tools even white space is sent at once."""
     body = sse_bytes(text_chunks(["one \n"])[:1])[:-len(b"data: [DONE]\n\n")]
     translation = Translation("anthropic", "openai", "m")
     translation.request(request_body([]))
@@ -284,7 +284,7 @@ def test_the_end_of_the_body_after_a_whole_call_is_an_end_inside_one_it_is_not()
 @pytest.mark.parametrize("field", ["content", "reasoning_content"])
 @pytest.mark.parametrize("before", ["So", None])
 def test_text_in_one_chunk_with_a_failure_does_not_follow_it(field: str, before: str | None) -> None:
-    """Else the answer would not be told as the failure that it is."""
+    """Else the response would not be reported as a failure."""
     failing = {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}, {"index": 0, "delta": {field: "more"}}]}
     translation = Translation("anthropic", "openai", "m")
     translation.request(request_body(TOOLS))
@@ -295,7 +295,7 @@ def test_text_in_one_chunk_with_a_failure_does_not_follow_it(field: str, before:
 
 
 def test_text_released_by_a_failure_does_not_fail_in_its_place() -> None:
-    """The beginning of a mark waits, and behind an unfinished native call it is one character too many."""
+    """The beginning of a mark waits, and after an unfinished native call it is one character too many."""
     translation = Translation("anthropic", "openai", "m", read_dialects=("hermes",), limits=Limits(held_back=50))
     translation.request(request_body(TOOLS))
     translation.start(200, {"content-type": "text/event-stream"})

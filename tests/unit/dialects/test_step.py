@@ -1,4 +1,4 @@
-"""Step3: invokes between tokens with full-width bars, of which DeepSeek's misspelt ones are the same."""
+"""Step3: invokes between tokens with full-width bars, which DeepSeek also writes by mistake."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE = BEGIN + call(TIDE) + END
 
 @pytest.mark.parametrize("dialect", ["step3", None])
 class TestCalls:
-    """As the model is known or not."""
+    """For a known and an unknown model."""
 
     def test_one_and_several(self, dialect: str | None) -> None:
         assert_reads(dialect, ONE, BREST)

@@ -58,7 +58,7 @@ def test_a_value_of_any_depth_reaches_the_client(depth: int) -> None:
 
 
 def test_a_mark_with_a_newline_inside_a_string_is_escaped() -> None:
-    """A quote is missing before the mark that would begin the next message, or the mark is data."""
+    """The mark of the next message is data in a string, or the string has no closing quote."""
     separator = "<|from|>assistant\n<|recipient|>"
     raw = (f'lookup\n<|content|>{{"harbor": "Brest{separator}", "day": "Monday"}}{separator}ping\n<|content|>{{}}'
            "<|stop|>")
@@ -101,7 +101,7 @@ def test_a_mark_inside_a_longer_mark_waits_for_it() -> None:
 
 
 def test_half_a_surrogate_pair_before_an_escape_that_is_none() -> None:
-    """What is no second half is read again, also where it came in pieces."""
+    """An escape that is no second half is read again, even if it came in pieces."""
     assert read_text("llama-pythonic", r"[lookup(harbor='a\ud83d\uZZZZ b')]")[1] == [
         ("lookup", {"harbor": "a\ufffd\\uZZZZ b"})]
     assert read_text("llama-pythonic", r"[lookup(harbor='a\ud83d\u0041 b')]")[1] == [("lookup", {"harbor": "a\ufffdA b"})]

@@ -1,5 +1,5 @@
-"""Some servers tell no finish reason and no `[DONE]`. An answer whose calls are whole counts as whole then, whatever
-closes them and whatever the server left over; one that breaks off where more had begun does not."""
+"""Some servers send neither a finish reason nor `[DONE]`. A response with whole calls is then complete, whatever
+closing markup is left. A response that breaks off after the start of more is not."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Written tools on their way to a provider: the style of the attempt, the client's own wish, the limits; and the ids of
-a native history."""
+"""Written tools in a provider's request: the style of the attempt, the client's choice, the limits, and the ids of a
+native history."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_rule_6_the_same_request_gives_the_same_bytes():
 
 
 def test_a_longer_conversation_begins_with_the_same_text():
-    """Prompt caches take the longest common beginning."""
+    """Prompt caches use the longest common beginning."""
     turns = [user("hi"), assistant(call("a", "read")), user(result("a", "x")), assistant("ok"), user("again"),
              assistant(call("b", "read")), user(result("b", "y"))]
     for style in sorted(WRITABLE):

@@ -1,4 +1,4 @@
-"""A call that a server tells natively and leaves in the text as well is one call: a client would run it twice."""
+"""A call that a server sends natively and also leaves in the text is one call: a client would run it twice."""
 
 from __future__ import annotations
 
@@ -114,16 +114,16 @@ def test_where_arguments_are_looked_at(upstream: str, arguments: str) -> None:
     assert received(upstream, [SAME, OTHER, WRITTEN], arguments=arguments).calls == [READ, OTHER]
 
 
-def told(*fields: Any, **more: Any) -> dict[str, Any]:
+def native_delta(*fields: Any, **more: Any) -> dict[str, Any]:
     """A chunk with a fragment of a native call."""
     return delta(tool_calls=[call(*fields, **more)])
 
 
 def test_a_call_that_broke_off_is_no_twin() -> None:
-    """It may have become another one; and the answer must not look whole."""
+    """It may have become another call, and the response must not look complete."""
     talk = begin_exchange("openai")
     cut = json.dumps(READ[1])[:-4]
-    out = talk.feed(sse(delta(content=WRITTEN), told(0, "c", "read", cut), delta("length"))) + talk.finish()
+    out = talk.feed(sse(delta(content=WRITTEN), native_delta(0, "c", "read", cut), delta("length"))) + talk.finish()
     assert out.count(b'"type":"tool_use"') == 2
     assert b'"stop_reason":"max_tokens"' in out
 
@@ -134,8 +134,8 @@ def test_a_call_that_broke_off_is_no_twin() -> None:
 def test_nothing_of_a_native_call_goes_out_before_it_is_known_to_differ() -> None:
     talk = begin_exchange("openai")
     talk.feed(sse(delta(content=WRITTEN), done=False))
-    assert talk.feed(sse(told(0, "c", "read", '{"path": "a '), told(0, arguments='b", "n": 2'), done=False)) == b""
-    out = talk.feed(sse(told(0, arguments="}"), delta("tool_calls")))
+    assert talk.feed(sse(native_delta(0, "c", "read", '{"path": "a '), native_delta(0, arguments='b", "n": 2'), done=False)) == b""
+    out = talk.feed(sse(native_delta(0, arguments="}"), delta("tool_calls")))
     assert out.count(b'"type":"content_block_start"') == 1
     assert json.loads(b"".join(json.loads(line[6:])["delta"]["partial_json"].encode() for line in out.split(b"\n")
                                if b"partial_json" in line)) == OTHER[1]
@@ -143,24 +143,24 @@ def test_nothing_of_a_native_call_goes_out_before_it_is_known_to_differ() -> Non
 
 @pytest.mark.parametrize("first", ["", hermes_call("ping", {}), hermes_call("ping", {}) + WRITTEN + "{}"])
 def test_no_other_native_call_waits(first: str) -> None:
-    """Of another tool, or behind the twins of all that were written."""
+    """A call of another tool, or after native copies of all written calls."""
     talk = begin_exchange("openai")
     talk.feed(sse(delta(content=first or "Look."), done=False))
     if "read" in first:
-        talk.feed(sse(told(0, "a", "read", json.dumps(READ[1])), done=False))
-    assert b"partial_json" in talk.feed(sse(told(1, "b", "read", '{"path": "'), done=False))
+        talk.feed(sse(native_delta(0, "a", "read", json.dumps(READ[1])), done=False))
+    assert b"partial_json" in talk.feed(sse(native_delta(1, "b", "read", '{"path": "'), done=False))
 
 
 def test_a_long_call_waits_no_longer_than_text_is_held_back() -> None:
     talk = begin_exchange("openai")
     talk.feed(sse(delta(content=WRITTEN), done=False))
-    assert talk.feed(sse(told(0, "c", "read", '{"path": "' + "x" * 60_000), done=False)) == b""
-    assert len(talk.feed(sse(told(0, arguments="x" * 6_000), done=False))) > 66_000
+    assert talk.feed(sse(native_delta(0, "c", "read", '{"path": "' + "x" * 60_000), done=False)) == b""
+    assert len(talk.feed(sse(native_delta(0, arguments="x" * 6_000), done=False))) > 66_000
 
 
 def test_an_answer_that_fails_does_not_end_a_call_that_waits() -> None:
     talk = begin_exchange("openai")
-    out = talk.feed(sse(delta(content=WRITTEN), told(0, "c", "read", json.dumps(OTHER[1])[:-3]), done=False))
+    out = talk.feed(sse(delta(content=WRITTEN), native_delta(0, "c", "read", json.dumps(OTHER[1])[:-3]), done=False))
     out += talk.finish()
     assert b"event: error" in out
     assert out.count(b'"type":"tool_use"') == 1
@@ -180,7 +180,7 @@ def test_twins_count_both_ways_and_went_out_once(items: list[str | NativeCall]) 
 
 @pytest.mark.parametrize(("items", "lost"), [(["written", "native"], True), (["native", "written"], False)])
 def test_a_signature_that_does_not_go_out_is_told(items: list[str], lost: bool) -> None:
-    """The twin that went out had none, and cannot get it any more."""
+    """The copy that was sent had none, and cannot get it any more."""
     parts = {"written": {"text": WRITTEN},
              "native": {"functionCall": {"name": "read", "args": READ[1]}, "thoughtSignature": "c2lnbmVk"}}
     talk = begin_exchange("gemini")

@@ -1,4 +1,5 @@
-"""JSON bodies of calls: any order of members, streamed as far as it is certain, damage repaired (Hermes as the frame)."""
+"""JSON bodies of calls: any order of members, streamed as far as it is certain, damage repaired (Hermes as the
+frame)."""
 
 from __future__ import annotations
 
@@ -106,7 +107,7 @@ def test_as_is_leaves_the_arguments_alone() -> None:
 
 
 def test_a_damaged_key_is_read_the_same_at_every_cut() -> None:
-    """The repair gets all of the key, also when it came in pieces."""
+    """The repair gets the whole key, even if it came in pieces."""
     raw = '<tool_call>{"name": "read", "arguments": {"path": "a", "\n{lines": [1], "tries": 3}}</tool_call>'
     tools = [tool("read", path="string")]
     got = [send_text(pieces, tools, dialect="hermes")["tool_calls"] for pieces in cuts(raw)]

@@ -1,4 +1,4 @@
-"""Tokens that end a turn: a server that leaves them behind the text must not show them; in a text they are text."""
+"""Tokens that end a turn are dropped at the end of the text; before more text they are text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODELS = [("LiquidAI/LFM2-1.2B", "<|im_end|>"), ("allenai/Olmo-3-7B-Instruct", "
 
 @pytest.mark.parametrize(("dialect", "token"), ENDS)
 class TestEveryDialect:
-    """The rule is one for all."""
+    """One rule for all dialects."""
 
     def test_at_the_end_it_is_dropped(self, dialect: str, token: str) -> None:
         assert_reads(dialect, f"Done.{token}", text="Done.", exact=True)

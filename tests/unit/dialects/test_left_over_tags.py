@@ -1,5 +1,4 @@
-"""A server that takes a call out of the text leaves a tag behind: beside native calls it is not shown, elsewhere it is
-text."""
+"""A server that removes a call from the text leaves a tag: it is dropped beside native calls, and text elsewhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""An answer without a finish reason ends behind a whole call: what may stand there, and what means that more had
-begun."""
+"""A response without a finish reason after a whole call: text that only closes the call, and text that begins more."""
 
 from __future__ import annotations
 

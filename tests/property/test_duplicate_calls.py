@@ -1,5 +1,5 @@
-"""Text and native calls in any order, cut anywhere: the same bytes, and each call as often as the way that told it more
-often."""
+"""Text and native calls in any order and any cut: the same bytes, and each call as often as the channel with more of
+them has it."""
 
 from __future__ import annotations
 
