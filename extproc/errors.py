@@ -29,6 +29,9 @@ Envoy's retry policy and in access records."""
 INVALID_TOOL_RESULTS = "invalid_tool_results"
 """The error code for tool results without a call."""
 
+INVALID_REASONING = "invalid_encrypted_content"
+"""The error code for encrypted reasoning that its reader cannot decrypt: OpenAI's, and the gateway's own."""
+
 
 def triggers_failover(status: int | None) -> bool:
     """True if an attempt that ends with this status is followed by the next one, if there is one."""

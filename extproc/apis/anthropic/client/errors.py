@@ -11,7 +11,7 @@ import msgspec
 
 from extproc.apis.base import HttpError
 from extproc.apis.shared.client_errors import error_status, plain_message
-from extproc.errors import INVALID_TOOL_RESULTS, Failure, FailureKind
+from extproc.errors import INVALID_REASONING, INVALID_TOOL_RESULTS, Failure, FailureKind
 
 TYPES: dict[FailureKind, str] = {
     "invalid_request": "invalid_request_error",
@@ -71,9 +71,12 @@ def _body(failure: Failure, request_id: str | None) -> bytes:
 def message(failure: Failure) -> str:
     """The message. A context overflow uses the two phrases that Claude Code recognises: after the first it compacts the
     conversation, after the second it retries with a smaller `max_tokens`. Results without a call use the API's own
-    words, by which clients detect a damaged history."""
+    words, by which clients detect a damaged history. So does reasoning that the provider cannot decrypt: Claude Code
+    then sends the request again without thinking."""
     if failure.code == INVALID_TOOL_RESULTS:
         return f"unexpected `tool_use_id` found in `tool_result` blocks: {failure.message}"
+    if failure.code == INVALID_REASONING:
+        return f"Invalid `signature` in `thinking` block: {failure.message}"
     if failure.kind != "context_length":
         return plain_message(failure)
     prompt, limit, output = failure.prompt_tokens, failure.context_limit, failure.max_tokens

@@ -25,7 +25,7 @@ from extproc.conversation.model import Block, Media, Message, Opaque, Text, Thin
 from extproc.conversation.signatures import extract_from_id
 from extproc.conversation.tool_results import GO_ON
 from extproc.conversation.unsupported import Dropped
-from extproc.errors import BadRequest
+from extproc.errors import INVALID_REASONING, BadRequest
 
 _string = msgspec.json.Decoder(str)
 _object: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -168,7 +168,7 @@ class _ItemReader:
         summary = unpack_summary(content)
         if summary is None:
             raise BadRequest(f"input[{at}].encrypted_content: this compaction was not made by this gateway and cannot "
-                             "be read: start a new conversation", code="invalid_encrypted_content")
+                             "be read: start a new conversation", code=INVALID_REASONING)
         self._add_message("user", [Text(SUMMARY_HEAD + summary)])
 
     # ---------------------------------------------------------------------------------------------------------- calls

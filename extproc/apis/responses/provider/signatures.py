@@ -7,7 +7,8 @@ the endpoint and model family that issued it. Any other endpoint answers 400 (`i
 everything else is left out.
 
 What remains: a provider that rotates its keys, or a key of another organisation at the same endpoint, refuses content
-of the right origin. The client then gets that 400.
+of the right origin. The client then gets that 400 (in the Messages API as an invalid signature, after which Claude Code
+sends the request again without thinking).
 """
 
 from __future__ import annotations

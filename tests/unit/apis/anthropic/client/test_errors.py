@@ -8,6 +8,7 @@ import pytest
 
 from extproc.apis.anthropic.client import API
 from extproc.apis.anthropic.client.errors import error_event
+from extproc.apis.shared.provider_errors import decode_error
 from extproc.errors import Failure, FailureKind
 
 
@@ -48,6 +49,18 @@ def test_a_status_below_400_becomes_502() -> None:
 
 def test_an_error_is_never_empty() -> None:
     assert message_of(Failure("server", "", 500)) == "the provider failed with status 500"
+
+
+def test_reasoning_that_the_provider_cannot_decrypt_is_the_refusal_after_which_claude_code_drops_thinking() -> None:
+    """OpenAI's words after a change of its encryption, or with a key of another organisation. Claude Code knows only
+    Anthropic's words: then it sends the request once more without thinking."""
+    refused = decode_error(400, {}, b'{"error": {"message": "The encrypted content could not be verified.", "type": '
+                                    b'"invalid_request_error", "param": null, "code": "invalid_encrypted_content"}}')
+    error = API.encode_error(refused)
+    assert error.status == 400
+    assert json.loads(error.body)["error"] == {
+        "type": "invalid_request_error",
+        "message": "Invalid `signature` in `thinking` block: The encrypted content could not be verified."}
 
 
 def test_p13_an_overflow_is_a_400_with_the_phrase_that_starts_a_compaction() -> None:
