@@ -9,12 +9,13 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from extproc.config.keyfile import key_file
+from extproc.config.request_edits import request_edit_problems
 from extproc.config.tools import ToolSettings
 from extproc.config.values import (
     Problem,
@@ -105,6 +106,15 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `{HARM_CATEGORY_HARASSMENT: BLOCK_ONLY_HIGH}` (see below). The provider's own threshold applies to all others."""
     tools: ToolSettings = ToolSettings()
     """How tools go to the models of this endpoint. Each key overrides that of the top level."""
+    set: dict[str, Any] = {}
+    """Fields that are added to requests without them, such as `{temperature: 0.7}`. A key is the path of a field in the
+    provider's API, names with dots between them; a value is any value of JSON."""
+    override: dict[str, Any] = {}
+    """The same, also over a value of the request: `{provider.sort: price}`."""
+    remove: list[str] = []
+    """Paths of fields that are removed from requests."""
+    headers: dict[str, str] = {}
+    """Headers for the endpoint, such as `{X-Title: Our gateway}`. Keys belong into `key`."""
 
     def __repr__(self) -> str:
         """Without the keys: records end up in logs sooner or later."""
@@ -112,7 +122,8 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"key_file={self.key_file!r}, keys={len(self.keys)}, auth={self.auth!r}, provider={self.provider!r}, "
                 f"ca={self.ca!r}, trace={self.trace!r}, proxy={'***' if self.proxy else None}, "
                 f"endpoint={self.endpoint!r}, reasoning_summaries={self.reasoning_summaries!r}, "
-                f"safety={self.safety!r}, tools={self.tools!r})")
+                f"safety={self.safety!r}, tools={self.tools!r}, set={self.set!r}, override={self.override!r}, "
+                f"remove={self.remove!r}, headers={sorted(self.headers)!r})")
 
     @property
     def has_key(self) -> bool:
@@ -241,6 +252,7 @@ def backend_problems(path: str, backend: Backend, builtin: bool) -> Iterator[Pro
             yield f"{path}.proxy", reason
     yield from endpoint_problems(f"{path}.endpoint", backend.endpoint, backend.api)
     yield from safety_problems(f"{path}.safety", backend.safety, backend.api)
+    yield from request_edit_problems(path, backend, backend.api)
 
 
 def endpoint_problems(path: str, endpoint: str | None, api: str | None) -> Iterator[Problem]:

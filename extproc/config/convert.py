@@ -8,6 +8,7 @@ result, and must then discard it.
 from __future__ import annotations
 
 import difflib
+import math
 from typing import Any
 
 import msgspec
@@ -33,6 +34,8 @@ def _convert(value: Any, kind: inspect.Type, path: str, problems: Problems) -> A
         return _dict(value, kind, path, problems)
     if isinstance(kind, inspect.UnionType):
         return _union(value, kind, path, problems)
+    if isinstance(kind, inspect.AnyType):
+        return _json_value(value, path, problems)
     fits, converted = _scalar(value, kind)
     if not fits:
         problems.append((path, f"expected {_describe(kind)}, got {_show(value)}"))
@@ -74,6 +77,20 @@ def _dict(value: dict[Any, Any], kind: inspect.DictType, path: str, problems: Pr
             problems.append((join(path, str(key)), "the name must be text: put it in quotes"))
         converted[str(key)] = _convert(item, kind.value_type, join(path, str(key)), problems)
     return converted
+
+
+def _json_value(value: Any, path: str, problems: Problems) -> Any:
+    """The value for a JSON document; a variable of the environment is a text."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, list):
+        return [_json_value(item, join(path, index), problems) for index, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {str(key): _json_value(item, join(path, str(key)), problems) for key, item in value.items()}
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    problems.append((path, f"expected a value that JSON has, got {_show(value)}"))
+    return None
 
 
 def _union(value: Any, kind: inspect.UnionType, path: str, problems: Problems) -> Any:

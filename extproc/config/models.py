@@ -11,10 +11,12 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from extproc.config.backends import Backend, endpoint_problems, safety_problems
+from extproc.config.request_edits import request_edit_problems
 from extproc.config.tools import ToolSettings
 from extproc.config.values import Problem, converted_entries, number_problems, pattern_problems
 from extproc.globs import covers, is_glob, matches, star_text
@@ -50,6 +52,21 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How tools are offered to this model. Each key overrides that of the backend."""
     safety: dict[str, str] = {}
     """Safety thresholds for this attempt. Each category overrides that of its backend."""
+    set: dict[str, Any] = {}
+    """Fields that are added to requests without them, as for a backend. What an attempt says of a path replaces all
+    that its backend says of it."""
+    override: dict[str, Any] = {}
+    """Fields that are added or overwritten."""
+    remove: list[str] = []
+    """Paths of fields that are removed."""
+    headers: dict[str, str] = {}
+    """Headers for the endpoint. Each overrides that of the backend."""
+
+    def __repr__(self) -> str:
+        """Without the values of headers, which may be secret."""
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        shown = ((name, sorted(value) if name == "headers" else value) for name, value in fields)
+        return f"Attempt({', '.join(f'{name}={value!r}' for name, value in shown)})"
 
     def provider_model(self, match: str, client_model: str) -> str:
         """The model's name for the provider, where `match` is the pattern of the rule that chose this attempt."""
@@ -189,6 +206,8 @@ def _attempt_problems(path: str, attempt: Attempt, rule: ModelRule, backends: Ma
     elif (backend := backends.get(attempt.backend)) is not None:
         yield from endpoint_problems(f"{path}.endpoint", attempt.endpoint, backend.api)
         yield from safety_problems(f"{path}.safety", attempt.safety, backend.api)
+    known = backends.get(attempt.backend)
+    yield from request_edit_problems(path, attempt, known.api if known is not None else None)
     if attempt.model is not None:
         yield from pattern_problems(f"{path}.model", attempt.model)
         if "*" in attempt.model and attempt.model != "*":

@@ -12,11 +12,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from extproc.config.values import Problem, file_path_problems, is_loopback, unreadable_reason
+from extproc.config.values import (
+    HEADER_NAME,
+    HEADER_TEXT,
+    Problem,
+    file_path_problems,
+    is_loopback,
+    unreadable_reason,
+)
 from extproc.headers import SET_BY_TRANSPORT
 
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$&'*+.^_`|~-]+")
-_HEADER_TEXT = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _DEFAULT_PORTS = {"http": 4318, "https": 4318, "grpc": 4317, "grpcs": 4317}
 """Schemes of `tracing.otlp` and the port where the URL names none."""
 _TRACES = "/v1/traces"
@@ -100,9 +105,9 @@ def tracing_problems(path: str, tracing: Tracing) -> Iterator[Problem]:
     if not tracing.service.strip() or not tracing.service.isprintable():
         yield f"{path}.service", "is empty or holds a control character"
     for name, value in (tracing.headers or {}).items():
-        if not _HEADER_NAME.fullmatch(name) or name.lower() in SET_BY_TRANSPORT:
+        if not HEADER_NAME.fullmatch(name) or name.lower() in SET_BY_TRANSPORT:
             yield f"{path}.headers.{name[:40]}", "is no name of a header that can be set here"
-        elif value is not None and not _HEADER_TEXT.fullmatch(value):
+        elif value is not None and not HEADER_TEXT.fullmatch(value):
             yield f"{path}.headers.{name}", "is empty, or holds a character that a header cannot carry"
         elif value is not None and "%" in value and (tracing.otlp or "").startswith("grpc"):
             yield f"{path}.headers.{name}", "holds a %, which Envoy cannot send over gRPC: use http:// or https://"

@@ -155,7 +155,7 @@ def _type(kind: types.Type) -> str:
         return f"mapping of names to {_plural(_type(kind.value_type))}"
     if isinstance(kind, types.StructType):
         return "see below"
-    names: dict[type[types.Type], str] = {types.StrType: "text", types.IntType: "whole number",
+    names: dict[type[types.Type], str] = {types.AnyType: "value", types.StrType: "text", types.IntType: "whole number",
                                           types.FloatType: "number", types.BoolType: "true or false"}
     return names[type(kind)]
 

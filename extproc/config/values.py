@@ -23,6 +23,10 @@ Problems = list[Problem]
 T = TypeVar("T")
 
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$&'*+.^_`|~-]+")
+"""A header's name (RFC 9110, 5.1), without `%`, which Envoy interprets."""
+HEADER_TEXT = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+"""A header's value that may hold spaces: printable ASCII."""
 
 
 # --------------------------------------------------------------------------------------------------------- addresses

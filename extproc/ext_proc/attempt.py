@@ -25,6 +25,7 @@ from extproc.errors import BadRequest, Failure
 from extproc.headers import ATTEMPT_COUNT_HEADER, ORDER_HEADER, ROUTE_HEADER
 from extproc.translation.exchange import Translation
 from extproc.translation.head import Head
+from extproc.translation.request_edits import RequestEdits
 from extproc.translation.settings import Settings
 from extproc.translation.untranslated import UntranslatedExchange
 
@@ -136,7 +137,8 @@ def make_translation(config: Config, api: str, backend: Backend, choice: ChosenA
         return UntranslatedExchange(
             backend.api, attempt.provider_model(choice.rule.match, model), endpoint.passes_to,
             provider=backend.provider, url=backend.url, withhold=True, limits=config.limits,
-            ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets())
+            ping_interval=timeouts.ping, idle_timeout=timeouts.idle, request_id=request_id, secrets=config.secrets(),
+            edits=_request_edits(backend, attempt))
     settings = _settings(config, backend, attempt, endpoint.client if endpoint is not None else api)
     return Translation.of(settings, attempt.provider_model(choice.rule.match, model), request_id)
 
@@ -153,4 +155,12 @@ def _settings(config: Config, backend: Backend, attempt: Attempt, client: str) -
         duplicates=tools.duplicates, max_tools=tools.max, only_tools=tools.only, read_dialects=tools.read or (),
         arguments=tools.arguments, ping_interval=timeouts.ping, idle_timeout=timeouts.idle,
         secrets=config.secrets(), safety={**backend.safety, **attempt.safety},
+        edits=_request_edits(backend, attempt),
         client_api=CLIENT_APIS[client].with_options(options))
+
+
+def _request_edits(backend: Backend, attempt: Attempt) -> RequestEdits:
+    """Those of the attempt over those of its backend."""
+    base, own = (RequestEdits(set=keys.set, override=keys.override, remove=keys.remove, headers=keys.headers)
+                 for keys in (backend, attempt))
+    return own.over(base)

@@ -6,7 +6,7 @@ check a configuration, and to configure how Envoy sends a key. A test compares i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
@@ -52,6 +52,10 @@ class ApiFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The mistake in a base URL, None if it has none; the arguments are those of `EndpointTest`."""
     has_reasoning_field: bool = True
     """True if the API has a field for reasoning, whatever the model."""
+    fixed_fields: Mapping[str, str] = {}
+    """Fields of a request that the translation needs as they are -> why an operator cannot change them."""
+    list_headers: frozenset[str] = frozenset()
+    """Request headers whose value is a list: an operator's value is added to the gateway's own."""
 
 
 ANTHROPIC_WITH_BEARER = ("moonshot.ai", "moonshot.cn", "z.ai", "bigmodel.cn", "openrouter.ai", "minimax.io",
@@ -81,6 +85,21 @@ def _gemini_url_mistake(authority: str, base_path: str, provider: str | None) ->
     return None if base_path else "lacks the version, such as /v1beta"
 
 
+_CONTENT = "it is the client's conversation"
+_STREAMING = "the client chooses whether the response is streamed"
+_MODEL = "give it as model of the attempt"
+_TOOLS = "use the key tools"
+_ONE_RESPONSE = "the client gets one response"
+_HISTORY = "the client sends the whole conversation"
+
+_OPENAI_FIXED = {
+    "model": _MODEL, "messages": _CONTENT, "input": _CONTENT, "instructions": _CONTENT, "prompt": _CONTENT,
+    "stream": _STREAMING, "stream_options": "the gateway needs usage figures", "background": _STREAMING,
+    "tools": _TOOLS, "tool_choice": _TOOLS, "functions": _TOOLS, "function_call": _TOOLS,
+    "parallel_tool_calls": _TOOLS, "n": _ONE_RESPONSE, "previous_response_id": _HISTORY, "conversation": _HISTORY,
+    "include": "the gateway needs encrypted reasoning"}
+"""Of both APIs in OpenAI's format: a backend may use either."""
+
 _OPENAI_FORMAT = tuple(name for known in PROVIDERS for name in (known.name, *known.aliases))
 
 API_FACTS: dict[str, ApiFacts] = {
@@ -89,17 +108,22 @@ API_FACTS: dict[str, ApiFacts] = {
         key_header="api-key",  # OpenAI has no such header; this is Azure's
         takes_bearer=_always,
         provider_names=_OPENAI_FORMAT,
-        has_reasoning_field=False),
+        has_reasoning_field=False,
+        fixed_fields=_OPENAI_FIXED),
     "responses": ApiFacts(
         default_base_path="/v1",
         key_header="api-key",
         takes_bearer=_always,
-        provider_names=_OPENAI_FORMAT),
+        provider_names=_OPENAI_FORMAT,
+        fixed_fields=_OPENAI_FIXED),
     "anthropic": ApiFacts(
         default_base_path="/v1",
         key_header="x-api-key",
         takes_bearer=_anthropic_takes_bearer,
-        provider_names=KNOWN_NAMES),
+        provider_names=KNOWN_NAMES,
+        fixed_fields={"model": _MODEL, "messages": _CONTENT, "system": _CONTENT, "stream": _STREAMING, "tools": _TOOLS,
+                      "tool_choice": _TOOLS},
+        list_headers=frozenset({"anthropic-beta"})),
     "gemini": ApiFacts(
         default_base_path="/v1beta",
         key_header="x-goog-api-key",
@@ -112,5 +136,9 @@ API_FACTS: dict[str, ApiFacts] = {
             # Vertex only.
             "JAILBREAK", "IMAGE_HATE", "IMAGE_DANGEROUS_CONTENT", "IMAGE_HARASSMENT", "IMAGE_SEXUALLY_EXPLICIT")),
         safety_thresholds=("OFF", "BLOCK_NONE", "BLOCK_ONLY_HIGH", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_LOW_AND_ABOVE"),
-        url_mistake=_gemini_url_mistake),
+        url_mistake=_gemini_url_mistake,
+        fixed_fields={"model": _MODEL, "contents": _CONTENT, "systemInstruction": _CONTENT,
+                      "system_instruction": _CONTENT, "tools": _TOOLS, "toolConfig": _TOOLS, "tool_config": _TOOLS,
+                      "generationConfig.candidateCount": _ONE_RESPONSE,
+                      "generation_config.candidate_count": _ONE_RESPONSE}),
 }

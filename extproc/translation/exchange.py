@@ -115,7 +115,8 @@ class Translation(ClientResponse):
     def request(self, body: bytes, headers: Mapping[str, str] | None = None) -> ProviderRequest:
         """Converts the client's request to the provider's. Raises RequestError in the client's error shape."""
         try:
-            return self._request(body, in_lower_case(headers or {}))
+            request = self._request(body, in_lower_case(headers or {}))
+            return self._settings.edits.edit_headers(request, self._target.api)
         except BadRequest as problem:
             raise self._refusal(problem.failure) from None
 
@@ -142,7 +143,9 @@ class Translation(ClientResponse):
         if self._settings.lossy == "reject" and self.dropped.losses:
             raise BadRequest("The provider of this model cannot carry: " + ", ".join(self.dropped.losses)
                              + ". Leave these out, or let the gateway drop them (lossy: report).")
-        data = encoded.request.body
+        request = encoded.request
+        if (data := self._settings.edits.edit_body(request.body)) is not request.body:
+            request = msgspec.structs.replace(request, body=data)
         request_id = self._request_id or headers.get("x-request-id")
         # All attempts of a request share its id and the client's body. Without an id there is one attempt, identified
         # by the body that was sent. A cryptographic hash would take longer than decoding the body, and protects
@@ -152,7 +155,7 @@ class Translation(ClientResponse):
         self._sent = _SentRequest(identity, len(data), encoded.names, conversation.messages, known)
         conversation.messages, conversation.system, conversation.extra = [], [], {}
         self.conversation = conversation
-        return encoded.request
+        return request
 
     def _decode_context(self, conversation: Request) -> DecodeContext | None:
         """The facts of the request for the decoder of the response; None if the request was not translated."""

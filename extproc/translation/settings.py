@@ -19,6 +19,7 @@ from extproc.profiles import find_profile
 from extproc.profiles.apis import API_FACTS
 from extproc.profiles.responses import EndpointChoice, at_responses, select_api
 from extproc.profiles.target import AttemptSettings, Target
+from extproc.translation.request_edits import RequestEdits
 
 
 class Settings(AttemptSettings, frozen=True, kw_only=True):
@@ -57,6 +58,8 @@ class Settings(AttemptSettings, frozen=True, kw_only=True):
     limits: Limits = Limits()
     secrets: Sequence[str] = ()
     """Values to remove from every error text."""
+    edits: RequestEdits = RequestEdits()
+    """The operator's changes of the provider's request. Of a request that is not translated only headers change."""
     client_api: ClientApi | None = None
     """The client's API with its own options, in place of the one that `client` names."""
 
