@@ -1,4 +1,4 @@
-"""`set`, `override`, `remove` and `headers` through the real Envoy: the official SDKs ask, the strict providers read."""
+"""`set`, `override`, `remove` and `headers` through the real Envoy: official SDKs ask, strict providers read."""
 
 from __future__ import annotations
 
