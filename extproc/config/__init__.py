@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from extproc.bounds import Limits
 from extproc.config.backends import Backend, ProviderKey
-from extproc.config.checks import key_file_warnings, warnings_of
+from extproc.config.checks import key_file_warnings, unpriced_attempts, warnings_of
 from extproc.config.configuration import Config, EdgeTls, Ejection, Timeouts
 from extproc.config.loading import ConfigError, load_config
 from extproc.config.models import Attempt, ModelRule
 from extproc.config.observability import Tracing
+from extproc.config.prices import Price, Prices
 from extproc.config.teams import LimitKey, LimitsService, ModelLimits, Team, TeamLimits
 from extproc.config.tools import EventLabel, EventSettings, ToolSettings
 from extproc.config.values import is_loopback, parse_address
 
 __all__ = ["Attempt", "Backend", "Config", "ConfigError", "EdgeTls", "Ejection", "EventLabel", "EventSettings",
-           "LimitKey", "Limits", "LimitsService", "ModelLimits", "ModelRule", "ProviderKey", "Team", "TeamLimits",
-           "Timeouts", "ToolSettings", "Tracing", "is_loopback", "key_file_warnings", "load_config", "parse_address",
-           "warnings_of"]
+           "LimitKey", "Limits", "LimitsService", "ModelLimits", "ModelRule", "Price", "Prices", "ProviderKey", "Team",
+           "TeamLimits", "Timeouts", "ToolSettings", "Tracing", "is_loopback", "key_file_warnings", "load_config",
+           "parse_address", "unpriced_attempts", "warnings_of"]

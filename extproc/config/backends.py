@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from extproc.config.keyfile import key_file
+from extproc.config.prices import AnyPrice
 from extproc.config.request_edits import request_edit_problems
 from extproc.config.tools import ToolSettings
 from extproc.config.values import (
@@ -115,6 +116,8 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Paths of fields that are removed from requests."""
     headers: dict[str, str] = {}
     """Headers for the endpoint, such as `{X-Title: Our gateway}`. Keys belong into `key`."""
+    price: AnyPrice = None
+    """The price of every model of this endpoint, or 0 (see below). Unset: that of the price table."""
 
     def __repr__(self) -> str:
         """Without the keys: records end up in logs sooner or later."""
@@ -123,7 +126,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"ca={self.ca!r}, trace={self.trace!r}, proxy={'***' if self.proxy else None}, "
                 f"endpoint={self.endpoint!r}, reasoning_summaries={self.reasoning_summaries!r}, "
                 f"safety={self.safety!r}, tools={self.tools!r}, set={self.set!r}, override={self.override!r}, "
-                f"remove={self.remove!r}, headers={sorted(self.headers)!r})")
+                f"remove={self.remove!r}, headers={sorted(self.headers)!r}, price={self.price!r})")
 
     @property
     def has_key(self) -> bool:

@@ -15,6 +15,7 @@ from extproc.config.backends import key_file_warnings as backend_key_file_warnin
 from extproc.config.configuration import Config
 from extproc.config.models import rule_problems, rule_warnings, unreachable_warnings
 from extproc.config.observability import tracing_problems, tracing_warnings
+from extproc.config.prices import AnyPrice, price_problems, prices_problems
 from extproc.config.teams import limit_problems, limit_warnings, team_problems, team_warnings
 from extproc.config.tools import ToolSettings, tool_problems, tool_warnings
 from extproc.config.values import (
@@ -57,6 +58,9 @@ def problems_of(config: Config, builtin: bool = False) -> Problems:
     problems += _number_problems(config)
     for path, tools in _tool_settings(config):
         problems += tool_problems(path, tools)
+    problems += prices_problems("prices", config.prices)
+    for path, price in _prices(config):
+        problems += price_problems(path, price, config.prices.currency)
     if config.tls is not None:
         problems += file_path_problems("tls.certificate", config.tls.certificate)
         problems += file_path_problems("tls.key", config.tls.key)
@@ -106,6 +110,23 @@ def _tool_settings(config: Config) -> Iterator[tuple[str, ToolSettings]]:
     for index, rule in converted_entries(config.models):
         for number, attempt in converted_entries(rule.attempts):
             yield f"models[{index}].attempts[{number}].tools", attempt.tools
+
+
+def _prices(config: Config) -> Iterator[tuple[str, AnyPrice]]:
+    """The prices at every place of the file, with their paths."""
+    for name, backend in converted_members(config.backends):
+        yield f"backends.{name}.price", backend.price
+    for index, rule in converted_entries(config.models):
+        yield f"models[{index}].price", rule.price
+        for number, attempt in converted_entries(rule.attempts):
+            yield f"models[{index}].attempts[{number}].price", attempt.price
+
+
+def unpriced_attempts(config: Config) -> Problems:
+    """The attempts whose cost cannot be known, as (path, reason)."""
+    return [(f"models[{index}].attempts[{number}]", "has no price")
+            for index, rule in enumerate(config.models) for number, attempt in enumerate(rule.attempts)
+            if config.configured_price(rule, attempt) is None]
 
 
 def warnings_of(config: Config) -> Problems:

@@ -18,6 +18,7 @@ from extproc.bounds import Limits, bounded_cache
 from extproc.config.backends import Backend
 from extproc.config.models import Attempt, ModelRule
 from extproc.config.observability import Tracing
+from extproc.config.prices import AnyPrice, Prices
 from extproc.config.teams import LimitKey, LimitsService, Team, TeamLimits, limit_numbers
 from extproc.config.tools import EventSettings, ToolSettings, merge_tool_settings
 
@@ -145,6 +146,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     for the others, as `event: access`. See docs/operations.md."""
     tracing: Tracing | None = None
     """Traces of requests. Unset: no traces."""
+    prices: Prices = Prices()
+    """The currency, and the prices of models without a `price` of their own."""
     one_hop: str | None = None
     """Only for `extproc serve` behind a gateway whose filters cannot name their backend, such as Envoy Gateway: the
     backend for these filters. Unset: their requests fail."""
@@ -165,6 +168,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for key in self.limit_numbers:
             kinds.setdefault(key.team, set()).add(key.kind)
         return {team: frozenset(names) for team, names in kinds.items()}
+
+    # --------------------------------------------------------------------------------------------------------- prices
+
+    def configured_price(self, rule: ModelRule, attempt: Attempt) -> AnyPrice:
+        """The price that the file has for an attempt: the attempt's, else the rule's, else the backend's."""
+        return next((price for price in (attempt.price, rule.price, self.backends[attempt.backend].price)
+                     if price is not None), None)
 
     # ---------------------------------------------------------------------------------------------------- model rules
 

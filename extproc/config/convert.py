@@ -113,7 +113,9 @@ def _scalar(value: Any, kind: inspect.Type) -> tuple[bool, Any]:
     if isinstance(kind, inspect.StrType):
         return (True, str(value)) if isinstance(value, str) else (False, None)
     if isinstance(kind, inspect.LiteralType):
-        return (True, str(value)) if isinstance(value, str) and value in kind.values else (False, None)
+        if isinstance(value, bool) or value not in kind.values:
+            return False, None
+        return True, str(value) if isinstance(value, str) else value
     if isinstance(value, FromEnvironment):
         value = _from_environment(value, kind)
     if isinstance(kind, inspect.BoolType):

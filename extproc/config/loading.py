@@ -88,7 +88,8 @@ def _with_absolute_paths(config: Config, folder: Path) -> Config:
         tracing = msgspec.structs.replace(tracing, ca=absolute(tracing.ca))
     return msgspec.structs.replace(
         config, backends={name: of_backend(backend) for name, backend in config.backends.items()}, tls=tls,
-        tracing=tracing, limits_service=msgspec.structs.replace(service, counters=absolute(service.counters)))
+        tracing=tracing, prices=msgspec.structs.replace(config.prices, file=absolute(config.prices.file)),
+        limits_service=msgspec.structs.replace(service, counters=absolute(service.counters)))
 
 
 def _absolute_path(path: str, folder: Path) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from extproc.config.backends import Backend, endpoint_problems, safety_problems
+from extproc.config.prices import AnyPrice
 from extproc.config.request_edits import request_edit_problems
 from extproc.config.tools import ToolSettings
 from extproc.config.values import Problem, converted_entries, number_problems, pattern_problems
@@ -61,6 +62,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Paths of fields that are removed."""
     headers: dict[str, str] = {}
     """Headers for the endpoint. Each overrides that of the backend."""
+    price: AnyPrice = None
+    """The price of this attempt's tokens, or 0 (see below). Unset: that of the model rule, of the backend or of the
+    price table, whichever is set first."""
 
     def __repr__(self) -> str:
         """Without the values of headers, which may be secret."""
@@ -146,6 +150,8 @@ class ModelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Where the request goes, in failover order. The same backend may appear again with another model."""
     list: Names = []
     """For a glob: the names that `/v1/models` shows."""
+    price: AnyPrice = None
+    """The price of every attempt of this rule that has none of its own, or 0 (see below)."""
 
     @cached_property
     def route_key(self) -> str:

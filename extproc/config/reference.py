@@ -24,6 +24,7 @@ from extproc.config.configuration import Config, EdgeTls, Ejection, Timeouts
 from extproc.config.convert import is_set_by_loader
 from extproc.config.models import Attempt, ModelRule
 from extproc.config.observability import Tracing
+from extproc.config.prices import Price, Prices
 from extproc.config.teams import LimitsService, ModelLimits, Team, TeamLimits
 from extproc.config.tools import EventLabel, EventSettings, ToolSettings
 from extproc.profiles.apis import API_FACTS
@@ -35,6 +36,8 @@ RECORDS: tuple[tuple[str, type[msgspec.Struct]], ...] = (
     ("`models[]`", ModelRule),
     ("`models[].attempts[]`", Attempt),
     ("`tools`, `backends.NAME.tools` and `models[].attempts[].tools`", ToolSettings),
+    ("`price` of an attempt, a model rule or a backend", Price),
+    ("`prices`", Prices),
     ("`teams.NAME`", Team),
     ("`teams.NAME.limits` and `team_limits`", TeamLimits),
     ("`teams.NAME.limits.models.MATCH`", ModelLimits),

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Literal, final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from extproc.errors import Failure
 
@@ -258,6 +259,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     cache_write: int = 0
     reasoning: int = 0
     estimated: bool = False
+    cost: int | UnsetType = UNSET
+    """The cost in millionths of a US dollar, if the provider reports it."""
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):

@@ -13,7 +13,8 @@ from extproc.errors import Failure
 from extproc.ext_proc.record import Record, usage_figures
 
 Figures = dict[str, str | float | None]
-"""Dynamic metadata: tokens by kind, and whether they are an estimate."""
+"""Dynamic metadata: tokens by kind, and whether they are an estimate. `cost`: millionths of the gateway's currency, 0
+if no price is known."""
 
 ESTIMATE_EVERY = 2.0
 """Seconds between two estimates while the response streams."""
@@ -67,9 +68,9 @@ class TokenAccounting:
     def estimated_figures(self, reported: Usage = _NO_USAGE) -> Figures:
         """The tokens used so far. `reported`: the provider's figures. A token count uses none."""
         if self._counts_tokens_only:
-            return {"input": 0, "output": 0, "total": 0, "estimated": False}
+            return {"input": 0, "output": 0, "total": 0, "cost": 0, "estimated": False}
         prompt, output = self._estimate_counts(reported)
-        return {"input": prompt, "output": output, "total": prompt + output, "estimated": True}
+        return {"input": prompt, "output": output, "total": prompt + output, "cost": 0, "estimated": True}
 
     def final_usage(self, reported: Usage, failure: Failure | None) -> Usage:
         """The tokens used at the end: the provider's figures. If it sent none and the response had begun, the

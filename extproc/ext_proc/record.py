@@ -40,6 +40,10 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The name of the client's API, such as `anthropic` or `events`."""
     team: str | None = None
     """The team whose key it was."""
+    key: str | None = None
+    """The name of that key, if the team has several."""
+    user: str | None = None
+    """The user, if the request names one that can be trusted."""
     operation: OperationName | None = None
     """The operation, in the terms of the OpenTelemetry conventions (`gen_ai.operation.name`)."""
     rule: str | None = None
@@ -79,6 +83,13 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     usage: Usage | None = None
     """Tokens: `input` with `cached` (read from a cache) and `cache_write` as parts of it, `output` with `reasoning` as
     a part of it. `estimated`: the provider sent no figures, or the stream ended before it did."""
+    cost: float | None = None
+    """The cost of the attempt in `currency`, with at most 6 digits after the point. Missing if no price is known, and
+    if the attempt used no tokens."""
+    currency: str | None = None
+    """The currency of `cost`, such as `USD`."""
+    cost_estimated: bool = False
+    """True if `cost` follows from estimated tokens."""
     tool_calls: int | None = None
     """Tool calls that went to the client."""
     calls: dict[str, CallCounts] = {}
@@ -130,4 +141,4 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
 def usage_figures(usage: Usage) -> dict[str, float]:
     """The figures for dynamic metadata, from which Envoy counts tokens against limits."""
     return {"input": usage.input, "output": usage.output, "cached": usage.cached, "reasoning": usage.reasoning,
-            "total": usage.input + usage.output}
+            "total": usage.input + usage.output, "cost": 0}
